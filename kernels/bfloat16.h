@@ -12,7 +12,7 @@ struct BFloat16 {
   constexpr float value() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
-// Rounds to nearest; of two that are equally near, to the even one. NaN stays NaN.
+// Rounds to the nearest bfloat16. If two are equally near, rounds to the even one. NaN stays NaN.
 [[gnu::always_inline]] constexpr BFloat16 to_bfloat16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;

@@ -15,7 +15,7 @@ namespace mlk::kernels {
 // before sums_done() counts the sum.
 class Communicator {
  public:
-  virtual ~Communicator() = default;  // does what abort() does, if that was not called
+  virtual ~Communicator() = default;  // does the same as abort(), if abort() was not called
 
   enum class State { working, done, failed };
   // working: the device still joins the group, or sums are in progress. For any thread.
@@ -54,8 +54,8 @@ class Collectives {
   virtual const std::string& why_none() const = 0;
   // The id of a new group; nothing if the library cannot make an id.
   virtual std::optional<GroupId> new_group() = 0;
-  // Begins to join a group as the index-th of its members. The other members join at the same time. Never
-  // null: state() reports when the group is complete, and failures.
+  // Begins to join a group as the index-th of its members. The other members join at the same time. The
+  // result is never null. Its state() reports when the group is complete, or that joining has failed.
   virtual std::unique_ptr<Communicator> join(const GroupId& group, int members, int index) = 0;
 };
 

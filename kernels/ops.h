@@ -36,13 +36,13 @@ struct DeviceUsage {
 // tf32 computes with float32.
 enum class Precision { float32, bfloat16, tf32 };
 
-// All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs any memory
-// will do. Sizes may be 0. Unless said otherwise no output may overlap an input. A NaN in an input shows in
-// each output that depends on it. Except for products, the same inputs give the same bits with any number of
-// threads. An object is for one thread at a time. allocate, clip and operations that multiply matrices may
-// throw std::bad_alloc. Operations of a device may only queue work: a failure of that work is thrown later,
-// as DeviceFailure, by an operation that returns a number, read(), write() or allocate(). Nothing else
-// throws.
+// All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs they may lie
+// in any memory. Sizes may be 0. Unless said otherwise no output may overlap an input. A NaN in an input
+// shows in each output that depends on it. Except for products, the same inputs give the same bits with any
+// number of threads. An object is for one thread at a time. allocate, clip and operations that multiply
+// matrices may throw std::bad_alloc. Operations of a device may only queue work: a failure of that work is
+// thrown later, as DeviceFailure, by an operation that returns a number, read(), write() or allocate().
+// Nothing else throws.
 class Ops {
  public:
   virtual ~Ops() = default;

@@ -65,7 +65,7 @@ class Agent {
     std::vector<pollfd> fds{{signals_, POLLIN, 0}, {listener_, POLLIN, 0}};
     for (const Peer& peer : peers_) {
       fds.push_back({peer.link.fd(), peer.link.events(), 0});
-      // If the other end reads too slowly, the agent does not read the pipe, so the bytes stay in the pipe.
+      // If the other end reads too slowly, the agent stops reading the pipe, and the bytes stay in the pipe.
       const bool full = peer.link.session().output().size() > most_waiting_output;
       for (const Pipe& pipe : peer.pipes) fds.push_back({full ? -1 : pipe.fd, POLLIN, 0});
     }
@@ -113,7 +113,7 @@ class Agent {
         if (peer.pid != pid) continue;
         peer.ended = code_of(status);
         peer.ended_at = now_ms();
-        // The agent reports this to the launcher, since MPICH would wait for ever.
+        // The agent reports this failure to the launcher, since MPICH would wait for ever.
         if (*peer.ended == 126 || *peer.ended == 127) {
           say("a part of MPI that mpirun starts here is not there, or cannot be run");
           tell_launcher({.code = static_cast<std::uint8_t>(*peer.ended)});
@@ -208,7 +208,7 @@ class Agent {
     tell_launcher(end);
   }
 
-  // Prints the last line of the log. From this line mlk reports why the pod has failed.
+  // Prints the last line of the log. mlk reads from this line why the pod has failed.
   void say_what_failed() const {
     if (!failed_) return;
     std::string text = "rank " + number(failed_->rank) + " of MPI ";

@@ -9,9 +9,9 @@
 
 namespace mlk::mpi {
 
-// Serves until the launcher sends the exit code, the pod gets SIGTERM or SIGINT, or no launcher was connected
-// for the patience. Returns the exit code of the pod. `program`: the command line that the processes of this
-// pod execute.
+// Serves until the launcher sends the exit code, until the pod gets SIGTERM or SIGINT, or until the pod has
+// had no launcher for its patience. Returns the exit code of the pod. `program`: the command line that the
+// processes of this pod execute.
 int serve(const PodEnvironment& environment, const std::vector<std::string>& program);
 
 }  // namespace mlk::mpi

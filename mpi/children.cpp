@@ -54,7 +54,7 @@ std::vector<Below> descendants(pid_t except) {
     if (pid > 0 && pid != except) all.push_back({pid, parent_of(entry->d_name)});
   }
   ::closedir(folder);
-  // Each round finds the children of the processes that the last round has found.
+  // Each round finds the children of the processes from the round before.
   std::vector<pid_t> parents{::getpid()};
   while (!parents.empty()) {
     std::vector<pid_t> next;
@@ -96,7 +96,7 @@ pid_t spawn(const std::vector<std::string>& words, int out, int err) {
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
-  if (pid > 0) ::setpgid(pid, pid);  // in both processes, since either may come first
+  if (pid > 0) ::setpgid(pid, pid);  // called in both processes, since either process may run first
   if (pid != 0) return pid;
   ::setpgid(0, 0);
   const sigset_t set = ours();
@@ -131,8 +131,8 @@ Said said_by(const std::vector<std::string>& words, std::int64_t bound_ms) {
   pollfd more{.fd = pipe[0], .events = POLLIN, .revents = 0};
   int status = 0;
   bool ended = child < 0;
-  // Waits only for the end of the program: its child processes may hold the pipe open, and the program may
-  // close the pipe itself.
+  // Waits for the end of the program, and not for the end of the pipe: the program's child processes may hold
+  // the pipe open, and the program may close the pipe early.
   while (!ended && now_ms() < until) {
     ended = ::waitpid(child, &status, WNOHANG) == child;
     if (more.fd < 0 && !ended) ::usleep(look_ms * 1000);
@@ -158,7 +158,8 @@ int code_of(int wait_status) {
 }
 
 void kill_descendants(pid_t except) {
-  // Several rounds: a process may start another one just before its end. The next round kills the new one.
+  // Makes several rounds: a process may start a new process just before its end, and the next round kills the
+  // new process.
   for (int round = 0; round < 10; ++round) {
     const std::vector<Below> below = descendants(except);
     if (below.empty()) return;

@@ -19,21 +19,22 @@ struct Arrived {
 };
 Arrived read_signals(int fd);
 
-// Lets the kernel kill this process when `parent`, which has forked it, ends. Ends this process at once if
-// `parent` has already ended, since no signal would come then.
+// Lets the kernel kill this process when `parent`, which has forked it, ends. If `parent` has already ended,
+// the kernel sends no signal, so end_with() ends this process at once.
 void end_with(pid_t parent);
 
 // Starts a program in a process group of its own, with /dev/null as its input and the descriptors as its
-// outputs; -1: it could not be started. A program that is not there ends with 127, as in a shell.
+// outputs. Returns -1 if no process could be started. If the program does not exist, the process ends with
+// 127, as in a shell.
 pid_t spawn(const std::vector<std::string>& words, int out, int err);
 
 int code_of(int wait_status);  // as in a shell: 128 + the signal
 
-// The first 64 KiB of a program's output, and how the program ends.
+// The first 64 KiB of a program's output, and how the program has ended.
 struct Said {
   std::string text;
   int code = 0;
-  bool in_time = true;  // false: it had not ended within the limit, so it was killed with its group
+  bool in_time = true;  // false: the program did not end within the limit, and was killed with its group
 };
 Said said_by(const std::vector<std::string>& words, std::int64_t bound_ms);
 

@@ -19,9 +19,9 @@ namespace mlk::mpi {
 namespace {
 
 constexpr std::int64_t time_to_settle_ms =
-    2000;  // the wait for the report of a lost pod, after the report of a process that failed because of it
+    2000;  // after the report of a failed process: the wait for the report of a lost pod that is the cause
 constexpr std::int64_t time_to_finish_ms = 10000;
-constexpr unsigned time_to_be_known_ms = 3000;  // the wait until the nodes have reported the other pods' ends
+constexpr unsigned time_to_be_known_ms = 3000;  // the wait for the nodes to report the other pods' ends
 constexpr int time_to_connect_ms = 2000;
 constexpr std::int64_t time_to_say_version_ms = 60000;  // mpirun may have to be loaded over a slow network
 constexpr int not_there = 127, not_usable = 126;
@@ -151,8 +151,8 @@ class Launcher {
     finishing_ = true;
     while (any() && now_ms() < until) wait(100);
     kill_descendants();
-    // Waits, since at the end of this pod the Job deletes pods whose end it does not know yet, with their
-    // logs.
+    // Waits before this pod ends: at its end the Job deletes every pod whose end the Job does not know yet,
+    // together with the pod's log.
     if (!environment_.on_one_machine()) ::usleep(time_to_be_known_ms * 1000);
     ::_exit(0);
   }
@@ -182,7 +182,7 @@ class Launcher {
   }
 
   void take(std::size_t pod, const Frame& frame) {
-    if (frame.type == Type::stopping) stopping_ = true;  // its processes have time for a last checkpoint
+    if (frame.type == Type::stopping) stopping_ = true;  // its processes save a last checkpoint
     if (frame.type != Type::failed) return;
     if (const std::optional<End> end = decode_end(frame.payload)) reports_.push_back({pod, *end});
   }
@@ -190,7 +190,7 @@ class Launcher {
   // Handles signals and the ends of child processes.
   void look() {
     const Arrived news = read_signals(signals_);
-    if (news.stop) ::kill(agent_, SIGTERM);  // the agent ends the program, and then itself
+    if (news.stop) ::kill(agent_, SIGTERM);  // the agent ends the program, and then ends itself
     int status = 0;
     for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       if (pid == mpirun_) mpirun_code_ = code_of(status);
@@ -233,8 +233,8 @@ std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost
     return std::nullopt;
   };
   if (const auto untold = first([](const End& end) { return !end.told; })) return untold;
-  // After MPI_Abort mpirun ends all processes, also the process that called MPI_Abort. That process keeps a
-  // code of its own, so it is at fault.
+  // After MPI_Abort mpirun ends all processes, also the process that called MPI_Abort. Only the calling
+  // process has an exit code of its own, so it is at fault.
   const auto own_code = [](const End& end) { return end.code != 128 + SIGTERM && end.code != 128 + SIGKILL; };
   if (const auto caller = first(own_code)) return caller;
   return Reported{0,

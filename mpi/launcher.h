@@ -18,10 +18,10 @@ struct Reported {
   std::size_t pod = 0;
   End end;
 };
-// The first process that failed without having been told to end, or else one with a code of its own. An
-// aborted process is at fault only if no other process failed by itself. `reports` in the order of their
-// arrival, `lost`: a pod was lost or was told to stop, which is no process's fault. nullopt: no process is at
-// fault.
+// The first process that failed without having been told to end, or else the first process with an exit code
+// of its own. An aborted process is at fault only if no other process failed by itself. `reports` in the
+// order of their arrival, `lost`: a pod was lost or was told to stop, which is no process's fault. nullopt:
+// no process is at fault.
 std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost, int code_of_mpirun);
 
 }  // namespace mlk::mpi

@@ -13,7 +13,7 @@
 
 namespace mlk::mpi {
 
-// The exit code of a pod that stopped waiting for other pods: a later attempt may succeed.
+// The exit code of a pod that has stopped waiting for other pods. A later attempt may succeed.
 inline constexpr int gave_up = 75;
 
 // Milliseconds of a monotonic clock.
@@ -33,9 +33,9 @@ struct PodEnvironment {
   int processes = 1;         // of each pod
   std::int64_t patience_ms = 0;
   // Time limits. Only tests set other values.
-  std::int64_t time_to_stop_ms = 25000;   // of the 30 s that Kubernetes gives to a pod
-  std::int64_t time_to_prove_ms = 10000;  // then an unauthenticated connection is closed
-  int time_to_be_read_ms = 60000;         // then the rest of a command's output is dropped
+  std::int64_t time_to_stop_ms = 25000;   // less than the 30 s that Kubernetes gives to a pod
+  std::int64_t time_to_prove_ms = 10000;  // after this time the agent closes an unauthenticated connection
+  int time_to_be_read_ms = 60000;         // after this time the rest of a command's output is dropped
 
   bool on_one_machine() const { return own.host.starts_with("127."); }  // with --local
   // The address of a host by the name that mpirun uses: the whole name, or the part before the first dot.
@@ -45,7 +45,8 @@ struct PodEnvironment {
 PodEnvironment read_pod_environment();
 
 // Writes all bytes, also to a non-blocking descriptor: another process that shares it may have set this mode.
-// False if nobody reads the bytes (errno is EPIPE), or if the reader has read nothing for so long.
+// False if the descriptor has no reader (errno is EPIPE), or if the reader has read nothing for the given
+// time.
 bool write_all(int fd, std::span<const std::byte> bytes, int longest_wait_ms);
 
 // "mlk: ..." on standard error, one line.
@@ -76,9 +77,9 @@ class Link {
 
 // A socket that listens at a literal address or, for a name, at its port on all interfaces. Retries for 10 s.
 int listen_at(const Address& where);
-// nullopt if nobody answers within the time (a look-up of the name may take 10 s more).
+// nullopt if no process answers within the time (resolving the name may take 10 s more).
 std::optional<Link> connect_to(const Address& where, std::string_view key, int timeout_ms);
-// Waits until the other end has proven that it has the key. False: it has not, within the time.
+// Waits until the other end has proven that it has the key. False if it has not done so within the time.
 bool wait_until_ready(Link& link, int timeout_ms);
 
 }  // namespace mlk::mpi

@@ -1,4 +1,4 @@
-// mlk-mpi: the helper of `framework: mpi`, which mlk brings into every pod.
+// mlk-mpi: the helper of `framework: mpi`, which mlk copies into every pod.
 //   mlk-mpi --launch PROGRAM...   what a pod runs
 //   mlk-mpi HOST COMMAND...       what mpirun starts as its remote shell
 //   mlk-mpi --rank                what mpirun starts as the processes of the program

@@ -1,4 +1,4 @@
-// How mpirun is called: the one of Open MPI, or the one of MPICH and related libraries.
+// How the launcher calls mpirun of Open MPI, or of MPICH and related libraries.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@ namespace mlk::mpi {
 
 enum class Flavour { open_mpi, hydra };
 
-// From what `mpirun --version` says.
+// `version`: the output of `mpirun --version`.
 std::optional<Flavour> flavour_of(std::string_view version);
 
-// The file of hosts, in the order of their ranks.
+// The content of the host file, in the order of the ranks.
 std::string host_file(Flavour flavour, const PodEnvironment& environment);
 
-// The command line. `self`: this program, which becomes the processes.
+// The command line of mpirun. `self`: this program, which mpirun starts as each process.
 std::vector<std::string> mpirun_words(Flavour flavour, const std::string& mpirun, const std::string& hosts,
                                       const PodEnvironment& environment, const std::string& self);
 

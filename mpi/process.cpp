@@ -101,7 +101,7 @@ class Process {
         tell(std::to_integer<int>(frame->payload[0]));
     }
     if (open && !link_.session().broken()) return;
-    tell(SIGKILL);  // without its agent no other process knows of the program
+    tell(SIGKILL);  // without its agent no other process would end the program
     int status = 0;
     ::waitpid(child_, &status, 0);
     ::_exit(no_agent);
@@ -112,7 +112,8 @@ class Process {
     ::kill(child_, signal);
   }
 
-  // Reports the end to the agent before this process ends, since mpirun then ends the other processes.
+  // Reports the end to the agent before this process ends: as soon as this process ends, mpirun ends the
+  // other processes.
   void report() {
     link_.session().send(Type::ended, encode(end_));
     const std::int64_t until = now_ms() + time_to_answer_ms;

@@ -1,5 +1,6 @@
 // The parts of the C++ library that mlk-mpi needs at run time where it is linked without that library:
-// statically, with musl. Nothing catches exceptions there, so an exception ends the process.
+// statically, with musl. A program that is linked in this way catches no exceptions, so an exception ends the
+// process.
 #ifdef MLK_MPI_STANDALONE
 
 #include <cstdlib>

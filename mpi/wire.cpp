@@ -112,7 +112,7 @@ void Session::derive_keys() {
   stage_ = Stage::ready;
 }
 
-// One step of the handshake; false if bytes are missing, or are wrong.
+// One step of the handshake. False if bytes are missing or wrong.
 bool Session::shake_hands() {
   const std::span<const std::byte> in = input();
   const bool server = side_ == Side::server;
@@ -151,7 +151,7 @@ bool Session::receive(std::span<const std::byte> bytes) {
   append(in_, bytes);
   while (!ready() && shake_hands()) {
   }
-  // A peer may send nothing more before it has proven that it has the key.
+  // Until a peer has proven that it has the key, it may not send more than the handshake.
   if (!ready() && input().size() > greeting_size + proof_size) stage_ = Stage::broken;
   return !broken();
 }

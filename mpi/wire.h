@@ -6,8 +6,8 @@
 //   server to client   HMAC(key, "server", both nonces)
 //
 // Then frames in both directions: length of the payload (4 bytes, little-endian), type, payload, and the
-// first 16 bytes of HMAC(key of the direction, number of the frame, length, type, payload). So nobody without
-// the key can begin a connection, add to it, change it or repeat it. Nothing is encrypted.
+// first 16 bytes of HMAC(key of the direction, number of the frame, length, type, payload). So only an owner
+// of the key can begin a connection, add frames, change frames or repeat frames. Frames are not encrypted.
 #pragma once
 
 #include <array>
@@ -27,15 +27,15 @@ using Bytes = std::vector<std::byte>;
 using Nonce = std::array<std::byte, 32>;
 
 enum class Type : std::uint8_t {
-  lead = 1,  // first frame of a launcher, which controls the agent from now on
+  lead = 1,  // first frame of a launcher; this launcher controls the agent from now on
   run,       // first frame of mpirun's remote shell: a command line for sh
   process,   // first frame of a process of the program: its rank
-  output,    // of a command: descriptor 1 or 2 (a byte), then the bytes written to it
+  output,    // of a command: descriptor 1 or 2 (a byte), then the bytes for this descriptor
   ended,     // of a command or a process: see End
   program,   // to a process: the program that it becomes, see Program
   failed,    // to the launcher: see End
-  stopping,  // to the launcher: the pod is told to end
-  finish,    // to the agent: end with this code (a byte); the agent answers with the same
+  stopping,  // to the launcher: Kubernetes has asked the pod to end
+  finish,    // to the agent: end with this code (a byte); the agent answers with the same frame
   signal,    // to a process: a signal for the program (a byte)
 };
 
@@ -55,7 +55,7 @@ std::string_view text_of(std::span<const std::byte> bytes);
 struct End {
   std::uint32_t rank = 0;  // of MPI; of a command: unused
   std::uint8_t code = 0;   // 128 + the signal that killed it
-  bool told = false;       // the agent or mpirun had asked it to end
+  bool told = false;       // the agent or mpirun had asked the process to end
   bool operator==(const End&) const = default;
 };
 Bytes encode(const End& end);
@@ -72,7 +72,8 @@ struct Program {
 Bytes encode(const Program& program);
 std::optional<Program> decode_program(std::span<const std::byte> payload);
 
-// One end of a connection. After any invalid input it is broken, and then it accepts and sends nothing.
+// One end of a connection. Any invalid input breaks the session. A broken session neither accepts nor sends
+// bytes.
 class Session {
  public:
   enum class Side { client, server };

@@ -64,9 +64,9 @@ int main(int argc, char** argv) {
   }
   mlk::rt::open_missing_streams();
   mlk::rt::keep_freed_memory();
-  // The reader of the logs may end. The training must not end with it.
+  // The process that reads the logs may end. The training must not end then.
   std::signal(SIGPIPE, SIG_IGN);
-  // A file that reaches a limit of its size is an error of the write, as on a full disk.
+  // If a file reaches the limit of its size, the write must fail, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   if (const int processes = mlk::rt::processes_of_pod(); processes > 1) return mlk::rt::run_pod(processes);
   const mlk::rt::ExitCode code = mlk::rt::run(std::cout);

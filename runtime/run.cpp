@@ -37,8 +37,8 @@ ExitCode run_mode(Job& job) {
   return server ? run_ps_server(job) : run_ps_worker(job);
 }
 
-// Listens at the address of the process, since several processes of one host may use the same port. Null if
-// no port is configured, or if it cannot listen: the run goes on without.
+// Listens at the address of the process, since several processes of one host may use the same port. Returns
+// null if no port is configured, or if listening fails: the run continues without metrics.
 std::unique_ptr<MetricsServer> serve_metrics(const LaunchEnv& env, Reporter& reporter, const Log& log) {
   if (env.metrics_port == 0) return nullptr;
   HostPort where = parse_host_port(env.address).value_or(HostPort{"127.0.0.1", 0});
@@ -75,8 +75,8 @@ std::string name_of_process(const LaunchEnv& env, const std::optional<Trial>& tr
                : "mlk-runtime " + env.role + "/" + std::to_string(env.rank);
 }
 
-// All processes must get the same number of steps. So servers count the samples too, although they need
-// nothing else of the data.
+// All processes must get the same number of steps. So servers count the samples too, although they do not use
+// the data otherwise.
 void settle_length(Config& config, const LaunchEnv& env, Reporter& reporter, const Log& log) {
   if (config.epochs == 0) return;
   if (env.data.empty())
@@ -87,7 +87,8 @@ void settle_length(Config& config, const LaunchEnv& env, Reporter& reporter, con
   log.line(std::to_string(config.epochs) + " epochs are " + std::to_string(config.steps) + " steps");
 }
 
-// Runs `body`. Reports what it throws in the log, for people, and in the result file, for the cluster.
+// Runs `body`. If `body` throws, writes the error to the log, for people, and to the result file, for the
+// cluster.
 template <class Body>
 ExitCode guarded(const Log& log, Reporter& reporter, Body body) {
   ExitCode code = ExitCode::internal_error;

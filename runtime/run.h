@@ -8,9 +8,8 @@
 namespace mlk::rt {
 
 // Reads the environment and the configuration, runs this process's part of the run, prints metrics lines to
-// `metrics` and other words to stderr, and writes the result file. Throws nothing: what goes wrong is told in
-// the log and in the result. It takes over SIGTERM and SIGINT, so only one call
-// runs at a time.
+// `metrics` and messages to stderr, and writes the result file. Throws nothing: the log and the result
+// contain all errors. Handles SIGTERM and SIGINT for the process, so only one call may run at a time.
 ExitCode run(std::ostream& metrics);
 
 }  // namespace mlk::rt

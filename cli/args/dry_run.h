@@ -12,13 +12,14 @@ namespace mlk {
 enum class DryRun {
   no,
   client,  // no cluster or registry is contacted
-  server,  // the cluster checks it; nothing is stored
+  server,  // the cluster checks the objects and stores nothing
 };
 
 // Adds a flag with an optional value, by default `client`: "--dry-run FILE" does not read FILE as the value.
 void add_dry_run(CLI::App& command, std::string& text, const std::string& description);
 
-// `text` as add_dry_run() has left it. Throws Error{usage} for any other text than "", "client" or "server".
+// The meaning of the `text` that add_dry_run() has stored. Throws Error{usage} for any other text than "",
+// "client" or "server".
 DryRun read_dry_run(const std::string& text);
 
 }  // namespace mlk

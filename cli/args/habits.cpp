@@ -95,7 +95,7 @@ bool has(std::string_view list, std::string_view word) {
   return word.find(' ') == std::string_view::npos && list.find(" " + std::string(word) + " ") != list.npos;
 }
 
-// Names of runs have no dot, but trials, such as x/3, have a slash.
+// A name of a run has no dot. A name of a trial, such as x/3, has a slash.
 bool may_be_run(const std::string& operand) { return operand.find('.') == operand.npos; }
 bool may_be_file(const std::string& operand) { return operand.find_first_of("./") != operand.npos; }
 

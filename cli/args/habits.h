@@ -6,11 +6,11 @@
 
 namespace mlk {
 
-// Advice for an unknown command, as the rest of a line that begins with "hint: "; empty if there is none.
-// `rest`: the words after the command. The first word that is not a flag replaces RUN or FILE.
+// Advice for an unknown command, as the rest of a line that begins with "hint: "; empty if mlk has no advice.
+// `rest`: the words after the command. The first of these words that is not a flag replaces RUN or FILE.
 std::string habit_of_command(const std::string& word, const std::vector<std::string>& rest);
 
-// The same for a word after `mlk local`.
+// Advice for an unknown word after `mlk local`, in the same form.
 std::string habit_of_local(const std::string& word);
 
 // Advice for a flag that `command` does not have.

@@ -11,7 +11,7 @@ namespace mlk {
 
 struct Session;
 
-// Descriptions are folded to the width of the terminal; in a pipe each is one line.
+// On a terminal descriptions are folded to its width. In a pipe each description is one line.
 std::shared_ptr<CLI::FormatterBase> help_formatter(const Session& session);
 
 }  // namespace mlk

@@ -111,7 +111,7 @@ class Reading {
     }
   }
 
-  // The problem of an argument more than the command accepts.
+  // The problem if the command line has more arguments than the command accepts.
   UsageProblem superfluous() const {
     std::vector<std::string> names;
     std::size_t room = 0;

@@ -16,11 +16,13 @@ struct UsageProblem {
   std::string hint;  // the next thing to type
 };
 
-// Searches for the word at fault itself. Reports an unknown word before anything else that CLI11 misses.
+// Searches the command line for the wrong word. Reports an unknown word before any other problem, such as a
+// missing argument.
 UsageProblem explain(const CLI::ParseError& error, const CLI::App& root,
                      const std::vector<std::string>& arguments);
 
-// The first word that is no command or flag, in a command line with --help. Empty: all words are known.
+// The first unknown word in a command line with --help: neither a command nor a flag. Empty if all words are
+// known.
 UsageProblem unknown_word(const CLI::App& root, const std::vector<std::string>& arguments);
 
 }  // namespace mlk

@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t large_file = 10 << 20;
 constexpr std::uint64_t most_of_a_layer = std::uint64_t{16} << 30;
 
-// mlk does not try to compress code of more than this many times the bytes of an archive, if it can travel as
-// a layer instead: programs rarely shrink to a tenth.
+// If the code may become a layer, and has more than this many times the bytes of an archive, mlk does not try
+// to compress it for an archive. Programs rarely shrink to a tenth.
 constexpr std::size_t most_gain = 16;
 
 using Take = std::function<void(std::string_view)>;
@@ -212,7 +212,7 @@ void warn_and_count(const fs::path& folder, Code& out) {
 }
 
 // Warns of pointers of Git LFS. Reads the files only if a file .gitattributes tells git of such pointers,
-// because otherwise mlk would read them for nothing.
+// because without such pointers mlk would not have to read them.
 void warn_of_pointers(const fs::path& folder, Code& out) {
   const auto tells_git = [](const TreeEntry& entry) {
     return name_of_path(entry.of_tar.path) == ".gitattributes";

@@ -35,7 +35,7 @@ struct Code {
 
 enum class TooLarge { is_refused, has_no_archive };
 
-// Layers of code in a cache, each below the same folder of an image.
+// Layers of code in a cache. Each layer has the code below the folder `prefix` of the image.
 struct CodeLayers {
   std::filesystem::path cache;
   std::string prefix;             // "mlk/code"

@@ -204,7 +204,8 @@ void IgnoreRules::add(std::string_view text, const std::string& folder) {
 }
 
 std::optional<bool> IgnoreRules::leaves_out(const std::string& path, bool is_folder) const {
-  // Most rules are for a name in any folder. They need only the name, so the path is split later if at all.
+  // Most rules are for a name in any folder. These rules need only the name. So mlk splits the path only for
+  // the other rules.
   const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
   PartsOfPath parts;
   const auto matches = [&](const Rule& rule) {

@@ -77,8 +77,9 @@ std::optional<std::vector<std::string>> settings_for(const std::filesystem::path
   return harmless_settings(filters.output);
 }
 
-// Whether mlk has to run git for this, which takes as long as to list a small folder. True if one of git's
-// files of settings may change which files git ignores, or if mlk does not know where these files are.
+// Whether mlk has to run git for the ignore settings. To run git takes as long as to list a small folder.
+// True if one of git's files of settings may change which files git ignores, or if mlk does not know where
+// these files are.
 bool must_ask_for_ignoring(const std::filesystem::path& repository) {
   for (char** each = environ; *each != nullptr; ++each) {
     if (std::string_view(*each).starts_with("GIT_")) return true;

@@ -19,7 +19,7 @@ std::string some_of(const Paths& paths) {
   return join(shown, ", ");
 }
 
-// The tracked paths that stay behind. A folder in `staying` stands for every path in it.
+// The tracked paths that stay behind. A folder in `staying` represents every path in it.
 Paths committed_of(const Paths& staying, const Paths& tracked) {
   Paths out;
   for (const std::string& path : staying) {

@@ -10,13 +10,13 @@
 
 namespace mlk::image {
 
-// At most one line each about committed files, files that git ignores, and files that usually hold secrets.
-// `tracked`: the paths that git tracks, in the order of their bytes.
+// At most three lines: about committed files, about files that git ignores, and about files that usually hold
+// secrets. `tracked`: the paths that git tracks, in the order of their bytes.
 std::vector<std::string> told_of_what_stays(const Tree& tree, const std::vector<std::string>& tracked);
 
 // Whether `content` is the pointer that Git LFS writes in the place of a file that it has not fetched.
 bool is_lfs_pointer(std::string_view content);
-// Whether a file of `size` bytes may be such a pointer.
+// Whether a file of `size` bytes may be a pointer of Git LFS.
 bool may_be_lfs_pointer(std::uint64_t size);
 
 }  // namespace mlk::image

@@ -101,7 +101,7 @@ struct IgnoreFiles {
 // The part of one folder that travels. Several threads each fill in one Listing.
 struct Listing {
   std::string path;                // from the top, with a slash at its end; empty for the top
-  bool travels = false;            // the folder itself, even if nothing in it travels
+  bool travels = false;            // the folder itself travels, perhaps without content
   std::vector<TreeEntry> files{};  // files and links, in the order of the bytes of their paths
   std::vector<std::string> no_files{}, secrets{}, ignored{};
   std::deque<Listing> folders{};
@@ -259,7 +259,7 @@ class Lister {
     entry.of_tar.executable = status.executable;
   }
 
-  // The ignore files of the folders above, up to the top of the repository, apply as they do for git.
+  // As in git, the ignore files of the folders above apply, up to the top of the repository.
   std::shared_ptr<const IgnoreFiles> ignore_files_above() {
     std::error_code error;
     const fs::path real = fs::canonical(top_, error);
@@ -276,7 +276,8 @@ class Lister {
           std::move(files));
       folder /= part;
     }
-    // A folder that the repository ignores does not belong to it, so the repository's rules do not apply.
+    // If the repository ignores this folder, the folder does not belong to the repository, so the rules of
+    // the repository do not apply.
     for (std::size_t at = above_.find('/'); at != above_.npos; at = above_.find('/', at + 1)) {
       const std::string path = above_.substr(0, at);
       if (!IgnoreFiles::leave_out(files.get(), &IgnoreFiles::of_git, path, true).value_or(false)) continue;
@@ -343,7 +344,7 @@ class Lister {
            (is_wandb && has(folder, "latest-run"));
   }
 
-  // Whether mlk wrote the file beside the program, such as a report. Such a file is no change of the program.
+  // Whether mlk wrote the file beside the program, such as a report. Such a file does not change the program.
   static bool is_written_by_mlk(const Folder& folder, const NamedEntry& entry) {
     return entry.kind == Kind::file && may_be_own_file(entry.name) &&
            is_own_file(beginning_of(*folder.open, entry.name, longest_sign));

@@ -1,5 +1,5 @@
-// Lists the part of a folder that travels: its files, folders and links, without those that ignore files
-// leave out.
+// Lists the files, folders and links of a folder that travel. Paths that ignore files leave out do not
+// travel.
 #pragma once
 
 #include <cstddef>

@@ -64,7 +64,7 @@ std::vector<std::string> keys_to_set(const std::string& typed) {
 }
 
 // The values of an option or of a positional argument of `command`. Empty if the values are unknown, since a
-// list of files would only mislead.
+// list of files would mislead the user.
 std::vector<std::string> values_of(const CLI::App& command, const CLI::Option& option,
                                    const std::string& typed, Session& session) {
   if (option.check_lname("set")) return keys_to_set(typed);
@@ -77,7 +77,7 @@ std::vector<std::string> values_of(const CLI::App& command, const CLI::Option& o
   return what.find('|') == std::string::npos ? std::vector<std::string>() : split(what, '|');
 }
 
-// The positional argument after so many other arguments; nullptr if there is none.
+// The positional argument after as many other arguments as `operands`; nullptr if there is no such argument.
 const CLI::Option* positional_after(const CLI::App& command, int operands) {
   for (const CLI::Option* option : command.get_options()) {
     if (!option->get_positional()) continue;
@@ -95,7 +95,7 @@ class Line {
   // The words that may replace the last of `words`.
   std::vector<std::string> candidates(const std::vector<std::string>& words) {
     for (std::size_t i = 0; i + 1 < words.size(); ++i) take(words[i]);
-    // Bash passes "=" as a word of its own. Then the value after it is still empty.
+    // Bash passes "=" as a separate word. If "=" is the last word, the value after it is still empty.
     const std::string last = words.empty() || words.back() == "=" ? "" : words.back();
     if (value_of_ != nullptr) return starting_with(last, "", values(*value_of_, last));
     if (const std::size_t equals = last.find('='); last.starts_with("--") && equals != std::string::npos) {
@@ -147,7 +147,7 @@ class Line {
     }
   }
 
-  // A global flag selects the cluster of the runs: it is parsed as the command itself would parse it.
+  // A global flag may select the cluster of the runs, so it is parsed in the same way as for the command.
   void obey(const CLI::Option& option, const std::string& value) {
     const auto names = option.get_lnames();
     CLI::Option* global = names.empty() ? nullptr : root_.get_option_no_throw("--" + names.front());

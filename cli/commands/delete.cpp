@@ -32,7 +32,7 @@ struct DeleteOptions {
   std::string timeout;
 };
 
-// The message about checkpoints that stay; empty if there are none.
+// The message about checkpoints that stay; empty if no checkpoints stay.
 std::string what_stays(const json& owner, const Session& session, const std::string& name_space) {
   const std::optional<RunStatus> recorded = recorded_status(owner);
   const json result = recorded ? recorded->result : json();

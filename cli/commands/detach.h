@@ -22,7 +22,7 @@ struct Session;
 struct DetachOptions {
   bool detach = false;
   bool create_rbac = false;
-  std::string image;  // of the driver; empty: that of the experiment
+  std::string image;  // of the driver; empty: the image of the experiment
 };
 
 void add_detach_options(CLI::App& command, DetachOptions& options);
@@ -46,7 +46,7 @@ struct Driver {
 Driver prepare_driver(Session& session, kube::Client& client, const sweeps::StartRequest& request,
                       const SweepSource& source, const DetachOptions& options);
 
-// Call when the sweep exists. Reports how it continues.
+// Call when the sweep exists. Reports how the sweep continues.
 void detach_sweep(Session& session, kube::Client& client, const Driver& driver,
                   const sweeps::Started& started, const SubmitHooks& hooks);
 

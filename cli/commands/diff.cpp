@@ -64,7 +64,7 @@ using Values = std::map<std::string, nlohmann::json>;
 Values values_of(const StoredRun& run) {
   constexpr std::size_t shown_digits = 12;
   Values out = values_by_path(run.experiment);
-  // An image that was built for the run is left out, since it tells no more than the code and packages.
+  // An image that was built for the run is left out, since it shows no more than the code and packages.
   if (run.image.find('@') == run.image.npos && !run.image.empty()) out["image"] = run.image;
   if (const std::string commit = commit_of(run.code_source); !commit.empty())
     out["commit"] = short_commit(commit);

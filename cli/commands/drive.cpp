@@ -58,7 +58,7 @@ void drive(const DriveOptions& options, Session& session) {
   while (true) {
     const ExitCode code = driven ? drive_sweep(session, *client, request, {})
                                  : await_sweep(session, *client, options.sweep, {});
-    if (code != ExitCode::stopped) return;  // its record says how it has ended
+    if (code != ExitCode::stopped) return;  // the record of the sweep has its outcome
     wait_until_resumed(*client, options.sweep, session);
   }
 }

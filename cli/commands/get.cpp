@@ -32,8 +32,8 @@ struct GetOptions {
   std::string to;
 };
 
-// The path, below the new folder, to which a folder of the experiment is written. A folder that lay outside
-// of the experiment's own folder is renamed to `otherwise`, also in the experiment.
+// The path, below the new folder, to which a folder of the experiment is written. If the folder was outside
+// of the experiment's own folder, it gets the name `otherwise`, also in the experiment.
 fs::path place_of(nlohmann::json& named, const std::string& otherwise) {
   const fs::path path = fs::path(named.get<std::string>()).lexically_normal();
   if (path.is_relative() && *path.begin() != "..") return path;

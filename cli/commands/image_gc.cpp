@@ -53,7 +53,7 @@ void clear_cache(const GcOptions& options, Session& session) {
   const std::set<std::string> in_use = local::layers_in_use();
   for (const fs::path& entry : entries) {
     session.check_interrupted();
-    // Checks the entry again, since a submit may have used it meanwhile.
+    // Checks the entry again, since a submit may have used the entry meanwhile.
     if (!image::is_unused(entry, age) || in_use.contains(entry.filename().string())) continue;
     bytes += image::size_on_disk(entry);
     if (entry.parent_path() == cache) ++count;  // other entries are only notes about the content of a folder
@@ -128,14 +128,15 @@ void clear_repository(const GcOptions& options, Session& session) {
   std::size_t deleted = 0;
   for (const auto& [digest, tag] : built) {
     session.check_interrupted();
-    // Somebody may have submitted a run with it since the question was asked.
+    // A user may have submitted a run with this image since the question was asked.
     if (digests_in_use(*client).contains(digest)) {
       session.note(printable(tag) + " stays: it is in use now");
       continue;
     }
     const auto manifest = registry.find_manifest(repository.repository, digest);
     (void)registry.remove_manifest(repository.repository, digest);
-    // A run that names the image by now may rely on it, so the image is restored. A later run sends it again.
+    // If a run names the image by now, it may rely on the image, so mlk restores the image. A later run sends
+    // the image again.
     if (manifest && digests_in_use(*client).contains(digest)) {
       registry.put_manifest(repository.repository, tag, manifest->type, manifest->bytes);
       session.note(printable(tag) + " is there again: it is in use now");

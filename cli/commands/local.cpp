@@ -86,7 +86,8 @@ void add_local(CLI::App& root, Session& session) {
     kubeconfig(session);
   });
 
-  // `up` starts `serve` in the background, and the server starts `supervise`. Users do not type them.
+  // `up` starts `serve` in the background, and the server starts `supervise`. Users do not type these
+  // commands.
   command->add_subcommand("serve", "")->group("")->callback([&session] {
     session.exit_code = static_cast<ExitCode>(local::serve({.program = local::own_program()}));
   });

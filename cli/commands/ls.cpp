@@ -32,7 +32,8 @@ struct LsOptions {
   std::string output;
 };
 
-// Prints the trials of a sweep that the cluster runs: indexes of a Job, with names in the form of runs.
+// Prints the trials of a sweep that the cluster runs. Such a trial is an index of a Job, and has a name in
+// the form of a run.
 void print_trials(const sweeps::SweepStatus& status, const std::vector<sweeps::Trial>& trials,
                   const std::string& output, Session& session) {
   if (output == "json") {
@@ -50,8 +51,8 @@ void print_trials(const sweeps::SweepStatus& status, const std::vector<sweeps::T
   }
 }
 
-// The runs of the trials of a driven sweep that match --where; nullopt means all. For a sweep that the
-// cluster runs, prints the trials itself and sets `printed`.
+// The runs of the trials of a driven sweep that match --where; nullopt means all runs. For a sweep that the
+// cluster runs, trials_to_list() prints the trials and sets `printed`.
 struct TrialsToList {
   bool printed = false;
   std::optional<std::set<std::string>> runs;

@@ -48,8 +48,8 @@ struct SweepOptions {
   std::string output = "name";
 };
 
-// --search and --trials as a value of `sweep:`. The file decides what has no flag: the seed, and the kind of
-// search if only --trials is given.
+// --search and --trials as a value of `sweep:`. The file determines the values without a flag: the seed, and
+// the kind of search if only --trials is given.
 std::vector<FlagValue> search_flags(const SweepOptions& options, const ExperimentFile& file,
                                     const PrepareOptions& prepared) {
   Problems problems;

@@ -1,4 +1,4 @@
-// mlk wait: waits until runs have ended; the exit code tells how.
+// mlk wait: waits until runs have ended. The exit code shows how the runs ended.
 
 #include <algorithm>
 #include <string>

@@ -90,7 +90,8 @@ json check_section(const YamlNode& node, const Section& section, const std::stri
       problems.add(node.place, fmt::format("{} is missing: {}", join_path(path, key.name), key.doc));
       continue;
     }
-    // Checks the default in the same way, so that its sections get their defaults too.
+    // Checks the default like a value of the file, so that the sections in the default get their defaults
+    // too.
     YamlNode fallback = parse_yaml(key.fallback, "default");
     fallback.place = node.place;
     out[std::string(key.name)] = check_key(fallback, key, join_path(path, key.name), problems);

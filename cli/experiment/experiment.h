@@ -41,13 +41,13 @@ struct Experiment {
   std::chrono::seconds start_timeout{0};
   std::optional<std::chrono::seconds> time_limit;
 
-  // The whole file as JSON: overrides applied, short forms written out (`workers` is roles.worker), every
-  // default filled in. Loading this JSON gives the same experiment. mlk reads keys without a field above from
-  // here.
+  // The whole file as JSON: with overrides applied, short forms written out (`workers` becomes roles.worker)
+  // and every default filled in. Loading this JSON gives the same experiment. mlk reads keys without a field
+  // above from here.
   nlohmann::json effective;
 };
 
-// Whether the experiment names no image. A cluster cannot run it then; the embedded cluster can.
+// Whether the experiment names no image. Only the embedded cluster can run an experiment without an image.
 inline bool needs_image(const Experiment& experiment) { return experiment.image.empty(); }
 
 }  // namespace mlk

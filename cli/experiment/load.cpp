@@ -28,8 +28,8 @@ Role to_role(const json& value) {
   return role;
 }
 
-// Kubernetes replaces $(NAME) in commands, and $$ by $. A shell gives both another meaning, so they are
-// escaped.
+// In commands Kubernetes replaces $(NAME) by a value, and $$ by $. A shell gives $(NAME) and $$ another
+// meaning, so mlk escapes both.
 std::string escaped(const std::string& script) {
   std::string out;
   for (const char c : script) out += c == '$' ? "$$" : std::string(1, c);
@@ -45,7 +45,7 @@ std::string hint_of(const FileContext& file_context) {
   return fmt::format("`{}` describes every key", file_context.manual);
 }
 
-// The values have been checked, so nothing here can fail.
+// The values have been checked, so this function cannot fail.
 Experiment to_experiment(json effective) {
   Experiment out;
   out.name = effective["name"].get<std::string>();

@@ -37,7 +37,8 @@ bool is_index(const std::string& step) {
   return is_whole_number(step) && step.size() <= 4 && step.front() != '-';
 }
 
-// `workers` and `roles.worker` are the same place: a flag may use either name, whichever the file uses.
+// `workers` and `roles.worker` are the same place. A flag may use either name, also if the file uses the
+// other name.
 void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
   for (const auto& [short_form, role] : {std::pair("workers", "worker"), std::pair("servers", "server")}) {
     const YamlNode* roles = root.find("roles");

@@ -8,7 +8,7 @@
 namespace mlk {
 
 // Applies in rising precedence: the image, then -e, then --set, then other flags. `root` is a map. --set with
-// null removes a value; below a map of any content, such as patch, null is a value.
+// null removes a value. But in a map of any content, such as patch, null is a value.
 void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& problems);
 
 // Returns the values of --set and of other flags, all in the form of --set.

@@ -49,7 +49,7 @@ bool has_login(std::string_view line) {
   return false;
 }
 
-// Users copy errors into logs and tickets, so an error must not show a line with a password.
+// An error must not show a line with a password, because users copy errors into logs and tickets.
 bool may_hold_secret(std::string_view line) {
   std::size_t start = 0;
   while (start < line.size()) {
@@ -99,7 +99,8 @@ void Problems::add(const Place& place, std::string what) {
     return other.place.source == place.source && other.place.line == place.line &&
            other.place.column == place.column && other.what == what;
   };
-  // The check finds a bad node behind an alias at each use, so a repeated mistake is dropped.
+  // The check finds a bad node behind an alias at each use of the alias. So a mistake that is already in the
+  // list is not added.
   if (std::none_of(found_.begin(), found_.end(), same)) found_.push_back({place, printable(what)});
 }
 
@@ -107,8 +108,8 @@ void Problems::throw_if_any(const std::string& hint) const {
   if (found_.empty()) return;
   std::vector<const Problem*> sorted;
   for (const Problem& problem : found_) sorted.push_back(&problem);
-  // Sorted by place within a text. Texts are sorted by name only if they are flags: the name of the file
-  // comes from outside and may be "-e" as well.
+  // Sorts by place within a text, and puts flags last. Does not compare the names of texts, because the name
+  // of the file comes from outside and may be "-e" too.
   std::stable_sort(sorted.begin(), sorted.end(), [](const Problem* a, const Problem* b) {
     const bool a_flag = a->place.source->name.starts_with("-"),
                b_flag = b->place.source->name.starts_with("-");

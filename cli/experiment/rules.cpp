@@ -31,7 +31,8 @@ struct Step {
   std::optional<std::size_t> index;
 };
 
-// "data[1]" is an entry of a list, unless it is a name that the author chose: a name may hold any character.
+// "data[1]" means an entry of a list, unless the author has used "data[1]" as a name. A name may have any
+// character.
 Step step_of(const std::string& text, const YamlNode& node) {
   if (node.find(text) != nullptr) return {text, std::nullopt};
   constexpr std::size_t most_digits = 9;
@@ -110,7 +111,7 @@ class Rules {
 
   void apply() {
     check_program();
-    if (!mode_.empty()) {  // otherwise most rules cannot be checked
+    if (!mode_.empty()) {  // most rules depend on the mode
       check_parameters();
       check_roles();
       check_consistency();

@@ -1,4 +1,4 @@
-// Rules over several keys. They refuse values that are valid one by one, but not together.
+// Rules over several keys. The rules refuse values that are valid one by one, but not together.
 #pragma once
 
 #include <string>

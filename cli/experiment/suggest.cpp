@@ -71,7 +71,7 @@ void find_places(const Section& section, const std::string& path, const std::str
                  std::vector<std::string>& found) {
   for (const Key& key : section.keys) {
     if (key.name == name && key.type != Type::later) found.push_back(path + name);
-    // Looks for the keys of a role below workers and servers, and only as deep as people write them.
+    // Searches for the keys of a role below workers and servers, and only as deep as people write keys.
     if (key.type == Type::section && key.detail != "patch" && key.detail != "role.patch")
       find_places(schema_section(key.detail), path + std::string(key.name) + ".", name, found);
   }
@@ -89,7 +89,7 @@ std::string suggest_key(const std::string& written, const Section& section, cons
   if (has(word)) return fmt::format("; did you mean '{}'?", word);
   std::vector<std::string> places;
   find_places(schema_section("experiment"), "", word, places);
-  constexpr std::size_t most_places = 2;  // the advice names no place if there are more
+  constexpr std::size_t most_places = 2;  // with more places the advice names no place
   if (!places.empty() && places.size() <= most_places) {
     if (places.front() == word)
       return fmt::format("; did you mean '{}' of the file itself, outside of {}?", word, path);
@@ -97,7 +97,7 @@ std::string suggest_key(const std::string& written, const Section& section, cons
   }
   const std::string near = nearest(written, names);
   if (!near.empty()) return fmt::format("; did you mean '{}'?", near);
-  constexpr std::size_t few = 6;  // a list of at most so many keys is shown whole, a longer one not
+  constexpr std::size_t few = 6;  // the advice lists all keys of a section with at most so many keys
   return names.size() <= few ? "; it has " + join(names, ", ") : "";
 }
 

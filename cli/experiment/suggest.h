@@ -13,7 +13,7 @@ namespace mlk {
 // 'train.optimizer.lr'?". Messages call the section `path`, "" for the file. Empty if nothing is near.
 std::string suggest_key(const std::string& written, const Section& section, const std::string& path);
 
-// Advice on a scalar value that stands where a `section` must be: "; write workers: {count: 3}".
+// Advice if the file has a scalar value in the place of a `section`: "; write workers: {count: 3}".
 std::string suggest_section(const YamlNode& value, std::string_view section, const std::string& path);
 
 // Advice on text that is not one of the choices "a|b|c": "; did you mean 'adam'?".

@@ -104,7 +104,8 @@ bool is_object_name(const std::string& text) {
   if (text.size() > 253) return false;
   const std::vector<std::string> parts = split(text, '.');
   return !parts.empty() && std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
-    // Unlike names of runs, names of objects may begin with a digit, so the check adds a letter in front.
+    // A name of an object may begin with a digit, unlike a name of a run. So the check adds a letter in
+    // front.
     return is_dns_label("a" + part, 254) && !part.empty() && part.front() != '-';
   });
 }
@@ -115,7 +116,7 @@ bool is_absolute_path(const std::string& text) {
   return std::find(parts.begin(), parts.end(), "..") == parts.end();
 }
 
-// Different spellings of one path become one text: '.', doubled slashes and a slash at the end are removed.
+// Removes '.', doubled slashes and a slash at the end, so that all spellings of a path become the same text.
 json path_value(const YamlNode& node, bool may_be_relative, const std::string& path, Problems& problems) {
   const json value =
       may_be_relative
@@ -344,7 +345,8 @@ std::optional<long long> memory_bytes(std::string_view text) {
   }
   const std::optional<long long> thousandths = decimal(text, 3);
   if (!thousandths) return std::nullopt;
-  // This order of operations is exact, because all factors are whole numbers: 3.001k is exactly 3001 bytes.
+  // All factors are whole numbers, so this order of operations is exact. For example, 3.001k is exactly 3001
+  // bytes.
   const long double bytes = static_cast<long double>(*thousandths) * static_cast<long double>(scale) / 1000;
   if (bytes < 1 || bytes > 1e18L) return std::nullopt;
   return static_cast<long long>(bytes);

@@ -26,8 +26,8 @@ using RefuseKey = std::function<void(const std::string& path, const std::string&
 void complete_variant(nlohmann::json& section, const std::string& path, std::span<const Variant> variants,
                       const RefuseKey& refuse, const std::string& type_key = "type");
 
-// The same for train.model and train.data, whose format depends on the model. Also refuses data that the
-// model cannot take, and sizes that do not fit together.
+// Does the same for train.model and train.data. The format of the data depends on the model. Also refuses
+// data that the model cannot take, and sizes that do not fit together.
 void complete_model(nlohmann::json& model, nlohmann::json& data, const RefuseKey& refuse);
 
 }  // namespace mlk

@@ -84,7 +84,7 @@ class TreeBuilder : public YAML::EventHandler {
       problems_.add(place(mark), "this alias refers to a value that holds it");
       throw Abandon();
     }
-    // The size of each anchor is known, so a bomb of aliases is refused before its values are copied.
+    // mlk knows the size of each anchor, so it refuses a bomb of aliases before it copies values.
     nodes_ += known->second.nodes - 1;
     if (open_.size() + known->second.depth > deepest_yaml) too_deep(mark);
     check_count(mark);
@@ -170,8 +170,8 @@ class TreeBuilder : public YAML::EventHandler {
       take_key(parent, std::move(node));
     } else {
       parent.has_key = false;
-      // For a missing value the parser reports the place of the next token, so the place of the key replaces
-      // it.
+      // For a missing value the parser reports the place of the next token. mlk uses the place of the key
+      // instead.
       const bool missing = node.kind == YamlNode::Kind::null && node.place.line != parent.key_place.line;
       if (missing) node.place = parent.key_place;
       if (parent.node.find(parent.key) != nullptr) {
@@ -240,8 +240,8 @@ std::string explain(const YAML::Exception& error) {
 
 void add_syntax_error(const std::shared_ptr<const Source>& source, const YAML::Exception& error,
                       Problems& problems) {
-  // The parser reads a tab in the indentation as part of a value, so its error is at a later place or names
-  // another cause. So first search for such a tab.
+  // The parser reads a tab in the indentation as part of a value. Then the error of the parser has a later
+  // place or names another cause. So mlk first searches for such a tab.
   std::size_t line = 0;
   for (const std::string& text : split(source->text, '\n')) {
     if (line > static_cast<std::size_t>(std::max(error.mark.line, 0))) break;
@@ -255,7 +255,8 @@ void add_syntax_error(const std::shared_ptr<const Source>& source, const YAML::E
   }
   Place place{source, static_cast<std::size_t>(std::max(error.mark.line, 0)),
               static_cast<std::size_t>(std::max(error.mark.column, 0))};
-  // If the place is in the end mark, which parse_yaml adds after the text, show the end of the last line.
+  // parse_yaml adds an end mark after the text. If the place is in this mark, the error shows the end of the
+  // last line.
   const std::string_view text = trim(source->text);
   const auto last_line = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   if (place.line > last_line) {
@@ -290,8 +291,8 @@ std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_pt
                                    Problems& problems) {
   const std::size_t known_problems = problems.size();
   if (!check_text(source, problems)) return std::nullopt;
-  // With the end mark the parser notices an unclosed quote. Without it the parser would take the end of the
-  // file for the end of the quote.
+  // With the end mark the parser notices an unclosed quote. Without the mark the parser would treat the end
+  // of the file as the end of the quote.
   std::istringstream in(hide_surrogate_pairs(text) +
                         (text.empty() || text.ends_with('\n') ? "...\n" : "\n...\n"));
   TreeBuilder builder(source, problems);

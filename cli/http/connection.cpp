@@ -86,8 +86,8 @@ struct Connection::State {
     }
   }
 
-  // When a kept connection ends without an answer, libcurl sends the request again by itself. The server may
-  // have received the body already, so a second start of a request with a body is refused.
+  // When a kept connection ends without an answer, libcurl sends the request again by itself. mlk forbids
+  // this for a request with a body, because the server may have received the body already.
   static int on_start(void* self, char*, char*, int, int) {
     auto& state = *static_cast<State*>(self);
     const bool again = std::exchange(state.is_under_way, true);
@@ -144,8 +144,9 @@ struct Connection::State {
   }
 
   void set_network() {
-    // A stream is preferred to a separate connection, so libcurl waits until it knows the protocol. Without
-    // TLS there are no streams, and libcurl would learn this only from the first answer, so it must not wait.
+    // mlk prefers a stream to a separate connection, so libcurl waits until it knows the protocol of a new
+    // connection. Without TLS there are no streams. libcurl would notice this only at the first answer, so it
+    // must not wait.
     const bool may_be_stream = options.pool != nullptr && call->url.starts_with("https:");
     set(CURLOPT_HTTP_VERSION,
         static_cast<long>(may_be_stream ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
@@ -200,8 +201,9 @@ struct Connection::State {
       set(CURLOPT_CUSTOMREQUEST, call->method.c_str());
     }
     curl_slist_free_all(headers);
-    // Empty headers keep libcurl from sending them. Expect costs a second for each part if the registry does
-    // not know it. A POST would get a Content-Type of libcurl's own.
+    // A header without a value keeps libcurl from sending this header. "Expect" costs a second for each part
+    // if the registry does not know it. Without a Content-Type of the caller, libcurl would add its own to a
+    // POST.
     headers = curl_slist_append(nullptr, "Expect:");
     bool has_type = false;
     for (const auto& [name, value] : call->headers) {

@@ -24,9 +24,9 @@ struct Call {
   std::string url;  // http or https, encoded
   Headers headers{};
   std::string_view body{};  // must outlive the exchange
-  // Called with the body of a good answer (2xx), in parts as they come; Reply::body then stays empty. Return
-  // false to stop: the exchange ends with Failure::Kind::closed. The function may itself wait for an exchange
-  // of another connection. Its exceptions pass through exchange().
+  // Called with each part of the body of a good answer (2xx) when the part arrives. Reply::body then stays
+  // empty. Return false to stop: the exchange ends with Failure::Kind::closed. The function may itself wait
+  // for an exchange of another connection. Its exceptions pass through exchange().
   std::function<bool(std::string_view)> take{};
   std::function<void(int)> begun{};           // called with the status of a good answer, before `take`
   std::size_t most_bytes = 1 << 20;           // of Reply::body
@@ -54,8 +54,8 @@ struct ConnectionOptions {
   std::shared_ptr<ConnectionPool> pool{};  // provides the connections; then Call::take must not wait
 };
 
-// For one thread at a time. A redirect is returned as an answer, since the caller decides where credentials
-// may go.
+// For one thread at a time. Returns a redirect as an answer, since the caller decides which servers may get
+// credentials.
 class Connection {
  public:
   explicit Connection(ConnectionOptions options);

@@ -8,8 +8,8 @@
 namespace mlk::http {
 namespace {
 
-// The bound for one server without HTTP/2. It is at least the number of exchanges, or some exchanges would
-// wait until they time out.
+// The limit of connections to one server without HTTP/2. It must not be below the number of exchanges at
+// once. Otherwise some exchanges would wait until they time out.
 constexpr long most_connections = 32;
 
 // The pool reports progress and checks for an interruption at least this often. Also, libcurl before 8.1 may
@@ -58,7 +58,7 @@ void ConnectionPool::run() {
   }
 }
 
-// False: the pool ends.
+// Returns false if the pool ends.
 bool ConnectionPool::take_added() {
   std::list<Exchange*> added;
   {

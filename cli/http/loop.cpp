@@ -246,11 +246,11 @@ void Loop::end(Transfer* ended, CURLcode code) {
   transfer->release();
 }
 
-// Sends a transfer again if repeat_after() says so, and once after a 401 with a renewed credential, because
-// the server has not executed such a request.
+// Sends a transfer again if repeat_after() returns a time. Also sends it again once after a 401 with a
+// renewed credential, because the server has not executed a request that it answered with 401.
 bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now) {
   note_acceptance(*transfer);
-  for (const auto& other : running_) note_acceptance(*other);  // also of streams, which may last for days
+  for (const auto& other : running_) note_acceptance(*other);  // also for streams, which may last for days
   const int status = transfer->response.status;
   std::optional<milliseconds> wait;
   if (failure.kind == Failure::Kind::none && status == 401 && !transfer->sent_again &&

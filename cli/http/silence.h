@@ -1,6 +1,6 @@
-// Decides when a connection is dead without a visible end: a device on the way keeps it open but forwards no
-// data. A merely quiet connection looks the same. So mlk first sends a check over the connection and tries a
-// second connection before it abandons the first.
+// Decides when a connection is dead although it is open, because a device on the way forwards no data. A
+// merely quiet connection looks the same. So before mlk abandons a connection, it sends a check over the
+// connection and tries a second connection.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace mlk::http {
 // Other values are for tests.
 struct SilenceTimes {
   std::chrono::milliseconds suspect{20'000};  // after this silence the connection is checked
-  std::chrono::milliseconds leave{30'000};    // after this silence it is abandoned, if another got an answer
+  std::chrono::milliseconds leave{30'000};    // after this silence it is abandoned if others get answers
 };
 
 // The state of a connection on which data is expected.
@@ -34,7 +34,7 @@ enum class SilenceStep {
   wait,
   ask,    // send a small request beside those in progress
   check,  // send a small request over a new connection
-  leave,  // the connection is dead: the server answers, but not here
+  leave,  // the connection is dead: the server answers over other connections only
 };
 
 // Pure.
@@ -50,7 +50,7 @@ class Silence {
   void heard(SteadyTime now);  // data has come
   void asked(SteadyTime now) { asked_ = now; }
   bool expects() const { return requests_ > 0; }
-  // The state without takes_more and owes, which only the owner of the requests knows.
+  // The state, except takes_more and owes. Only the owner of the requests knows these two values.
   [[nodiscard]] Quiet at(SteadyTime now) const;
 
  private:

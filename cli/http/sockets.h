@@ -11,7 +11,7 @@
 
 namespace mlk::http {
 
-// One such socket. Requests that use it share its ownership, also after it is closed.
+// A socket to a server. The requests that use a Socket share its ownership, also after the socket is closed.
 struct Socket {
   curl_socket_t number = CURL_SOCKET_BAD;  // CURL_SOCKET_BAD: closed
   int port = 0;                            // the local port; 0: not read yet
@@ -28,7 +28,7 @@ class Sockets {
   Sockets& operator=(const Sockets&) = delete;
 
   void watch(CURL* easy);  // records the sockets that the handle opens from now on
-  // Null if there is none.
+  // Returns null if no open socket has this local port.
   [[nodiscard]] std::shared_ptr<Socket> with_port(int port);
   const std::map<curl_socket_t, std::shared_ptr<Socket>>& all() const { return open_; }
 

@@ -1,4 +1,4 @@
-// Finds out why a server's certificate was refused: libcurl's own message does not name the authority.
+// Finds out why a server's certificate was refused. libcurl's own message does not name the authority.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ struct CertificateProblem {
   std::string issuer;  // of the certificate where the check stopped
 };
 
-// Makes the usual check of the server's certificate record its error; `problem` must outlive the handle.
+// Makes the usual check of the server's certificate write its error to `problem`, which must outlive the
+// handle.
 void note_certificate_problems(CURL* easy, CertificateProblem& problem);
 
 }  // namespace mlk::http

@@ -17,9 +17,9 @@ constexpr std::size_t body_limit = 256u << 20;
 constexpr std::size_t line_limit = 16u << 20;
 constexpr std::size_t error_body_limit = 64u << 10;  // of the answer that refuses a stream
 
-// libcurl before 8.1 pauses HTTP/2 if data that it read for one transfer while serving another does not fit
-// into the first one's buffer. If that data was the last of the connection, libcurl never notices the end of
-// the transfer. So the buffer is far larger than a burst.
+// While libcurl before 8.1 serves one transfer, it may read data for another transfer. If this data does not
+// fit into the buffer of the other transfer, libcurl pauses HTTP/2. If this data is also the last data of the
+// connection, libcurl never notices the end of the transfer. So the buffer is far larger than a burst.
 constexpr long read_buffer = 8l << 20;
 constexpr long read_buffer_http1 = 64l << 10;  // to allocate megabytes costs time even if unused
 // The size of both buffers of a POST over HTTP/1.1. They are small, because glibc consolidates its whole heap
@@ -117,11 +117,11 @@ void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& 
   set_body();
 }
 
-// TLS requests and checks the name in the URL, so the URL gets the other name, and CONNECT_TO names the real
-// host. Returns the URL.
+// TLS requests and checks the name in the URL. So the URL gets the name in the certificate, and CONNECT_TO
+// names the real host. Returns the URL.
 std::string Transfer::set_other_name(const ServerAccess& server) {
   const UrlParts parts = parts_of(server.url).value();
-  // The other name is only in the certificate; libcurl connects to the address of the real host.
+  // libcurl connects to the address of the real host, because only the certificate has the other name.
   connect_to_ = curl_slist_append(nullptr, ("::" + in_url(parts.host) + ":" + parts.port).c_str());
   set(easy, CURLOPT_CONNECT_TO, connect_to_);
   headers_ = curl_slist_append(headers_, ("Host: " + parts.authority).c_str());
@@ -168,10 +168,12 @@ void Transfer::set_headers(const ServerAccess& server) {
 }
 
 void Transfer::set_network(const ServerAccess& server) {
-  // A shared connection is preferred to a new one, so libcurl waits for the protocol of a new connection.
-  // Without TLS there is no HTTP/2, and libcurl would wait for the first answer, so it must not wait.
+  // mlk prefers a shared connection to a new connection, so libcurl waits for the protocol of a new
+  // connection. Without TLS there is no HTTP/2. libcurl would then wait for the first answer, so it must not
+  // wait.
   const bool https = server.url.starts_with("https:");
-  // Many small requests cost a server a sixth less time on separate connections, so such a POST gets its own.
+  // Many small requests cost a server a sixth less time on separate connections. So a POST beside many
+  // transfers gets its own connection.
   by_http1_ = !https || (request.method == "POST" && peer_->transfers >= many_transfers);
   set(easy, CURLOPT_HTTP_VERSION,
       static_cast<long>(by_http1_ ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS));
@@ -205,7 +207,7 @@ void Transfer::set_tls(const ServerAccess& server) {
   if (!server.ca_pem.empty()) {
     curl_blob authority = blob_of(server.ca_pem);
     set(easy, CURLOPT_CAINFO_BLOB, &authority);
-    set(easy, CURLOPT_CAPATH, nullptr);  // only these authorities
+    set(easy, CURLOPT_CAPATH, nullptr);  // only the authorities in ca_pem
   }
   if (!credential->certificate_pem.empty()) {
     // libcurl shares a connection, and resumes a session, only between transfers with the same certificate.
@@ -230,8 +232,8 @@ void Transfer::set_body() {
   set(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
 }
 
-// When a reused connection breaks, libcurl starts a POST again, although the server may have executed the
-// first one. So only a GET may start twice.
+// When a reused connection breaks, libcurl starts a request again, although the server may have executed it.
+// So only a GET may start twice.
 int Transfer::on_start(void* self, char*, char*, int, int local_port) {
   auto& transfer = *static_cast<Transfer*>(self);
   transfer.leave_socket();
@@ -242,7 +244,7 @@ int Transfer::on_start(void* self, char*, char*, int, int local_port) {
   return CURL_PREREQFUNC_OK;
 }
 
-// No exception may pass through libcurl: if memory is short the transfer fails.
+// No exception may pass through libcurl. If memory is short, the transfer fails.
 template <typename Action>
 bool Transfer::guarded(const Action& action) {
   try {

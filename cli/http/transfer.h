@@ -43,7 +43,7 @@ struct Transfer {
   // For streams: `line` is called with each line, and `opened` when the answer's head arrives.
   std::function<void(std::string_view)> line;
   std::function<void(int)> opened;
-  // Called once, at the end: with an answer, or a failure.
+  // Called once, at the end of the transfer, with an answer or a failure.
   std::function<void(Response&, const Failure&)> done;
 
   std::recursive_mutex
@@ -61,8 +61,8 @@ struct Transfer {
   [[nodiscard]] Failure failure(CURLcode code) const;
   // Call after an answer: reads its warnings and its Retry-After.
   void read_headers();
-  // Runs `done` unless cancelled. If a stream ended in good order, the rest of its last line is delivered
-  // first.
+  // Runs `done` unless cancelled. If a stream ended without a failure, first delivers the rest of its last
+  // line.
   void finish(const Failure& failure);
 
   CURL* easy = nullptr;
@@ -106,7 +106,7 @@ struct Transfer {
   std::string partial_;     // an incomplete line
   std::string too_large_;   // the part that exceeded its limit
   bool no_memory_ = false;  // for the received data
-  bool by_http1_ = false;   // HTTP/1 is requested, whatever the server speaks
+  bool by_http1_ = false;   // the request uses HTTP/1 even if the server speaks HTTP/2
   std::size_t held_ = 0;    // our part of Peer::held
   std::size_t most_held_ = 0;
   char error_[CURL_ERROR_SIZE] = {};

@@ -25,7 +25,7 @@ std::string part_of(const Url& url, CURLUPart part, unsigned int flags = 0) {
 std::optional<UrlParts> parts_of(const std::string& text) {
   const Url url(curl_url(), &curl_url_cleanup);
   if (url == nullptr) throw std::bad_alloc();
-  // A scheme that libcurl does not speak is still a URL; the caller decides which ones to accept.
+  // A URL may have a scheme that libcurl does not speak. The caller decides which schemes to accept.
   const unsigned int flags = CURLU_NON_SUPPORT_SCHEME | CURLU_PATH_AS_IS;
   if (curl_url_set(url.get(), CURLUPART_URL, text.c_str(), flags) != CURLUE_OK) return std::nullopt;
   UrlParts parts{.scheme = part_of(url, CURLUPART_SCHEME),

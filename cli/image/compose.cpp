@@ -31,7 +31,7 @@ void set_variable(json& variables, const std::string& name, const std::string& v
     return;
   }
   *first = name + "=" + value;
-  // If a variable is set several times, the last entry would win.
+  // Removes further entries of the same name, because programs would use the last entry.
   variables.erase(std::remove_if(first + 1, variables.end(), is_it), variables.end());
 }
 
@@ -56,7 +56,8 @@ json configuration_of(const std::optional<Base>& base, const std::vector<Additio
   }
   json& history = out["history"];
   if (!history.is_array()) history = json::array();
-  // Readers match the history entries one by one with the layers. If the counts differ, mlk adds no entries.
+  // Readers match the history entries one by one with the layers. If the number of entries differs from the
+  // number of layers, mlk adds no entries.
   const auto told = std::count_if(history.begin(), history.end(), [](const json& entry) {
     return entry.is_object() && !(entry.contains("empty_layer") && entry["empty_layer"] == true);
   });

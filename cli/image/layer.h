@@ -36,17 +36,19 @@ class LayerWriter {
 
   // Callers add entries in the byte order of their paths, so that the digest is the same on every machine.
   void add(const TarEntry& entry, std::string_view content = "");
-  // `also` is called with the content too.
+  // Passes the content of the file to `also` too.
   void add_file(const TarEntry& entry, const std::filesystem::path& from, std::uint64_t size,
                 const std::function<void(std::string_view)>& also = {});
-  // As the other add_file(), for a file in an open folder. `shown`: the path of the file, for messages.
+  // Does the same as the other add_file() for a file in an open folder. `shown`: the path of the file, for
+  // messages.
   void add_file(const TarEntry& entry, const OpenFile& folder, const std::filesystem::path& shown,
                 std::uint64_t size, const std::function<void(std::string_view)>& also = {});
   Layer finish();
-  // As finish(), but `file_of` returns the final path. `digits`: the hexadecimal digits of diff_id.
+  // Does the same as finish(), but calls `file_of` for the final path. `digits`: the hexadecimal digits of
+  // diff_id.
   Layer finish(const std::function<std::filesystem::path(const std::string& digits)>& file_of);
-  // As finish() if the uncompressed archive has this digest. Otherwise returns nullopt, and the destructor
-  // removes the file.
+  // Does the same as finish() if the digest of the uncompressed archive is `diff_id`. Otherwise returns
+  // nullopt, and the destructor removes the file.
   std::optional<Layer> finish_as(const std::string& diff_id);
 
  private:
@@ -65,8 +67,8 @@ std::filesystem::path layer_cache();
 // users. Marks the layer as used now. Throws Error{failure} for a folder of another user.
 std::optional<Layer> find_layer(const std::filesystem::path& file);
 
-// As find_layer(), but also reads the file and compares its content with the digest. If the digest or
-// `diff_id` differs, removes the layer and returns nullopt.
+// Does the same as find_layer(), but also reads the file and compares its content with the digest. If the
+// digest or `diff_id` differs, removes the layer and returns nullopt.
 std::optional<Layer> find_whole_layer(const std::filesystem::path& file, const std::string& diff_id,
                                       const std::function<bool()>& go_on = {});
 

@@ -121,7 +121,7 @@ std::variant<Manifest, Index> parse_manifest(std::string_view bytes, const std::
 
 namespace {
 
-// The number in a variant: 8 for "v8" and for "8". nullopt if the variant is no such number.
+// The number in a variant: 8 for "v8" and for "8". nullopt if the variant has another form.
 std::optional<int> number_of_variant(std::string_view variant) {
   if (variant.starts_with('v')) variant.remove_prefix(1);
   if (variant.empty() || variant.size() > 3 || variant.find_first_not_of("0123456789") != variant.npos)
@@ -136,8 +136,8 @@ std::string_view usual_variant(std::string_view architecture) {
   return architecture == "arm" ? "v7" : "";
 }
 
-// How far an entry is from the wanted platform; the smallest distance is the best. nullopt: the programs of
-// the entry may not run on this platform.
+// How far an entry is from the wanted platform. mlk chooses the entry with the smallest distance. nullopt:
+// the programs of the entry may not run on this platform.
 std::optional<int> distance(const Platform& platform, const Platform& wanted) {
   if (platform.os != wanted.os || platform.architecture != wanted.architecture) return std::nullopt;
   const std::string usual(usual_variant(wanted.architecture));
@@ -149,7 +149,7 @@ std::optional<int> distance(const Platform& platform, const Platform& wanted) {
   const std::optional<int> has = number_of_variant(own), needs = number_of_variant(asked);
   constexpr int another = 10, newer = 2000;
   if (has && needs && *has <= *needs) return last + another + *needs - *has;  // built for an older processor
-  // The rest is for a newer or unknown processor, which only a user who has named no variant accepts.
+  // The entry is for a newer or unknown processor. It fits only if the user has not named a variant.
   if (!wanted.variant.empty()) return std::nullopt;
   return last + (has && needs ? newer + *has - *needs : 2 * newer);
 }

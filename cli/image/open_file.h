@@ -1,4 +1,4 @@
-// Reads files that mlk sends: each is read whole, or not at all.
+// Reads files that mlk sends. A file is read whole or not at all.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ std::string name_of_path(const std::string& path);
 // Throws Error{failure} with the system's words for a value of errno.
 [[noreturn]] void fail_with(const std::filesystem::path& path, int error);
 
-// Reads a file of `size` bytes, in parts. Throws Error{failure} if the file cannot be read, or changes
-// meanwhile.
+// Reads a file of `size` bytes, in parts. Throws Error{failure} if the file cannot be read, or if it changes
+// while mlk reads it.
 void read_whole(const std::filesystem::path& path, std::uint64_t size,
                 const std::function<void(std::string_view)>& take);
 // As the function above, for a file in an open folder. `shown`: the path of the file, for messages.

@@ -155,7 +155,7 @@ std::optional<std::string> unquoted(std::string_view text) {
       continue;
     }
     const char c = text[++i];
-    out += c == 'n' || c == 'r' || c == 't' ? ' ' : c;  // pip splits values at all of these
+    out += c == 'n' || c == 'r' || c == 't' ? ' ' : c;  // pip splits values at each of these characters
   }
   return out;
 }
@@ -300,8 +300,8 @@ PipSettings settings_of_user(const fs::path& folder, const std::function<bool()>
 
 PipResult run_pip(const PipCall& call, const PythonTarget& target) {
   Command command;
-  // -E and the empty folder keep Python from importing the user's code. -I would do so too, but it would hide
-  // a pip that is installed for this user.
+  // -E and the empty folder keep Python from importing the user's code. -I would also prevent this import,
+  // but -I would hide a pip that is installed for this user.
   command.argv = {"python3", "-E", "-c", starts_pip, "--disable-pip-version-check", "--no-input"};
   command.argv.insert(command.argv.end(), call.words.begin(), call.words.end());
   command.empty_env = true;

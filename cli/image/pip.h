@@ -48,8 +48,8 @@ PipSettings kept_settings(const std::string& listed, const PipSettings& variable
                           const std::filesystem::path& folder);
 
 // The kept settings of this user, from the variables of this process and the files that pip reads. `folder`:
-// an empty folder of mlk's own. This starts Python, so call it once for all calls of pip. `go_on` and errors:
-// as run_pip().
+// an empty folder of mlk's own. This starts Python, so call it once for all calls of pip. `go_on` and errors
+// are as for run_pip().
 PipSettings settings_of_user(const std::filesystem::path& folder, const std::function<bool()>& go_on);
 
 struct PipCall {

@@ -71,7 +71,7 @@ std::string pinned(const std::vector<ResolvedPackage>& packages, const std::vect
     return one.digest.starts_with("sha256=") || one.digest.starts_with("sha384=") ||
            one.digest.starts_with("sha512=");
   };
-  // pip requires digests for all packages or for none.
+  // pip refuses requirements if only some of the packages have digests.
   const bool by_digest = std::all_of(packages.begin(), packages.end(), is_checked);
   std::string out;
   for (const ResolvedPackage& one : packages) {

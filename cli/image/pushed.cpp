@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 fs::path folder_of_notes(const fs::path& cache) { return cache / "pushed"; }
 
-// A note with a time in the future is young too, because the clock may have been set back.
+// mlk also treats a note with a time in the future as young, because the clock may have been set back.
 bool is_young(const fs::path& note) {
   std::error_code error;
   const fs::file_time_type written = fs::last_write_time(note, error);
@@ -33,8 +33,8 @@ void note_pushed(const fs::path& cache, const std::string& digest) {
     });
     write_checked_file(folder / digest, "", 0600);
   } catch (const Error&) {
-    // Without a note mlk treats the image as older. This is no error, because mlk reads the owners of runs
-    // again before it deletes an image.
+    // A note that cannot be written is no error. mlk then treats the image as older, but it reads the owners
+    // of runs again before it deletes an image.
   }
 }
 

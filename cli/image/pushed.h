@@ -1,4 +1,4 @@
-// Remembers the images that this machine has just pushed: they look unused until a run names them.
+// Remembers the images that this machine has just pushed. Such an image looks unused until a run names it.
 #pragma once
 
 #include <chrono>

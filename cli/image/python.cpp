@@ -313,7 +313,7 @@ fs::path python_folder(const PythonPackages& packages) {
   }
   install(packages, resolved, scratch.path(), scratch.path() / "packages");
   fs::permissions(scratch.path() / "packages", fs::perms::owner_all, error);
-  fs::remove_all(folder, error);  // it exists if other users could write to it
+  fs::remove_all(folder, error);  // the folder exists if other users could write to it
   fs::rename(scratch.path() / "packages", folder, error);
   if (error && !fs::is_directory(folder))
     throw Error(ExitCode::failure,

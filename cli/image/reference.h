@@ -25,7 +25,8 @@ struct Reference {
 // repeats no part that may be a password.
 Reference parse_reference(std::string_view text);
 
-// The same for a name with neither tag nor digest, "registry.example/team"; tag and digest stay empty.
+// Reads a name with neither tag nor digest, such as "registry.example/team". The tag and the digest of the
+// result are empty.
 Reference parse_repository(std::string_view text);
 
 // "sha256:" and 64 small hexadecimal digits. No other algorithm is in use.

@@ -197,8 +197,8 @@ class RequirementReader {
                 hint);
   }
 
-  // Replaces each ${NAME} by the value of the variable, as pip does. A name with small letters and a variable
-  // without a value stay as they are.
+  // Replaces each ${NAME} by the value of the variable, as pip does. Does not change ${NAME} if the name has
+  // small letters or the variable has no value.
   std::string expanded(const std::string& text) const {
     std::string out;
     std::size_t from = 0;

@@ -1,6 +1,7 @@
 // Reads files of requirements as pip does, and refuses lines that are not safe for the pip of this machine.
-// Only lines that name wheels are safe. pip would build, and so execute, a folder, a repository or an archive
-// of sources on this machine; and only its path would identify its content. Pure.
+// Only lines that name wheels are safe. If a line names a folder, a repository or an archive of sources, pip
+// would build it on this machine and so execute its code. Also, only the path would identify the content.
+// Pure.
 #pragma once
 
 #include <filesystem>
@@ -35,7 +36,7 @@ std::string without_logins(std::string text, const std::string& instead);
 // All requirements of a file, and of the files that it includes by -r and -c.
 struct Requirements {
   std::string wanted;               // the text of a file for pip, with absolute paths
-  std::string constraints;          // the same for -c; empty: no constraints
+  std::string constraints;          // the text of a file for -c of pip; empty: no constraints
   std::string options;              // the option lines of `wanted`: indexes and other sources of wheels
   std::vector<std::string> urls{};  // of wheels, as written, since pip's report has no logins
 };

@@ -35,9 +35,9 @@ std::size_t tar_padding(std::uint64_t size);
 // Appends the end of the archive.
 void end_tar(std::string& tar);
 
-// Whether a link at this path stays in the folder of the archive, whatever other such links the archive
-// holds. The target may have ".." only at its beginning, where it goes up through the link's own folders.
-// These folders are no links, so a chain of links cannot lead out.
+// Whether a link at this path stays in the folder of the archive, even if the archive has other links that
+// pass this check. The target may have ".." only at its beginning, where it goes up through the link's own
+// folders. These folders are no links, so a chain of links cannot lead out.
 bool leads_inside(const std::string& path, const std::string& target);
 
 struct TarFile {

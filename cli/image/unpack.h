@@ -7,7 +7,7 @@
 
 namespace mlk::image {
 
-// The folder must exist and must have none of these files. Throws Error{failure} for an archive that
+// The folder must exist and must not contain a file of the archive. Throws Error{failure} for an archive that
 // read_tar() refuses, and for a file that cannot be written or already exists. `before_each` is called for
 // each entry; its exceptions pass through.
 void unpack(std::string_view tar, const std::filesystem::path& folder,

@@ -14,7 +14,7 @@ const Resource access_reviews{"authorization.k8s.io", "v1", "selfsubjectaccessre
                               "SelfSubjectAccessReview"};
 const Resource self_reviews{"authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview"};
 
-constexpr std::size_t most_at_once = 8;  // few, because without HTTP/2 each has its own connection
+constexpr std::size_t most_at_once = 8;  // few, because without HTTP/2 each request has its own connection
 
 // A review is a question to the server in the form of an object. The server answers it but does not store it.
 Request review_request(const Resource& resource, json spec) {

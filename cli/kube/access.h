@@ -36,7 +36,7 @@ struct ServerVersion {
   std::string text;  // "v1.37.1"
 };
 
-// Throws ApiError, also when the answer at /version is not that of a Kubernetes API server.
+// Throws ApiError, also when the answer at /version is not from a Kubernetes API server.
 ServerVersion server_version(Client& client);
 
 // Throws Error{cluster} when `version` is older than `major`.`minor`. Pure.

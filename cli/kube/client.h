@@ -106,14 +106,14 @@ class Client {
   // The functions below may be called from any thread, but never from a stream's callback. They throw
   // ApiError. cli/http/repeat.h decides which requests the client retries.
 
-  // The resource of a kind, by the cluster's discovery; nullopt: the cluster does not serve it, or nobody can
-  // create its objects. The client asks once for each apiVersion.
+  // The resource of a kind, by the cluster's discovery; nullopt: the cluster does not serve the kind, or
+  // objects of the kind cannot be created. The client asks once for each apiVersion.
   [[nodiscard]] std::optional<Resource> served(const std::string& api_version, const std::string& kind);
   nlohmann::json get(const Resource& resource, const std::string& name_space, const std::string& name);
   [[nodiscard]] std::optional<nlohmann::json> find(const Resource& resource, const std::string& name_space,
                                                    const std::string& name);
   ListResult list(const Resource& resource, const std::string& name_space, const ListOptions& options = {});
-  // fieldValidation=Strict, fieldManager=mlk. Warnings of the server go to on_warning once each.
+  // fieldValidation=Strict, fieldManager=mlk. on_warning gets each warning of the server once.
   nlohmann::json create(const Resource& resource, const std::string& name_space, const nlohmann::json& object,
                         const WriteOptions& options = {});
   nlohmann::json patch(const Resource& resource, const std::string& name_space, const std::string& name,
@@ -125,7 +125,7 @@ class Client {
               const DeleteOptions& options = {});
 
   // Sends any request unchanged. A status over 399 is not an error here. send() waits for the response. ask()
-  // does not wait, so that several requests run at once; it returns failures as values.
+  // does not wait, so that several requests run at once, and returns failures as values.
   Response send(const Request& request);
   [[nodiscard]] std::future<Answer> ask(const Request& request);
 

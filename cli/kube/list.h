@@ -23,8 +23,8 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
 // "pods in namespace x", for messages.
 std::string describe(const Resource& resource, const std::string& name_space, const std::string& name = "");
 
-// The text of a server's answer without metadata.managedFields. They are about half of an object and take as
-// long to parse as the other half, so they are removed before parsing: mlk does not read them.
+// The text of a server's answer without metadata.managedFields. These fields are about half of an object and
+// half of its time to parse. mlk does not read these fields, so it removes them before parsing.
 std::string without_managed_fields(std::string_view text);
 
 // parse_response() with the names of server, user and file in its messages.

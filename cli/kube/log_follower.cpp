@@ -145,7 +145,7 @@ void LogFollower::State::look() {
     if (now.never_starts && instance < 0) is_finished = true;  // the container has no log
     if (is_finished && now.never_starts) return;
     if (behind && !has_room()) return;
-    if (behind && mode == Mode::previous) drained = false;  // it is not read to its end
+    if (behind && mode == Mode::previous) drained = false;  // the log was not read to its end
     behind = false;
     is_finished = false;
     ended.swap(end);
@@ -250,8 +250,8 @@ void LogFollower::State::settle(const StreamEnd& ended) {
     trouble.clear();
     whole = position.since().has_value();
     if (mode == Mode::final) is_finished = true;
-    // In other modes the pod's status decides whether the log is finished. It may change a moment after the
-    // log ends.
+    // In other modes the pod's status decides whether the log is finished. The status may change a moment
+    // after the log ends.
     if (mode == Mode::poll || lacks_followers) {
       due = Clock::now() + times.poll;
     } else if (mode == Mode::follow) {
@@ -260,7 +260,7 @@ void LogFollower::State::settle(const StreamEnd& ended) {
     return;
   }
   if (ended.status == 0) whole = false;
-  if (ended.status == 0 && mode == Mode::previous) drained = false;  // it is not read to its end
+  if (ended.status == 0 && mode == Mode::previous) drained = false;  // the log was not read to its end
   if (ended.silent) {                                                // a new connection may work
     due = Clock::now();
     return;

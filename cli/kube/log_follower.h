@@ -26,8 +26,9 @@ struct LogTimes {
   std::chrono::milliseconds linger{3'000};     // the same limit after the container has ended
 };
 
-// Follows one container of one pod. The pod's status drives it, because the end of a stream proves nothing:
-// proxies end streams at their time-outs, and no stream continues into a restarted container.
+// Follows one container of one pod. The follower relies on the pod's status, because the end of a stream does
+// not mean the end of the log. Proxies end streams at their time-outs, and a stream does not continue into a
+// restarted container.
 class LogFollower {
  public:
   struct Start {

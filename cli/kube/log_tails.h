@@ -26,7 +26,7 @@ struct TailAnswer {
   int status = 0;                // HTTP status; 0: the server could not be reached
   std::vector<LogLine> lines{};  // none unless the status is 200
   bool cut_off = false;          // the text reached the requested number of bytes
-  bool whole = false;            // these are all lines of the log
+  bool whole = false;            // `lines` has all lines of the log
 };
 
 // Not thread-safe. An error of the server becomes an answer and is never thrown.

@@ -15,7 +15,8 @@ using std::chrono::seconds;
 // If a node's clock is set back by at most so many seconds, a reader gets no line twice.
 constexpr std::size_t most_seconds = 600;
 
-// Removes the URL that the API server asked and quotes, because it differs between the pods of a node.
+// Removes the URL that the API server requested and quotes, because this URL differs between the pods of a
+// node.
 std::string without_address(const std::string& text) {
   const std::size_t begin = text.find("Get \"http");
   const std::size_t end = begin == std::string::npos ? begin : text.find("\": ", begin);

@@ -40,9 +40,9 @@ std::vector<LogLine> parse_log(std::string_view body);  // without lines of the 
 // "2026-11-21T07:40:25.348347988Z text"; nullopt without a time in front. Pure.
 std::optional<LogLine> parse_log_line(std::string_view line);
 
-// Whether a stream with a limit of `limit` bytes (0: no limit) ends after its last line, ends within this
-// line, or goes on. `came` counts the bytes up to and including this line, with all line ends. The server may
-// cut within a line, and a server that ignores limits goes on. Pure.
+// Whether a stream with a limit of `limit` bytes (0: no limit) ends after its latest line, ends within this
+// line, or continues. `came` counts the bytes up to and including this line, with all line ends. The server
+// may cut within a line, and a server that ignores limits sends more lines. Pure.
 enum class AtLimit { goes_on, ends_after, ends_within };
 AtLimit at_limit(std::size_t limit, std::size_t came);
 
@@ -52,7 +52,7 @@ std::string kubelet_said(std::string_view line);
 // Whether such a line says that the node can start no more followers; mlk then polls the node's logs. Pure.
 bool lacks_inotify(std::string_view line);
 
-// Makes the error that says why a log did not come, from a StreamEnd that is an error. The text is the same
+// Makes the error that says why a log did not arrive, from a StreamEnd that is an error. The text is the same
 // for all pods with the same cause. Pure.
 ApiError log_error(const StreamEnd& end, const Config& config);
 
@@ -64,8 +64,8 @@ class LogPosition {
   [[nodiscard]] bool take(const LogLine& line);  // false for a line that was seen before
   void resume();                                 // the next lines come from a new request
   std::optional<Time> since() const;             // the second at which the next request starts
-  // True if fewer known lines came again than expected: then the node has rotated the log, and lines may be
-  // lost.
+  // True if fewer known lines came again than expected. In this case the node has rotated the log, and lines
+  // may be lost.
   bool was_cut() const { return was_cut_; }
 
  private:

@@ -1,6 +1,6 @@
 // A local copy of the objects that match a selector. The reflector lists the objects, then watches them; it
-// resumes a broken watch, and lists again after 410 Gone. After client-go's Reflector (back-off from 0.8 s,
-// doubling up to 30 s, with jitter; watches of 5 to 10 minutes; bookmarks).
+// resumes a broken watch, and lists again after 410 Gone. It works like client-go's Reflector (back-off from
+// 0.8 s, doubling up to 30 s, with jitter; watches of 5 to 10 minutes; bookmarks).
 #pragma once
 
 #include <exception>

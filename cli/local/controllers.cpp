@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// A killed supervisor cannot send a notice. So the loop checks all folders this often.
+// The time between two checks of all folders, since a killed supervisor cannot send a notice.
 constexpr milliseconds sweep_interval{1000};
 
 Error system_error(const std::string& what) {
@@ -89,8 +89,9 @@ void Controllers::run() {
   }
 }
 
-// Whether an object was deleted or marked as deleted since the last call. Only then there may be garbage. The
-// search for garbage reads all objects, so it does not follow each pod that starts or ends.
+// Whether an object was deleted or marked as deleted since the last call. Without such a deletion there is no
+// new garbage. The search for garbage reads all objects, so the loop does not repeat the search for each pod
+// that starts or ends.
 bool Controllers::something_goes() {
   try {
     const auto changes = store_.changes_after(seen_, "", steady_clock::now());

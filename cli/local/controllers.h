@@ -19,7 +19,7 @@ class Controllers {
   // Starts the loop. Throws Error{failure} when the fifo cannot be made.
   Controllers(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program,
               std::vector<std::string> gpus = {});
-  ~Controllers();  // ends the loop; pods live on
+  ~Controllers();  // ends the loop; the pods continue to run
   Controllers(const Controllers&) = delete;
   Controllers& operator=(const Controllers&) = delete;
 

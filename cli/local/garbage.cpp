@@ -115,7 +115,7 @@ class Collector {
                       if (uid_of(current) == uid_of(object)) edit(current);
                     });
     } catch (const StatusError&) {
-      return;  // it was deleted already
+      return;  // the object was deleted already
     }
   }
 
@@ -123,7 +123,7 @@ class Collector {
   const Time now_;
   std::vector<std::pair<std::string, Object>> objects_;
   std::set<std::string> uids_;
-  std::set<std::string> going_;  // being deleted in the foreground: their dependents are deleted first
+  std::set<std::string> going_;  // objects that are being deleted in the foreground, after their dependents
 };
 
 }  // namespace

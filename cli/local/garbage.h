@@ -11,8 +11,8 @@ namespace mlk::local {
 
 void collect_garbage(Store& store, Time now);
 
-// The collector keeps only the youngest ended pods, at most so many. Kubernetes keeps 12500. It keeps ended
-// pods with finalizers in addition, since their Jobs have not counted them yet.
+// The greatest number of ended pods: the collector keeps the youngest ones. Kubernetes keeps 12500. In
+// addition the collector keeps ended pods with finalizers, since the Jobs have not counted these pods yet.
 inline constexpr std::size_t most_finished_pods = 2000;
 void limit_finished_pods(Store& store, std::size_t most);
 

@@ -88,7 +88,7 @@ bool wait_for(std::chrono::milliseconds limit, const Done& done) {
 }
 
 // Records for the next up() that the server was stopped and has not crashed. If the disk is full, removes the
-// file: a missing file means the same.
+// file, since a missing file also means that the server was stopped.
 void note_stopped(const Paths& paths) {
   const auto address = read_address(paths);
   try {
@@ -123,7 +123,7 @@ std::optional<Info> running() {
   const Holder holder = FileLock::holder(paths.lock());
   if (!holder.here()) return std::nullopt;
   const auto address = read_address(paths);
-  // While a server starts, the file still has the address of an earlier one, so the process ids differ.
+  // While a server starts, the file still has the address and process id of an earlier server.
   if (!address || address->pid != holder.pid || !answers(address->port)) return std::nullopt;
   return Info{holder.pid, "https://127.0.0.1:" + std::to_string(address->port), paths.kubeconfig(),
               paths.root};
@@ -158,8 +158,8 @@ Info up(const UpOptions& options) {
   std::optional<Info> info;
   const bool good = wait_for(options.timeout, [&] {
     info = running();
-    // The child may end at once, because another server is starting or because the child cannot start. In the
-    // second case no process holds the lock, and the wait ends.
+    // The child may end at once, because another server is starting or because the child cannot start. If the
+    // child cannot start, no process holds the lock, and the wait ends.
     if (!info && child > 0 && ::waitpid(child, nullptr, WNOHANG) == child) child = 0;
     return info.has_value() || (child == 0 && !FileLock::holder(paths.lock()).held);
   });
@@ -183,8 +183,8 @@ Stopped down(std::chrono::seconds grace) {
     if (folder.exit() || (!start && !folder.supervisor().held)) return;
     const std::string name = start ? start->pod : folder.uid();
     const long patience = start ? std::min<long>(grace.count(), start->grace_seconds) : grace.count();
-    // Writes the request before it checks the lock, so that a supervisor that takes the lock only now finds
-    // the request before it starts anything.
+    // Writes the request before it checks the lock. So a supervisor that gets the lock only now reads the
+    // request before it starts the program.
     const bool told = folder.ask_to_stop({patience, shutdown_reason});
     if (told) {
       longest = std::max(longest, patience);
@@ -193,7 +193,7 @@ Stopped down(std::chrono::seconds grace) {
       stopped.elsewhere.push_back(name);
     } else if (const auto started = folder.started()) {
       end_orphans(started->supervisor,
-                  folder.mark());  // the supervisor was killed, and no server has noticed yet
+                  folder.mark());  // the supervisor was killed, and no server has recorded this
     }
   });
   const auto all_gone = [&] {

@@ -35,8 +35,8 @@ std::optional<Info> running();
 // The names of folders of code and of packages in a text: "code-<64 digits>", "python-<64 digits>". Pure.
 std::set<std::string> layers_named_in(std::string_view text);
 // The layers in the cache of this machine that objects of the local cluster name, whether the cluster is up
-// or not. The next attempt of a run needs them, and so does a command that reads the run's code. Throws
-// Error{failure} if an object cannot be read.
+// or not. The next attempt of a run needs these layers, and a command that reads the code of the run needs
+// them, too. Throws Error{failure} if an object cannot be read.
 std::set<std::string> layers_in_use();
 
 // The number of GPUs of this machine that a server can give to pods, if it is started here.
@@ -49,7 +49,8 @@ bool is_elsewhere();
 Error elsewhere_error();
 
 // The folder on this machine behind a volume of an experiment file, such as {"pvc": "checkpoints"}, for the
-// pods of a namespace. `name`: of the pod's volume. Empty if it is not a folder of this machine.
+// pods of a namespace. `name`: the name of the volume in the pod. Empty if the volume is not a folder of this
+// machine.
 std::filesystem::path volume_folder(const std::string& name_space, const std::string& name,
                                     const nlohmann::json& volume);
 
@@ -60,7 +61,7 @@ bool lost();
 std::filesystem::path own_program();
 
 struct UpOptions {
-  std::filesystem::path program;               // of mlk itself: the server is `PROGRAM local serve`
+  std::filesystem::path program;               // the program mlk; the server is `PROGRAM local serve`
   std::map<std::string, std::string> volumes;  // claim -> folder; added to those of earlier calls
   std::chrono::seconds timeout{20};
 };
@@ -83,11 +84,11 @@ struct Stopped {
 Stopped down(std::chrono::seconds grace = std::chrono::seconds(30));
 
 struct ServeOptions {
-  std::filesystem::path program;  // of mlk itself: a supervisor is `PROGRAM local supervise DIR`
+  std::filesystem::path program;  // the program mlk; a supervisor is `PROGRAM local supervise DIR`
 };
 
 // The server process itself. Returns its exit code after SIGTERM or SIGINT. If another server runs already,
-// says so on stderr and returns 0.
+// reports this on stderr and returns 0.
 int serve(const ServeOptions& options);
 
 }  // namespace mlk::local

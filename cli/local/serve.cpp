@@ -63,7 +63,7 @@ int serve(const ServeOptions& options) {
   } catch (const Error& error) {  // for example a full disk; `mlk local down` also tries to note it
     std::cerr << error.what() << std::endl;
   }
-  // Everything is on disk at any time, so the server does not wait for streams to end.
+  // All objects are on disk at any time, so the server does not wait for the ends of streams.
   ::_exit(0);
 }
 

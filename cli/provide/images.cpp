@@ -125,7 +125,8 @@ void Registries::push_if_gone(const Build& build, const image::Reference& target
     if (state_->target->find_manifest(target.repository, build.composed.digest)) return;
   } catch (const Error& error) {
     if (error.code() == ExitCode::interrupted) throw;
-    // The image was sent just now and is hardly ever gone, so a missing answer is no error.
+    // mlk has sent the image just now, and the image is hardly ever gone. So it is no error if the registry
+    // does not answer.
     return state_->session.note(fmt::format("whether image {} is still there could not be asked: {}",
                                             target.text(), printable(error.what())));
   }
@@ -167,8 +168,8 @@ void require_some_image(const ImageNeed& need, const Experiment& experiment, con
   if (!session.local() && !has_runtime) require_image(experiment, need.file);
 }
 
-// Whether the namespace determines the user number of its pods. If the user may not see the namespace, the
-// cluster is not of this kind, since there every user sees their own projects.
+// Whether the namespace determines the user number of its pods. False if the user may not see the namespace,
+// since a cluster that assigns user numbers shows every user their own projects.
 bool assigns_users(kube::Client& client) {
   try {
     const std::optional<nlohmann::json> found =

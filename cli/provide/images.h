@@ -25,8 +25,8 @@ class Registries {
   Registries& operator=(const Registries&) = delete;
 
   const registry::Access& access() const;
-  // Ends the work in other threads soon, with Error{interrupted} there, because its result is no longer
-  // needed.
+  // Ends the work in other threads soon, because its result is no longer needed. The work ends with
+  // Error{interrupted}.
   void stop();
 
   // Begins to mount the layers of a base in `repository` (its tag is ignored) before the image above the base
@@ -46,9 +46,9 @@ class Registries {
 };
 
 struct ImageNeed {
-  const std::string& file;  // the experiment's, for messages
+  const std::string& file;  // the path of the experiment file, for messages
   const PrepareOptions& prepared;
-  DryRun dry_run = DryRun::no;  // with other values nothing is built or sent
+  DryRun dry_run = DryRun::no;  // with other values mlk builds and sends no image
   bool insecure = false;        // as of Registries
 };
 
@@ -63,8 +63,9 @@ struct Provided {
 inline constexpr char insecure_registry[] =
     "Do not check the certificate of the registry for images that are built, and speak to one without TLS";
 
-// Finds out the user as whom the pods can run on the cluster, and reports the user if it is a guess. `built`:
-// the configuration of the image. nullptr: it is unknown, so mlk asks the registry of the image, at most 5 s.
+// Determines the user as whom the pods can run on the cluster, and reports the user if mlk only guesses it.
+// `built`: the configuration of the image. nullptr if the configuration is unknown: then mlk asks the
+// registry of the image, for at most 5 s.
 void provide_user(const Experiment& experiment, FileContents& files, const image::Configuration* built,
                   kube::Client& client, Session& session, bool insecure);
 

@@ -29,7 +29,7 @@ void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileI
 // The values of the flags and the environment.
 PrepareOptions prepare_options(const ExperimentOptions& options, Session& session);
 
-// Throws Error{usage} if no image is named: a cluster could not run anything.
+// Throws Error{usage} if the experiment names no image, since a cluster cannot run a pod without an image.
 void require_image(const Experiment& experiment, const std::string& file);
 
 }  // namespace mlk

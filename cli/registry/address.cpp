@@ -23,8 +23,8 @@ bool is_of_this_link(const std::string& host) {
          (IN6_IS_ADDR_LINKLOCAL(&v6) || IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_V4MAPPED(&v6));
 }
 
-// Broader than is_loopback(), which grants rights: names below localhost lead to this machine too (RFC 6761),
-// in upper or lower case and with a dot at the end.
+// Also true for names below localhost, which lead to this machine too (RFC 6761), in upper or lower case and
+// with a dot at the end. is_loopback() is false for such names, because it grants rights.
 bool is_of_this_machine(std::string host) {
   std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
   if (host.ends_with('.')) host.pop_back();

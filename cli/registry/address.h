@@ -17,7 +17,7 @@ std::string wrong_with_target(const std::string& from, const std::string& to);
 // host means the same server.
 std::string resolve(const std::string& base, const std::string& location);
 
-// Whether credentials for `a` may be sent to `b`: both have the same scheme, host and port.
+// Whether credentials for `a` may be sent to `b`. True if `a` and `b` have the same scheme, host and port.
 bool is_same_server(const std::string& a, const std::string& b);
 
 }  // namespace mlk::registry

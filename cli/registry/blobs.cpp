@@ -1,4 +1,5 @@
-// Blobs of a registry: read in one stream, written in parts that can continue after a lost connection.
+// Reads blobs of a registry in one stream, and writes blobs in parts. Both can continue after a lost
+// connection.
 
 #include <algorithm>
 #include <cstdlib>
@@ -96,9 +97,9 @@ void Registry::read_blob(const std::string& repository, const image::Descriptor&
 bool Registry::mount_blob(const std::string& repository, const std::string& digest, const std::string& from) {
   const std::string query = fmt::format("blobs/uploads/?mount={}&from={}", http::percent_encode(digest),
                                         http::percent_encode(from));
-  // 202: the registry begins an upload instead of a mount, and later forgets this upload. Any other error
-  // also returns false, because the token server may have refused only the other repository. If not, the
-  // upload that follows reports the error.
+  // 202: the registry begins an upload instead of a mount, and later forgets this upload. mlk also returns
+  // false for an error, because the token server may have refused only the repository `from`. If the error
+  // has another cause, the upload that follows reports the error.
   try {
     const Reply reply = send({.method = "POST", .url = at(repository, query)},
                              push_scope(repository) + " " + pull_scope(from));
@@ -218,7 +219,7 @@ class Upload {
     return true;
   }
 
-  // A forgotten upload loses all stored bytes, so a separate counter bounds how often this may happen.
+  // A forgotten upload loses all stored bytes, so a separate counter limits the number of forgotten uploads.
   bool forget(const Reply& reply) {
     if (++forgotten_ >= most_losses) give_up(reply);
     session_.clear();
@@ -258,7 +259,8 @@ class Upload {
         refuse("has stored other bytes than were sent");
       return true;
     }
-    // 400: the registry has stored other bytes than mlk has. After a lost connection the upload begins again.
+    // 400: the registry has stored other bytes than mlk has. If a connection was lost before, mlk begins the
+    // upload again.
     const bool is_unclear =
         may_pass(reply) || (reply.failure.kind == Failure::Kind::none &&
                             (reply.status == 404 || (reply.status == 400 && is_doubtful_)));

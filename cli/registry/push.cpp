@@ -59,8 +59,8 @@ Registry::Source file_source(const image::Layer& layer) {
   };
 }
 
-// Calls `act` for the items in several threads, in their order. While requests are fast, the pool starts only
-// few threads, which need few connections.
+// Calls `act` for the items in several threads, in the order of the items. While requests are fast, the pool
+// starts only few threads, so that mlk needs only few connections.
 template <typename Item>
 void for_each_at_once(const std::vector<Item>& items, const std::function<void(const Item&)>& act) {
   ThreadPool pool({.most = at_once, .pace = std::chrono::milliseconds(3), .first = 3});
@@ -77,7 +77,8 @@ class Push {
   Push(Registry& registry, const image::Reference& target, const image::Composed& composed,
        const std::optional<FoundImage>& base, PushProgress& progress)
       : registry_(registry), target_(target), composed_(composed), base_(base), progress_(progress) {
-    // The blobs that mlk has to send come first, because they take longer than blobs that the registry has.
+    // Puts the blobs that mlk has to send first, because these blobs need more time than blobs that the
+    // registry has.
     for (const image::Layer& layer : composed.own) add({.descriptor = layer.blob, .own = &layer});
     add({.descriptor = composed.configuration_blob, .is_configuration = true});
     for (const image::Descriptor& layer : composed.of_base) add({.descriptor = layer});
@@ -112,7 +113,8 @@ class Push {
     if (of_base && mount_ != nullptr && mount_->has_mounted(digest))
       return count(blob, out_.layers_mounted, 0);
     const bool is_mountable = of_base && may_be_mounted(registry_, target_, *base_);
-    // To ask for a small blob takes as long as to send it. So mlk asks only if the repository has the base.
+    // To ask for a small blob takes as long as to send the blob. So mlk asks for small blobs only if the
+    // repository has the base.
     const bool is_small = !of_base && blob.descriptor.size <= most_sent_unasked;
     const bool asks_first = !base_was_missing_ || !(is_mountable || is_small);
     if (asks_first && is_there()) return count(blob, out_.layers_there, 0);
@@ -157,7 +159,7 @@ class Push {
   Pushed out_;
 };
 
-// Asks only for the first layer: if the repository has it, it most likely has the other layers too.
+// Asks only for the first layer. A repository that has the first layer most likely has the other layers too.
 bool lacks_base(Registry& registry, const image::Reference& target, const FoundImage& base) {
   const std::vector<image::Descriptor>& layers = base.image.manifest.layers;
   return !layers.empty() && !registry.has_blob(target.repository, layers.front().digest);
@@ -196,7 +198,7 @@ Pushed push(Registry& registry, const image::Reference& target, const image::Com
   if (mount == nullptr)
     lacks = std::async(std::launch::async, [&] { return base && lacks_base(registry, target, *base); });
   const bool is_new = mount != nullptr && mount->base_was_missing();
-  // If the registry has an image, it has all parts of the image, so mlk sends nothing.
+  // A registry that has the image also has all parts of the image, so mlk sends nothing.
   if (!target.tag.empty() && !is_new &&
       registry.find_digest(target.repository, target.tag) == composed.digest) {
     Pushed out{.digest = composed.digest};

@@ -48,10 +48,10 @@ class BaseMount {
   std::shared_future<std::set<std::string>> mounted_;
 };
 
-// `base`: the source of the lower layers. If base and target are in one registry, it mounts these layers.
-// Otherwise mlk streams them through this machine, without storing them. Up to four blobs are sent at once.
-// `mount`: the BaseMount of the same base and target, if there is one. Throws Error. A tag never names an
-// image with a missing part.
+// `base`: the source of the lower layers. If base and target are in one registry, push() mounts the layers of
+// the base. Otherwise push() streams these layers through this machine, without storing them. Up to four
+// blobs are sent at once. `mount`: the BaseMount of the same base and target, if there is one. Throws Error.
+// A tag never names an image with a missing part.
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
             const std::optional<FoundImage>& base, PushProgress& progress, const BaseMount* mount = nullptr);
 

@@ -48,7 +48,7 @@ std::string authorities_for(const std::vector<fs::path>& folders, const std::str
   return out;
 }
 
-// If a type is missing here, some registries answer that there is no such image.
+// If a type is missing in this list, some registries answer that there is no such image.
 std::string accepted_manifests() {
   return fmt::format("{}, {}, {}, {}", image::oci_types.index, image::oci_types.manifest,
                      image::docker_types.index, image::docker_types.manifest);
@@ -323,7 +323,7 @@ void Registry::put_manifest(const std::string& repository, const std::string& ve
                   .body = bytes},
                  push_scope(repository));
     // docker-registry also gives this answer if it read a tag while another push to this repository wrote the
-    // tag. So mlk tries again.
+    // tag. So mlk sends the request again.
     const bool may_be_other_push = reply.status == 400 && words_of(reply.body).starts_with("DIGEST_INVALID");
     if (!may_be_other_push || attempt == most_attempts) break;
     wait(milliseconds(50 << attempt), "was disturbed by another push");

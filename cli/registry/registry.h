@@ -71,15 +71,14 @@ class Registry {
   // The bytes of a small blob; its digest is checked.
   std::string blob(const std::string& repository, const image::Descriptor& descriptor,
                    std::size_t most_bytes);
-  // Passes the bytes of a blob to `take` in order, until `take` returns false. After a lost
-  // connection it continues where it stopped. The digest is checked. `take` may wait for other exchanges.
+  // Passes the bytes of a blob to `take` in order, until `take` returns false. After a lost connection the
+  // reading continues where it stopped. Checks the digest. `take` may wait for other exchanges.
   void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take);
   // Mounts a blob from another repository of this registry; false: the registry does not mount it.
   bool mount_blob(const std::string& repository, const std::string& digest, const std::string& from);
 
-  // Passes the bytes of a blob to `take` in order, from the beginning with each call; stops when `take`
-  // returns false.
+  // Each call passes the bytes of a blob to `take` in order, from the beginning, until `take` returns false.
   using Source = std::function<void(const std::function<bool(std::string_view)>& take)>;
   // `sent` is called with the number of sent bytes. Bytes may be sent again after a lost connection.
   void upload(const std::string& repository, const image::Descriptor& descriptor, const Source& source,
@@ -107,7 +106,7 @@ class Registry {
   void wait(std::chrono::milliseconds time, const std::string& why);
   void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take, bool is_long);
-  // The words for a refusal: the registry "does not let you use" something, or "has no" such thing.
+  // The words of an error: the registry "does not let you use" something, or "has no" such thing.
   struct Denial {
     const char *forbidden, *not_there;
   };

@@ -89,12 +89,12 @@ bool Tokens::renew(const Scope& scope, const std::string& challenges, const std:
   challenge_ = best;
   if (best->scheme == "basic") return login_ && used != basic(*login_) && login_->identity_token.empty();
   const auto found = kept_.find(scope);
-  // Another thread may have renewed the token meanwhile. Only the refused token is dropped.
+  // Removes only the refused token, because another thread may have renewed the token meanwhile.
   if (found != kept_.end() && used == "Bearer " + found->second.text) kept_.erase(found);
   return true;
 }
 
-// Called with the mutex held, so that threads that need the same token wait for it.
+// Called with the mutex held, so that other threads wait for a token that they need too.
 Token Tokens::fetch(const Scope& scope) {
   const std::string& realm = challenge_->parameters.at("realm");
   const auto parts = http::parts_of(realm);

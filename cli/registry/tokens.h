@@ -37,7 +37,7 @@ Token parse_token(const std::string& body, const std::string& server);
 // use it. Pure.
 std::string wrong_with_realm(const std::string& realm, const std::string& registry_url);
 
-// Safe from several threads. Each of these threads may call `login` and `ask`.
+// Safe from several threads. `login` and `ask` may be called in each of these threads.
 class Tokens {
  public:
   // `login` is called once, at the first challenge; `ask` sends a request to a token server.

@@ -15,7 +15,7 @@ namespace mlk {
 // Requires a map with text in kind, apiVersion and metadata.name, and maps for labels and annotations.
 void check_head(const nlohmann::json& object, const std::string& source);
 
-// Requires the ConfigMap `run`: mlk finds the owner of the other objects by this name.
+// Requires the ConfigMap `run`, because mlk finds the owner of the other objects by this name.
 void check_owner(const nlohmann::json& owner, const std::string& run, const std::string& source);
 
 // Requires a map with `run` in the label mlk.dev/run.
@@ -25,7 +25,8 @@ void check_pod(const nlohmann::json& pod, const std::string& run, const std::str
 // too.
 void check_job(const nlohmann::json& job, const std::string& run, const std::string& source);
 
-// Throws Error{usage} if two objects have the same kind and name: the second would be mistaken for the first.
+// Throws Error{usage} if two objects have the same kind and name, because the second object would be mistaken
+// for the first.
 void check_distinct(const nlohmann::json& owner, const std::vector<nlohmann::json>& objects);
 
 }  // namespace mlk

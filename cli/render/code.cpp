@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-// The scripts have no `$(` and no `$$`, because Kubernetes would replace these.
+// The scripts have no `$(` and no `$$`, because Kubernetes would replace both.
 
 // This script makes a program that cannot write checkpoints fail at once, and not hours later.
 constexpr char make_folder[] =

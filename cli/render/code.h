@@ -1,6 +1,6 @@
 // Brings the user's code into the pods of a run. A ConfigMap, named by its digest, holds the code, and each
-// pod unpacks the code into its own folder before the program starts. Other preparations before that start
-// are also here. Pure.
+// pod unpacks the code into its own folder before the program starts. This file also has the other
+// preparations before the start of a program. Pure.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,8 @@ struct CodeArchive {
   bool is_layer() const { return !layer_file.empty(); }
 };
 
-// "mlk-code-<16 digits of the digest>": runs with the same code share it.
+// The name of the ConfigMap, "mlk-code-<16 digits of the digest>". Runs with the same code share the
+// ConfigMap.
 std::string code_map_name(const CodeArchive& code);
 
 // The values of ${code...} in its template: name, digest and archive, which is base64.
@@ -45,7 +46,7 @@ inline constexpr char python_folder[] = "/mlk/python";      // folder of the pac
 // The words that a container executes for `command`, a program of `run:`. First the image's sh prepares the
 // container: with `checkpoint.volume` it makes the folder for checkpoints; with an archive it unpacks the
 // code with tar, or else python3, and executes the command in the folder of the code or in its subfolder
-// `workdir`. If there is nothing to prepare, no sh is needed.
+// `workdir`. Without any of these preparations the container executes the command directly, without sh.
 std::vector<std::string> prepared(const Experiment& experiment, const std::optional<CodeArchive>& code,
                                   const std::vector<std::string>& command);
 

@@ -37,7 +37,8 @@ inline constexpr char port_annotation[] = "mlk.dev/port-by-variables";
 
 // The values of ${framework...} in templates: port, which is the same in every pod; cluster_text, a JSON map
 // from the names of the roles to the addresses of their pods; and role, the name of `role`, "" outside of a
-// role. Null without a framework. `addresses`: host:port of all pods of `role`, with commas between them.
+// role. Returns null without a framework. `addresses`: host:port of all pods of `role`, with commas between
+// them.
 nlohmann::json framework_scope(const Framework& framework, const std::string& run,
                                const std::vector<RoleInRun>& roles, const std::string& role);
 

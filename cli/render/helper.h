@@ -16,8 +16,8 @@ inline constexpr char helper_mount[] = "/etc/mlk/bin";  // mount path of the Con
 // machine that built mlk had no musl.
 std::string_view embedded_mpi_helper();
 
-// "mlk-mpi-<16 digits of the digest>": runs of the same mlk share it. Throws Error{cannot_start} if mlk was
-// built without it.
+// The name of the ConfigMap, "mlk-mpi-<16 digits of the digest>". Runs of the same mlk share the ConfigMap.
+// Throws Error{cannot_start} if mlk was built without the program.
 std::string helper_map_name(const std::string& helper);
 
 // The values of ${helper...} in its template: file, name, digest, and the program, which is base64.

@@ -17,8 +17,8 @@ struct Identity {
 };
 
 // `digests`: sha256 of each file that is sent with the run. Tags and note do not change the identity, because
-// they do not change the programs. The user's own templates change it; mlk's templates do not, so that a
-// newer mlk recognises its older runs.
+// they do not change the programs. The user's own templates change the identity. mlk's templates do not
+// change it, so that a newer mlk recognises older runs.
 Identity identify(const Experiment& experiment, const nlohmann::json& digests, const Templates& templates,
                   int attempt);
 

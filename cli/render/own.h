@@ -1,4 +1,4 @@
-// Gives rendered objects to their owner. The owner's uid is known only after the owner was created. Pure.
+// Gives rendered objects to their owner. Kubernetes chooses the owner's uid when it creates the owner. Pure.
 #pragma once
 
 #include <string>

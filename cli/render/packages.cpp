@@ -23,7 +23,8 @@ void extend(json& environment, const std::string& name, const std::string& first
     if (!last.empty()) (*found)["value"] = (*found)["value"].get<std::string>() + ":" + last;
     return;
   }
-  // The value is in a Secret, so mlk cannot extend it: rename the variable, and refer to its new name.
+  // mlk cannot extend a value in a Secret. So it renames the variable, and adds a variable that refers to the
+  // new name.
   const std::string own = "MLK_OWN_" + name;
   (*found)["name"] = own;
   environment.push_back(

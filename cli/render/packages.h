@@ -12,8 +12,8 @@ inline constexpr char base_python_path[] =
     "base_python_path";  // key in CodeArchive::source: PYTHONPATH of the base image
 
 // Extends PYTHONPATH and PATH in the list of variables: first the packages, then the present value, then
-// `of_base`, the PYTHONPATH of the base image. A missing variable is not added, because the image that mlk
-// has built sets it; but on this machine there is no image, so PYTHONPATH is added.
+// `of_base`, the PYTHONPATH of the base image. Adds no missing variable, because the image that mlk has built
+// sets both variables. On this machine there is no image, so a missing PYTHONPATH is added.
 void find_packages(nlohmann::json& environment, const std::string& of_base, bool on_machine);
 
 }  // namespace mlk

@@ -59,7 +59,7 @@ json user_variable(const std::string& name, const json& value) {
 // The number of threads of each computing process. Without a number, libraries start a thread for each
 // processor of the node.
 long long threads_of(const Experiment& experiment, const Role& size) {
-  const long long processes = experiment.has_train ? 1 : size.processes;  // the runtime divides them itself
+  const long long processes = experiment.has_train ? 1 : size.processes;  // the runtime splits threads itself
   return std::max(1LL, cpu_millis(size.cpu).value_or(1000) / 1000 / processes);
 }
 
@@ -179,7 +179,7 @@ Volumes pod_volumes(const PodContext& context) {
   if (experiment.has_train)
     add_volume(out, "mlk-config", {{"configMap", {{"name", context.run + "-config"}}}}, config_folder, true);
   if (context.key) {
-    // Without `train` mlk does not know the user and group of the image, so all users may read the key.
+    // Without `train` mlk does not know the user and group of the image, so it lets all users read the key.
     const int mode = experiment.has_train ? 0440 : 0444;
     add_volume(out, "mlk-secret", {{"secret", {{"secretName", context.run}, {"defaultMode", mode}}}},
                secret_folder, true);
@@ -237,9 +237,9 @@ json pod_tolerations(const Experiment& experiment) {
   return out;
 }
 
-// The exit codes of ranks that mlk stops: 143 if they end in time, 137 if they are killed after their grace
-// period. These codes must not fail the run, because the user may resume it. The Job controller treats the
-// end of a suspended pod like any other end.
+// The exit codes of ranks that mlk stops. A rank has the code 143 if it ends in time, and 137 if it is killed
+// after its grace period. These codes must not fail the run, because the user may resume it. The Job
+// controller treats the end of a suspended pod like any other end.
 constexpr std::size_t ended_by_sigterm = 143, ended_by_sigkill = 137;
 
 json failure_rules(const Experiment& experiment, const RoleInRun& role) {
@@ -251,7 +251,8 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
     retry_disruptions = std::find(on.begin(), on.end(), "preemption") != on.end();
     final.fill(true);
     mark_codes(on, final, false);
-    // For the runtime, codes after which a retry is useless are final, whatever the file says.
+    // With `train:`, codes of the runtime after which a retry is useless stay final, even if restart.on lists
+    // them.
     if (experiment.has_train) mark_codes(role.final_codes, final, true);
     final[ended_by_sigterm] = final[ended_by_sigkill] = false;
   } else {
@@ -262,7 +263,8 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
     if (final[code]) codes.push_back(code);
   }
   json rules = json::array();
-  // This rule comes first: the first matching rule decides, and a disrupted pod also has an exit code.
+  // The first matching rule decides. This rule must be the first rule, because a disrupted pod also has an
+  // exit code.
   rules.push_back({{"action", retry_disruptions ? "Ignore" : "FailJob"},
                    {"onPodConditions", {{{"type", "DisruptionTarget"}, {"status", "True"}}}}});
   if (!codes.empty())

@@ -74,7 +74,7 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
 
 namespace {
 
-// Renders one run. It is a class, because all objects of the run need the same inputs.
+// Renders one run. This is a class, because all objects of the run need the same inputs.
 class Renderer {
  public:
   Renderer(const Experiment& experiment, const FileContents& files, const Templates& templates,
@@ -288,8 +288,8 @@ class Renderer {
     std::string source;
   };
 
-  // In the order of merging: the role's own patch comes last, because it is the most specific. `key`: "pod"
-  // or "job".
+  // Returns the layers in the order of merging. The role's own patch is the last layer, because it is the
+  // most specific. `key`: "pod" or "job".
   std::vector<Layer> layers(const char* key, const std::string& role, const YamlNode& of_type) const {
     const json& roles = effective_["roles"];
     const json of_role = roles.contains(role) ? patch(roles[role], key) : json::object();

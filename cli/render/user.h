@@ -30,7 +30,7 @@ struct UserFacts {
 // The annotation of a namespace that gives each pod its number.
 inline constexpr char assigned_user_annotation[] = "openshift.io/sa.scc.uid-range";
 
-// The user settings of the pods; the image or the namespace decides each null or empty field.
+// The user settings of the pods. If a field is null or empty, the image or the namespace decides its value.
 struct PodUser {
   nlohmann::json number, group, files_group;  // runAsUser, runAsGroup, fsGroup
   bool must_not_be_root = true;
@@ -42,7 +42,8 @@ struct PodUser {
 
 PodUser choose_user(const Experiment& experiment, const UserFacts& facts);
 
-// The number of the user in an image's configuration, if Kubernetes accepts the number; never root's.
+// The number of the user in an image's configuration. nullopt if the user is no number that Kubernetes
+// accepts, or is root.
 std::optional<long long> number_of_user(const std::string& user);
 
 // One sentence for people if the number is a guess; otherwise empty. `unknown`: why the image's user is

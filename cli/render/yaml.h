@@ -1,4 +1,4 @@
-// JSON values as YAML text that every reader of YAML 1.1 or 1.2 reads as the same values.
+// Writes JSON values as YAML text. Every reader of YAML 1.1 or 1.2 reads the same values from this text.
 #pragma once
 
 #include <string>

@@ -32,19 +32,19 @@ void add_where_options(CLI::App& command, Selection& selection);
 // "stop", "delete"..., `example` an expression for the hint.
 void require_selection(const Selection& selection, const std::string& doing, const std::string& example);
 
-// The runs, sweeps and trials that match `where`. Without names: of all runs and sweeps of the namespace. A
-// named sweep represents its trials, and an experiment's name represents its runs. Newest first; trials by
-// number. Throws Error.
+// The runs, sweeps and trials that match `where`. If the command line has no names, searches all runs and
+// sweeps of the namespace. A named sweep represents its trials, and an experiment's name represents its runs.
+// The newest runs are first, and trials are in the order of their numbers. Throws Error.
 std::vector<RunAddress> select_targets(Session& session, kube::Client& client, const Selection& selection);
 
 // Prints what would happen to `targets`, and asks for confirmation, unless --yes was given. `doing` is
-// "stop", "delete"... If there are no targets, prints this and returns false. Throws Error{usage} if there is
+// "stop", "delete"... If `targets` is empty, reports this and returns false. Throws Error{usage} if there is
 // no terminal to ask on.
 bool may_do(Session& session, const std::string& doing, const std::vector<RunAddress>& targets,
             const Selection& selection);
 
-// Adds the address unless `to` already has it. A user may name a run twice, by its name and by its
-// experiment's name.
+// Adds the address unless `to` already has it. A user may name the same run twice: by the name of the run and
+// by the name of its experiment.
 void add_once(std::vector<RunAddress>& to, RunAddress address);
 
 // "digits-abcde", for a trial "digits-abcde/7".

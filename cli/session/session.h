@@ -29,7 +29,7 @@ struct UpOptions;
 // Filled from the flags before or after any command.
 struct GlobalOptions {
   kube::ConfigFlags cluster;
-  bool local = false;                // --local: the embedded cluster, started when it is not up
+  bool local = false;                // --local: the embedded cluster, which mlk starts if it is not up
   std::vector<std::string> volumes;  // --volume claim=DIR, for --local
   std::string color = "auto";        // auto | always | never
 };
@@ -43,11 +43,11 @@ struct Session {
   const std::atomic<int>& interrupted;                 // the signal that asked us to stop; 0: none
   std::function<std::string(const std::string&)> env;  // value of a variable, "" when unset
   std::function<std::string()>
-      read_answer{};  // reads a line that the user types; empty: there is no user to ask
+      read_answer{};  // reads a line that the user types; empty if mlk cannot ask a user
   GlobalOptions global;
   ExitCode exit_code = ExitCode::ok;  // set by commands that succeed but have something to report
 
-  // Whether the cluster on this machine is used: because of --local, or of MLK_LOCAL=1 unless a flag names
+  // Whether mlk uses the cluster on this machine: with --local, or with MLK_LOCAL=1 unless a flag names
   // another cluster. Throws Error{usage} for an invalid value of MLK_LOCAL.
   bool local() const;
   // Connects to the cluster that the flags name. Attended::no is for the completion of words in a shell: mlk
@@ -57,10 +57,11 @@ struct Session {
   enum class Patience { usual, none };
   std::unique_ptr<kube::Client> connect(Attended attended = Attended::yes,
                                         Patience patience = Patience::usual);
-  // The run that `typed` means (run/read/find.h). If there is none, adds a hint on how to list runs.
+  // The run that `typed` names (run/read/find.h). If there is no such run, adds to the error a hint on how to
+  // list runs.
   RunAddress find_run(kube::Client& client, const std::string& typed);
   RunAddress find_run(kube::Client& client, const std::string& typed, Prefer prefer);
-  // With --local, stores in `place` the folder on this machine.
+  // With --local, stores in `place` the folder of the checkpoints on this machine.
   void find_folder(CheckpointPlace& place, const std::string& name_space) const;
   void warn(const std::string& message);  // "mlk: warning: ..." on err
   void note(const std::string& message);  // any other message, on err
@@ -68,12 +69,13 @@ struct Session {
   std::string with_flags(const std::string& hint) const;
   // "mlk WORDS" with the flags that select the same cluster again, for hints.
   std::string command(const std::string& words) const;
-  // Prints bytes that other programs read unchanged, such as a patch. On a terminal it prints only printable
-  // text, as always.
+  // Prints bytes that other programs read unchanged, such as a patch. On a terminal only printable text is
+  // printed, as for all other output.
   void print_bytes(const std::string& bytes);
   bool all_bytes_out = false;      // true while print_bytes() prints
   void check_interrupted() const;  // throws Error{interrupted}
-  // The hooks by which functions of lower layers talk with this command's user. They refer to the session.
+  // The hooks by which functions of lower layers ask and inform the user of this command. The hooks refer to
+  // the session, which must outlive them.
   ChangeHooks change_hooks();
   SubmitHooks submit_hooks();
   bool color_out() const;
@@ -91,7 +93,7 @@ void require_sweep(const RunAddress& address, const Session& session);
 void require_no_trial(const RunAddress& address);
 
 // Thrown if standard output cannot be written, to end a command that would continue for long. The caller of
-// the command prints the reason, except when the reader of the output has gone.
+// the command prints the reason, unless the reader of the output has closed it.
 struct OutputFailed {};
 
 // The options of the embedded cluster from --local and --volume. Throws Error{usage} for an invalid --volume.

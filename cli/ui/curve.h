@@ -7,8 +7,9 @@
 
 namespace mlk::ui {
 
-// "█▆▄▃▂▁": at most `width` columns; if several values share a column, it shows their mean. NaN and infinite
-// values are left out; "" if no values remain. `ascii` draws with "_.-^" for terminals without Unicode.
+// "█▆▄▃▂▁", in at most `width` columns. If several values share a column, the column shows their mean. NaN
+// and infinite values are left out. "" if no values remain. `ascii` draws with "_.-^" for terminals without
+// Unicode.
 std::string sparkline(const std::vector<double>& values, std::size_t width, bool ascii = false);
 
 }  // namespace mlk::ui

@@ -41,7 +41,7 @@ Progress::~Progress() { clear(); }
 
 void Progress::show(const std::string& text) {
   if (!terminal_) return;
-  // One column stays free: a full line would make the terminal scroll.
+  // One column stays free, since a full line would make the terminal scroll.
   const std::size_t width = width_();
   const std::string line = fit(printable(text), width > 1 ? width - 1 : 1, ascii_);
   if (line == live_) return;

@@ -10,7 +10,7 @@ namespace mlk::ui {
 
 // A bar of `width` columns: done, in progress, and the rest of `all`. A share above zero gets at least one
 // column; a share below `all` leaves at least one column free.
-// With `ascii` it is drawn with "#+.".
+// With `ascii` the bar is drawn with "#+.".
 std::string bar(std::size_t width, std::size_t done, std::size_t under_way, std::size_t all,
                 bool ascii = false);
 

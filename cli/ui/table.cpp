@@ -56,7 +56,8 @@ std::vector<std::size_t> Table::widths(std::size_t width) const {
     if (!holds_numbers(i)) (i == 0 ? first : texts).push_back(i);
   }
   if (width == 0) return widths;
-  // The first column has names that users type again, so other columns of text are shortened first.
+  // Users type the names in the first column again, so this function shortens the other columns of text
+  // first.
   for (const auto& [columns, floor] :
        {std::pair(texts, readable), std::pair(first, enough_for_a_name), std::pair(texts, least)}) {
     while (all > width && !columns.empty()) {

@@ -20,9 +20,9 @@ class Table {
   void add(std::vector<std::string> cells, std::vector<Color> colors = {});
   bool empty() const { return rows_.empty(); }
 
-  // `width`: columns of the terminal. If the table does not fit, columns of text are shortened with "…", to
-  // at least five columns, the first one to at least twenty. Numbers stay whole, even if the rows are then
-  // too long. 0: no limit (a pipe).
+  // `width`: columns of the terminal. If the table does not fit, texts are shortened with "…": texts of the
+  // first column to at least twenty columns of the terminal, other texts to at least five. Numbers stay
+  // whole, even if the rows are then too long. 0: no limit (a pipe).
   void print(std::ostream& out, std::size_t width, const Style& style = Style()) const;
   // Prints the table in the width of standard output's terminal; for a pipe without a limit.
   void print(std::ostream& out, bool terminal, const Style& style) const;

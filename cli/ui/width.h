@@ -8,8 +8,8 @@
 
 namespace mlk::ui {
 
-// The columns of UTF-8 text: wide characters (East Asian, emoji) take two, combining ones none. Colour
-// sequences are not recognised.
+// The columns of UTF-8 text. A wide character (East Asian, emoji) takes two columns, and a combining
+// character takes no column. Colour sequences are not recognised.
 std::size_t width_of(std::string_view text);
 
 // Cuts the text to at most `width` columns. If text was cut off, the last column is "…", or "." with `ascii`.
@@ -18,8 +18,8 @@ std::string fit(std::string_view text, std::size_t width, bool ascii = false);
 // Fills the text up with blanks on the right to `width` columns.
 std::string pad(std::string_view text, std::size_t width);
 
-// Joins parts by the separator into lines of at most `width` columns, without splitting a part; one line if
-// `width` is 0. A longer part gets its own line.
+// Joins parts by the separator into lines of at most `width` columns, without splitting a part. A part that
+// is longer gets its own line. If `width` is 0, all parts are in one line.
 std::vector<std::string> fold(const std::vector<std::string>& parts, std::string_view separator,
                               std::size_t width);
 

@@ -12,7 +12,7 @@
 namespace mlk {
 
 // The whole file, at most `limit` bytes. Throws Error: not_found if it does not exist; usage for a folder, a
-// device, or a file over the limit, of which no byte is read.
+// device, or a file over the limit. Reads no byte of a file over the limit.
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
 
 // Reads everything from an open file, pipe or socket, at most `limit` bytes; errors call it `name`. Waits for
@@ -27,8 +27,8 @@ void visit_folder(const std::filesystem::path& folder,
 // Replaces the file at once: readers see either the old text or the new one, also after a crash. Throws
 // Error{failure}.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
-// Replaces the file in the same way, but a crash of the system may leave any content. So its readers must
-// check the content.
+// Replaces the file at once too, but after a crash of the system the file may have any content. So its
+// readers must check the content.
 void write_checked_file(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
 
 // An unpredictable name beside the path, for a temporary file that is renamed to the path when it is
@@ -39,7 +39,7 @@ std::filesystem::path beside(const std::filesystem::path& path);
 std::filesystem::path state_home();
 std::filesystem::path config_home();
 std::filesystem::path cache_home();
-// The same for callers that work without a home; nullopt if there is no home.
+// The same folders for callers that work without a home. nullopt if there is no home.
 std::optional<std::filesystem::path> state_home_if_any();
 std::optional<std::filesystem::path> config_home_if_any();
 std::optional<std::filesystem::path> cache_home_if_any();

@@ -22,7 +22,7 @@ class Indexes {
 
   // nullopt if the text is not a set, or an index is over 99999.
   static std::optional<Indexes> parse(std::string_view text);
-  // The same for text of a server: leaves out parts that are not valid.
+  // Reads text of a server: leaves out parts that are not valid.
   static Indexes valid_parts_of(std::string_view text);
 
   std::string text() const;    // as the Job controller writes it: "0,1,3-5"

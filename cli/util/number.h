@@ -12,11 +12,11 @@ namespace mlk {
 // becomes infinite or 0.
 std::optional<double> number_of_word(std::string_view word);
 
-// The same after removing signs around the number: "0.5,", "(0.5)", "'0.5'.", "0.5%". A sign between digits
-// is not removed: "12,000" is no number.
+// The same as number_of_word(), after removing signs around the number: "0.5,", "(0.5)", "'0.5'.", "0.5%". A
+// sign between digits is not removed: "12,000" is no number.
 std::optional<double> number_beside_signs(std::string_view text);
 
-// The whole text as an int; `otherwise` if the text is no such number.
+// The whole text as an int; `otherwise` if the text is not a whole number in the range of an int.
 int parse_int(std::string_view text, int otherwise);
 
 // "nan", "inf" or "-inf": the form in which mlk stores numbers that JSON lacks. Empty for any other number.

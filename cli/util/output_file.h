@@ -20,7 +20,7 @@ struct Goal {
 };
 WriteWay way_to_write(const std::optional<Goal>& goal);  // nullopt: the goal does not exist. Pure.
 
-// Writes plain bytes to a goal. It follows links, and a new file gets its mode by the umask. If the goal is
+// Writes plain bytes to a goal. Follows links, and gives a new file its mode by the umask. If the goal is
 // replaced, no new byte is visible before finish(), and without finish() no temporary file stays.
 class OutputFile {
  public:

@@ -1,5 +1,5 @@
 // The first bytes of files that mlk writes for its user into the folder of the program. By these bytes mlk
-// recognises its own files, which are no code of the user.
+// recognises its own files and does not treat them as code of the user.
 #pragma once
 
 #include <cstddef>

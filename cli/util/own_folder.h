@@ -9,7 +9,8 @@ namespace mlk {
 
 // Whether the file belongs to this user, and nobody else may write to it.
 bool is_own(const struct stat& status);
-// The same for a path; false if it is missing, a link, or neither a plain file nor a folder.
+// As above, for the file at a path. False if the path is missing, a link, or neither a plain file nor a
+// folder.
 bool is_own(const std::filesystem::path& path);
 
 // Makes the folder and its missing parents; the folder gets mode 0700. Throws Error{failure}, with `hint`, if

@@ -10,7 +10,7 @@
 
 namespace mlk {
 
-// Sits between a stream and its buffer during its lifetime. Passes text on like printable(); control
+// Sits between a stream and its buffer during its lifetime. Passes text on like printable(). Control
 // sequences pass only if mlk itself writes such sequences. Several threads may write at the same time.
 class PrintableStream : private std::streambuf {
  public:

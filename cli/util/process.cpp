@@ -171,7 +171,7 @@ class Conversation {
 class Child {
  public:
   Child(pid_t pid, bool leads_group) : pid_(pid), leads_group_(leads_group) {
-    if (leads_group_) ::setpgid(pid, pid);  // in both processes, since either may come first
+    if (leads_group_) ::setpgid(pid, pid);  // both processes call setpgid(), since either may run first
   }
   ~Child() {
     if (reaped_) return;

@@ -14,7 +14,7 @@ struct ProcessResult {
   int exit_code = 0;       // if the program ended by itself; otherwise -1
   int signal = 0;          // the signal that ended the program; 0: none
   bool timed_out = false;  // killed by us, with all of its process group
-  bool given_up = false;   // killed in the same way, because `go_on` returned false
+  bool given_up = false;   // killed as at a time-out, because `go_on` returned false
   std::string output;
   std::string error;
 

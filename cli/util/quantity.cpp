@@ -14,7 +14,7 @@ std::optional<double> parse_quantity(const std::string& text) {
       {"G", 1e9},     {"T", 1e12},    {"P", 1e15},    {"E", 1e18},   {"Ki", 0x1p10}, {"Mi", 0x1p20},
       {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"Ei", 0x1p60}};
   char* end = nullptr;
-  // "1E" is a unit, "1E3" an exponent: strtod tells them apart.
+  // "1E" has a unit, and "1E3" has an exponent. strtod distinguishes the two forms.
   const double number = std::strtod(text.c_str(), &end);
   if (end == text.c_str() || !std::isfinite(number)) return std::nullopt;
   const auto unit = units.find(end);

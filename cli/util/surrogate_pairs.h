@@ -11,8 +11,8 @@ namespace mlk {
 // text stays the same, so that lines and columns stay right.
 std::string hide_surrogate_pairs(std::string_view yaml);
 
-// After the parser: the text of one scalar, with the character of each pair where the scalar was in double
-// quotes, and the escapes as they were written everywhere else.
+// After the parser: the text of one scalar, with the character of each pair if the scalar was in double
+// quotes, and otherwise with the escapes as they were written.
 std::string show_surrogate_pairs(std::string scalar);
 
 }  // namespace mlk

@@ -15,7 +15,7 @@ namespace mlk {
 // How many threads a pool starts, besides the thread that calls work().
 struct Helpers {
   std::size_t most;
-  // For tasks that compute: add() starts a thread if at least so many tasks wait.
+  // For tasks that compute: add() starts a thread if at least this number of tasks wait.
   std::size_t when_waiting = 1;
   // For tasks that wait for other programs: if `pace` is not 0, work() starts `first` threads. Their number
   // doubles after each `pace` in which tasks waited and no task ended.

@@ -20,8 +20,8 @@ Time later(Time time, std::int64_t seconds);
 std::string format_time(Time time);        // whole seconds
 std::string format_time_micro(Time time);  // six digits, like metav1.MicroTime
 // Returns the recorded time, or `now` if it is in the future. A time in the future comes from a clock that
-// was set back since, so its real age is unknown. A period that is measured from the result starts again, but
-// lasts no longer than its full length.
+// was set back since, so its real age is unknown. So if a caller measures a period from the result, the
+// period starts again, but it is never longer than its full length.
 std::string past_time(const std::string& recorded, Time now);
 
 // "90s", "15m", "1h30m", "2d"; a bare number is seconds. nullopt if the text is not a duration, is negative,

@@ -19,7 +19,7 @@ Character first_character(std::string_view text);
 bool is_utf8(std::string_view text);
 
 // Control characters (C0 with tab and newline, DEL, C1), bidirectional controls, and the line and paragraph
-// separators. These change how a terminal shows the characters around them.
+// separators. All these characters change how a terminal shows the characters around them.
 bool controls_terminal(char32_t code);
 
 }  // namespace mlk

@@ -17,7 +17,7 @@
 namespace mlk {
 namespace {
 
-// ": +s.html, train.py". Empty if the code of one side lies in an image, or is too large to be read here.
+// ": +s.html, train.py". Empty if the code of one sweep is in an image, or is too large to be read here.
 std::string files_that_differ(kube::Client& client, const nlohmann::json& owner, const CodeArchive& code) {
   StoredRun stored;
   stored.run = kube::name_of(owner);
@@ -38,7 +38,7 @@ std::string files_that_differ(kube::Client& client, const nlohmann::json& owner,
     return paths.empty() ? "" : ": " + join(paths, ", ");
   } catch (const Error& error) {
     if (error.code() == ExitCode::interrupted) throw;
-    return "";  // the code is gone or cannot be read; the caller still reports that it differs
+    return "";  // the code is gone or cannot be read; the caller still reports that the code differs
   }
 }
 

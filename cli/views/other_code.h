@@ -1,4 +1,4 @@
-// A sweep that would be new only because something in the folder of its code has changed.
+// Detects a sweep that would be new only because a file in the folder of its code has changed.
 #pragma once
 
 #include "cli/kube/client.h"

@@ -17,8 +17,8 @@ void print_handle(const std::string& run, const std::string& output, const std::
 // "has ended already: it failed 5m ago: worker/0: exit code 3". Pure.
 std::string how_it_ended(const RunStatus& status, Time now);
 
-// The exit code of a submit that has created nothing because the run had ended: the same code as of `wait`. 0
-// for other submits.
+// The exit code of a submit. If the run had ended already, so that submit has created nothing, the exit code
+// is that of `wait`. Otherwise it is 0.
 ExitCode code_of(const Submitted& submitted);
 
 // Prints for people which run was found or created, and the next command to type.

@@ -118,7 +118,8 @@ SweepPreview preview_of(const sweeps::StartRequest& request, const SubmitHooks& 
   out.fresh = static_cast<int>(fresh.size());
   out.trials = static_cast<int>(known.size()) + out.fresh;
   if (sweep.spec.search.kind == sweeps::Search::Kind::tpe) {
-    // The search tpe does not know its points in advance, so the first point shows what each trial needs.
+    // The search tpe does not know its points in advance, so the preview shows the needs of the first point
+    // for each trial.
     out.trials = std::max(static_cast<int>(known.size()), sweeps::planned_trials(sweep));
     out.fresh = out.trials - static_cast<int>(known.size());
     out.groups = sweeps::groups_of(request, hooks, sweep.points);

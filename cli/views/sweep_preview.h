@@ -11,12 +11,12 @@ namespace mlk {
 struct Session;
 
 struct PreviewOptions {
-  std::optional<double> trial_minutes;  // how long a trial takes; empty: as long as those that have ended
+  std::optional<double> trial_minutes;  // how long a trial takes; empty: as long as the ended trials
   bool as_json = false;
 };
 
-// Without a client, shows nothing about the cluster and about trials that have ended. Throws Error{usage} for
-// a point that cannot be run, and ApiError.
+// Without a client, the preview has no facts about the cluster and about trials that have ended. Throws
+// Error{usage} for a point that cannot be run, and ApiError.
 void print_preview(Session& session, kube::Client* client, const sweeps::StartRequest& request,
                    const PreviewOptions& options);
 

@@ -1,4 +1,4 @@
-// Finds the ended trials of a sweep that a command has to report, each of them once. Pure.
+// Finds the ended trials of a sweep that a command has to report. Each trial is reported once. Pure.
 #pragma once
 
 #include <map>

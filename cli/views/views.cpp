@@ -191,7 +191,7 @@ class StatusPrinter {
     if (values.size() < 2) return;
     const std::size_t room =
         width_ > label_width + 40 ? std::min<std::size_t>(width_ - label_width - 30, 64) : 32;
-    // A loss falls by orders of magnitude: on a linear scale most of the curve would be flat.
+    // A loss falls by orders of magnitude, so on a linear scale most of the curve would be flat.
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
     const bool logarithmic = *low > 0 && *high / *low >= 10;
     std::vector<double> heights = values;
@@ -228,7 +228,7 @@ class StatusPrinter {
     }
   }
 
-  // The reason of the rank without the last log lines that are printed above.
+  // The reason of the rank, without the last log lines if these are printed above.
   std::string reason_of(const RankStatus& rank) const {
     if (!rank.meanwhile.empty()) return rank.meanwhile;
     const std::optional<Failure>& first = status_.first_failure;

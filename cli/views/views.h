@@ -16,7 +16,7 @@ struct Session;
 // The first digits of a commit, as its short name for people: "0123456789ab-dirty".
 std::string short_commit(const std::string& commit);
 
-enum class Columns { usual, all };  // all: also the tags, and the values in which runs of one name differ
+enum class Columns { usual, all };  // all: also the tags, and the values that differ between runs of one name
 
 // Print `mlk status` and `mlk ls` on the session's standard output.
 void print_status(const RunStatus& status, Session& session);
@@ -30,7 +30,7 @@ void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui:
 
 // "Running  step 420/2000  loss 0.31  2 workers 1 server  restarts 1  worker/1: ..."
 std::string progress_line(const RunStatus& status);
-// Only the phase and the reason, which change seldom enough for a log.
+// Only the phase and the reason, since these change so seldom that each change can be a line of a log.
 std::string phase_line(const RunStatus& status);
 // The line without the time until the next retry, so that two lines differ only if something has changed.
 std::string untimed(std::string phase_line);

@@ -38,15 +38,15 @@ constexpr std::chrono::seconds last_lines_budget{10};
 
 Time now() { return std::chrono::system_clock::now(); }
 
-// Whether a program of the run has started. A retry does not show this, since the Job also retries a run in
-// which an earlier container failed, or whose program does not exist.
+// Whether a program of the run has started. A retry is no proof of a start, since the Job also retries a run
+// in which an earlier container failed, or whose program does not exist.
 bool has_started(const RunStatus& status) {
   const bool again = status.phase == Phase::restarting && status.started;
   return again || status.phase == Phase::running || is_final(status.phase);
 }
 
-// How long to wait for the last processes of an ended run: the processes of a trained run end by themselves
-// within 60 s (CONTRACT.md), and their logs are lost with their pods.
+// How long to wait for the last processes of an ended run. The processes of a trained run end by themselves
+// within 60 s (CONTRACT.md). The logs of the processes are lost with their pods.
 constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10};
 
 // One of the awaited runs.
@@ -62,8 +62,8 @@ class Await {
         watcher_(client, client.config().name_space, run),
         progress_(progress),
         style_(options.logs_to_stdout ? session.style_out() : session.style_err()) {
-    // On a terminal the logs are always read, at least for the step in the live line. Without `follow` the
-    // filter may lose lines, since nobody reads the lines while another run is recorded.
+    // On a terminal mlk always reads the logs, at least for the step in the live line. Without `follow` the
+    // filter may lose lines, since this command does not read the lines while it records another run.
     if (options.follow || session.live_err()) {
       LogFilter filter = options.filter;
       filter.lossy = !options.follow;
@@ -74,7 +74,7 @@ class Await {
   const std::string& run() const { return run_; }
   const std::optional<RunStatus>& last() const { return last_; }
   const std::optional<ExitCode>& code() const { return code_; }  // set when the run is over
-  // Phase and reason at their last change; the time until the next try does not count as a change.
+  // Phase and reason at their last change. A new time until the next try does not count as a change.
   const std::string& plain() const { return plain_; }
 
   // Waits for a change, at most for `patience`, and updates the state.
@@ -99,7 +99,8 @@ class Await {
     started_ = started_ || has_started(*last_);
     over_ = has_settled(objects, *last_);
     if (over_) drain_logs();
-    // With `follow` the end is reported only after the last log lines, so the shown state waits for them.
+    // With `follow` the end is reported only after the last log lines, so the shown state does not change
+    // before these lines are printed.
     if (options_.follow && is_over(*last_) && !over_) return;
     const std::string line = printable(phase_line(*last_));
     if (untimed(line) != untimed(plain_)) plain_ = line;
@@ -116,7 +117,7 @@ class Await {
   }
 
   // Call at the timeout. A run that has ended counts as over even if its last processes have not ended. If
-  // nothing was read yet (the timeout may be 0), reads the run once, so that an ended run is still reported.
+  // the run was not read yet (the timeout may be 0), reads it once, so that an ended run is still reported.
   void settle_now() {
     if (!last_) {
       const RunObjects objects = watcher_.read_again();
@@ -129,8 +130,8 @@ class Await {
  private:
   steady_clock::duration elapsed() const { return steady_clock::now() - begin_; }
 
-  // A stopped run is over when its pods have written their last checkpoint and results; an ended run is over
-  // when its last processes have ended, or when their time to end is over.
+  // A stopped run is over when its pods have written their last checkpoint and results. An ended run is over
+  // when its last processes have ended, or when the time for these ends has passed.
   bool has_settled(const RunObjects& objects, const RunStatus& status) {
     if (status.absence == Absence::gone && status.phase != Phase::stopped) return true;
     if (!is_final(status.phase)) {
@@ -180,8 +181,8 @@ class Await {
     return !lines.empty();
   }
 
-  // Prints the logs to their end, or until no more lines arrive. The logs of pods that continue without their
-  // Job are printed only for a moment. Ends the following of the logs.
+  // Prints the logs to their end, or until no more lines arrive. If pods continue without their Job, their
+  // logs are printed only for a moment. Then stops following the logs.
   void drain_logs() {
     if (follower_ && options_.follow) {
       const bool go_on = last_->pods_left > last_->pods_ending;
@@ -212,7 +213,8 @@ class Await {
     }
   }
 
-  // The ended run with its objects as they are at the end. If they cannot be read: as watched.
+  // The ended run with its present objects, or with the objects of the watches if the present ones cannot be
+  // read.
   RunObjects whole_end() {
     RunObjects seen = watcher_.objects();
     std::optional<RunObjects> read = read_again();
@@ -231,8 +233,8 @@ class Await {
     return end;
   }
 
-  // Whether another look at the logs may complete the record. On this machine a log is complete when its
-  // program ends.
+  // Whether the record may become complete if the logs are read again. On this machine a log is complete when
+  // its program ends.
   bool may_tell_more(const RunObjects& end) const {
     if (session_.local() || session_.interrupted != 0 || recorded_status(end.owner)) return false;
     return may_complete_record(observe(end, now()), now());
@@ -405,7 +407,7 @@ class AwaitAll {
   const AwaitOptions& options_;
   ui::Progress progress_;
   std::vector<std::unique_ptr<Await>> awaits_;
-  std::vector<std::string> said_;  // for each run: the last line printed to a log
+  std::vector<std::string> said_;  // for each run: the last line that was printed to a log
   const steady_clock::time_point begin_ = steady_clock::now();
   ServerKeeper keeper_{session_, [this](const std::string& line) { progress_.say(line); }};
 };

@@ -22,12 +22,12 @@ struct AwaitOptions {
   bool logs_to_stdout = false;  // or to stdout
   LogFilter filter;
   std::optional<std::chrono::seconds> timeout;        // then ExitCode::timed_out; the run continues
-  std::optional<std::chrono::seconds> start_timeout;  // ExitCode::cannot_start if it has not started yet
+  std::optional<std::chrono::seconds> start_timeout;  // then ExitCode::cannot_start if not started
 };
 
-// Blocks until each run has ended, is stopped or cannot start; writes their final records; reports on stderr.
-// Returns the code of the first run that did not end well. If interrupted, the runs continue, and the message
-// says how to come back. Throws Error.
+// Blocks until each run has ended, is stopped or cannot start. Writes the final records of the runs, and
+// reports on stderr. Returns the code of the first run that did not end well. If the user interrupts, the
+// runs continue, and a message has the command that waits again. Throws Error.
 ExitCode await_runs(Session& session, kube::Client& client, const std::vector<std::string>& runs,
                     const AwaitOptions& options);
 

@@ -42,7 +42,7 @@ class SweepProgress {
     if (!progress_.live() && phase != said_phase_ && !is_final(status.phase)) progress_.say(printable(phase));
     said_phase_ = phase;
     say_ends(status);
-    // One column stays free: a full line would make the terminal scroll.
+    // One column stays free, since a full line would make the terminal scroll.
     const std::size_t width = progress_.live() ? ui::terminal_width(STDERR_FILENO) : 1;
     progress_.show(
         progress_bar(status, width - 1, std::chrono::system_clock::now(), session_.style_err().ascii()));
@@ -96,7 +96,7 @@ class SweepAwait {
       warn_of_trouble();
       keeper_.check();
       if (session_.interrupted != 0) interrupted();
-      // A new warning Event does not end the wait for changes, so the sweep is also read at intervals.
+      // A new warning Event does not end the wait for changes, so mlk also reads the sweep at intervals.
       const bool due = steady_clock::now() - looked_ > look_again;
       if ((changed || due || harvester_.is_due()) && is_over()) {
         return progress_.end(
@@ -128,7 +128,7 @@ class SweepAwait {
            !has_running_programs(all, std::chrono::system_clock::now());
   }
 
-  // In a driven sweep the driver decides which trials cannot start, so this returns false.
+  // In a driven sweep the driver decides which trials cannot start, so this function returns false.
   bool cannot_start(bool late) const {
     return !started_ && looked_ != steady_clock::time_point{} && !seen_.record.driven &&
            (late || seen_.cannot_start);

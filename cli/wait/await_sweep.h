@@ -13,17 +13,17 @@ namespace mlk {
 
 // Blocks until the sweep has ended, is stopped or cannot start, and shows its progress: a changing line on a
 // terminal, otherwise a line for each trial that ends. If interrupted, the sweep continues, and the message
-// says how to come back. Throws Error, also if the sweep needs a driver, has none, and none of its trials
-// runs.
+// says how to come back. Throws Error, also if the sweep needs a driver but has no driver and no running
+// trial.
 ExitCode await_sweep(Session& session, kube::Client& client, const std::string& sweep,
                      std::optional<std::chrono::seconds> timeout,
                      std::optional<std::chrono::seconds> start_timeout = {});
 
-// The error for a sweep that needs a driver and has none.
+// The error for a sweep that needs a driver but has no driver.
 Error nobody_drives_error(const sweeps::SweepStatus& status);
 
-// Like await_sweep(), and also starts trials when others end. If interrupted, running trials continue, but no
-// more are started until the command `again` is given.
+// Like await_sweep(), and also starts new trials when trials end. If the user interrupts, the running trials
+// continue, but no trial is started before the user types the command `again`.
 ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::StartRequest& request,
                      std::optional<std::chrono::seconds> timeout);
 

@@ -39,7 +39,7 @@ void add_trial_numbers(const sweeps::SweepObjects& objects, std::map<std::string
   }
 }
 
-// The output of a driver in the cluster belongs to no trial, so it is shown only on request.
+// The output of a driver in the cluster does not belong to a trial, so mlk shows it only on request.
 const std::vector<json>& pods_of(const sweeps::SweepObjects& objects, const LogFilter& filter) {
   return filter.role == labels::driver ? objects.driver_pods : objects.pods;
 }
@@ -68,7 +68,8 @@ class SweepLogs {
       const bool lines = print_due_lines(), over = is_over();
       if (lines || !over) news = steady_clock::now();
       if (over) {
-        // The last log lines may arrive after the end, so mlk waits for them for a limited time.
+        // The last log lines may arrive after the end of the sweep, so mlk waits for these lines for a
+        // limited time.
         const bool whole = follower_.finished() && waiting_ == 0;
         if (whole || steady_clock::now() - news > drain_patience) return end(whole);
       } else if (sweeps::needs_driver(status_) && drivers_.nobody_drives()) {

@@ -16,13 +16,13 @@ class Client;
 }
 
 // Prints the lines of all trials, or of one, on standard output, until the sweep or the trial has ended or is
-// stopped: "trial/7 ...", or for trials that are runs "7/worker/0 ...". At most 50 logs are followed at a
-// time; other logs are followed when these have ended. Returns the exit code for the end of the sweep. If
-// interrupted, the sweep continues, and the message says how to come back. Throws Error.
+// stopped: "trial/7 ...", or for trials that are runs "7/worker/0 ...". mlk follows at most 50 logs at a
+// time, and follows a further log when one of these has ended. Returns the exit code for the end of the
+// sweep. If interrupted, the sweep continues, and the message says how to come back. Throws Error.
 ExitCode follow_sweep(Session& session, kube::Client& client, const std::string& sweep,
                       std::optional<int> trial, const LogFilter& filter);
 
-// Prints everything that the logs of the sweep's trials hold now.
+// Prints the present content of the logs of the sweep's trials.
 void print_sweep_logs(Session& session, kube::Client& client, const std::string& sweep,
                       const LogFilter& filter);
 

@@ -1,4 +1,5 @@
-// Restarts the server of the cluster on this machine while a command waits, since nothing else restarts it.
+// Restarts the server of the cluster on this machine while a command waits, since no other process restarts
+// the server.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,7 @@ struct Session;
 
 class ServerKeeper {
  public:
-  // `say` prints a line for people. The session must outlive this.
+  // `say` prints a line for people. The session must outlive this object.
   ServerKeeper(const Session& session, std::function<void(const std::string&)> say);
 
   // Call repeatedly. Checks at most once a second, and only the cluster on this machine. A server that was

@@ -27,8 +27,8 @@ std::optional<double> number_beyond_json(const json& value) {
 
 bool is_not_finite(const std::optional<double>& number) { return number && !std::isfinite(*number); }
 
-// `a` is the trial's value, `b` the expression's. Text that is a number compares with a number as a number,
-// because the values of `env:` are text.
+// `a` is the value of the trial, `b` is the value in the expression. The values of `env:` are text, so text
+// that represents a number compares with a number as a number.
 std::partial_ordering order_of(const json& a, const json& b, bool any_case) {
   if (const std::optional<double> x = number_beyond_json(a), y = number_beyond_json(b);
       x && y && (is_not_finite(x) || is_not_finite(y))) {
@@ -82,7 +82,8 @@ bool is_fulfilled(const Comparison& comparison, const Lookup& lookup) {
   if (comparison.op == Operator::in)
     return std::any_of(value.begin(), value.end(), compares(Operator::equal));
   if (comparison.op == Operator::not_in) {
-    // Every value is outside of an empty list, but a trial without a value never matches `not in`.
+    // If the list is empty, `not in` matches every trial that has a value. A trial without a value never
+    // matches `not in`.
     return !is_no_value(found) && std::all_of(value.begin(), value.end(), compares(Operator::not_equal));
   }
   if (comparison.op == Operator::like)

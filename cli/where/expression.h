@@ -13,7 +13,8 @@
 //
 // Rules for the truth of a comparison:
 // - If a trial lacks the value (absent, null, not finite), `name == null` is true and every other comparison
-//   is false, even `!=`, so that no user deletes trials whose value is unknown. `not lr == 1` is true for it.
+//   is false, even `!=`, so that no user deletes trials whose value is unknown. `not lr == 1` is true for
+//   such a trial.
 // - Numbers compare by value (1 and 1.0 are equal), whole numbers of up to 64 bits exactly. Text compares
 //   byte by byte. Lists and maps compare only by == and !=.
 // - Text that is a number as a whole, such as a value of `env:`, compares with a number by value: LR > 0.5.
@@ -40,8 +41,8 @@ namespace mlk::sweeps {
 
 inline constexpr int deepest_expression = 64;  // of parentheses, negations, lists and maps
 
-// The value of that name in one trial; null if the trial has none. The value must live until matches()
-// returns.
+// The value of that name in one trial; null if the trial has no such value. The value must live until
+// matches() returns.
 using Lookup = std::function<const nlohmann::json*(const std::string& name)>;
 
 // A name, and its place in the expression.
@@ -78,18 +79,18 @@ Expression parse_expression(std::string_view text, const std::string& source_nam
 // The normal form: parsing it gives the same expression, unless it is longer than longest_expression.
 std::string to_string(const Expression& expression);
 
-// Returns the expression with every name replaced by the one in `known`. A name may also be the end of a
-// known one after a dot: lr for train.optimizer.lr. Throws Error{usage} with all names that are unknown or
+// Returns the expression with every name replaced by the name in `known`. A name may also be the end of a
+// known name after a dot: lr for train.optimizer.lr. Throws Error{usage} with all names that are unknown or
 // ambiguous.
 [[nodiscard]] Expression check_names(const Expression& expression, const std::vector<std::string>& known);
 
 // Throws Error{usage} that lists `values` if the expression compares `name` by ==, != or in with text outside
-// of `values`: a misspelt state would select nothing.
+// of `values`, since a misspelt state would select no trial.
 void check_values(const Expression& expression, const std::string& name,
                   const std::vector<std::string>& values);
 
-// Whether values of that name are durations, which users may write as 90s or 2h, also as bare words. The text
-// is not converted here.
+// Whether values of that name are durations. Users may write a duration as 90s or 2h, also as a bare word.
+// The parser does not convert the text.
 bool is_duration(std::string_view name);
 
 // Whether comparisons with that name ignore the case of text.

@@ -18,7 +18,7 @@ bool has_name(const NameList& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// "a, b or 3 others": lists only a few, because people do not read more.
+// "a, b or 3 others": lists only a few names, because people do not read a long list.
 std::string some_of(const NameList& names, std::string_view last_word) {
   constexpr std::size_t few = 8;
   NameList told(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), few)));
@@ -51,7 +51,7 @@ std::string advice_on(const std::string& name, const NameList& known) {
   return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
 }
 
-// The full name from `known`; if there is none, adds a problem.
+// The full name from `known`. If `known` has no such name, adds a problem.
 std::string resolved(const NameUse& use, const NameList& known, Problems& problems) {
   if (has_name(known, use.name)) return use.name;
   const NameList paths = paths_ending_in(use.name, known);

@@ -20,7 +20,7 @@ struct Token {
   Place place;
 };
 
-// All tokens, then one `end` at the place after the last one. Throws Error{usage}.
+// All tokens, then one token `end` at the place after the last token. Throws Error{usage}.
 std::vector<Token> tokens_of(const std::shared_ptr<const Source>& source);
 
 // Throws Error{usage} with the place.

@@ -64,7 +64,7 @@ constexpr std::array<MultiplyTile, tile_rows + 1> multiply_tiles = {
     nullptr,          multiply_tile<1>, multiply_tile<2>, multiply_tile<3>,
     multiply_tile<4>, multiply_tile<5>, multiply_tile<6>};
 
-// The same on fewer than 16 columns.
+// The product of such a tile for fewer than 16 columns.
 void multiply_edge(int rows, int columns, int depth, const float* a, const float* b, float alpha, float beta,
                    float* c, std::ptrdiff_t ldc) {
   std::array<float, tile_rows * tile_columns> whole;

@@ -32,8 +32,8 @@ constexpr __mmask16 all = first(lanes);
 
 int in_whole_vectors(int columns) { return (columns + lanes - 1) / lanes * lanes; }
 
-// c[rows, columns] = alpha * a[rows, depth] * b[depth, columns] + beta * c, and the distances between the
-// rows of each.
+// The operands of c[rows, columns] = alpha * a[rows, depth] * b[depth, columns] + beta * c, and the distances
+// between the rows of b and of c.
 struct Panel {
   int depth;
   const float* b;  // its last vector is filled up to a whole one
@@ -111,7 +111,7 @@ constexpr auto tiles = []<int... less>(std::integer_sequence<int, less...>) {
   return std::array{multiply_one<less + 1, vectors>...};
 }(up_to_tile_rows);
 
-// Rows in tiles of `height`, and one tile with the rows that are left.
+// Multiplies the rows in tiles of `height`, and the rows that are left in one lower tile.
 template <int height, int vectors>
 MLK_AVX512 void multiply_panel(const Panel& panel, int rows, Strided a, float* c) {
   for (; rows >= height; rows -= height, a = a.from(height, 0), c += height * panel.c_row)

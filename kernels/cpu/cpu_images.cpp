@@ -91,7 +91,7 @@ class Windows {
   int kernel_;
 };
 
-// Numbers in a row of an image before and after a pool, and in an image before it.
+// How many numbers a row has before and after a pool, and how many an image has before the pool.
 struct PooledRows {
   explicit PooledRows(const ImageShape& shape)
       : size(std::ptrdiff_t{shape.width} * shape.channels),

@@ -34,8 +34,9 @@ bool is_from_intel() {
 
 // Measured: with AVX-512, oneDNN 2.6 is up to 5 % faster where stored rows are a multiple of 4 KiB apart, and
 // ours up to 10 % faster elsewhere (AMD Zen 5). On Intel's processors with AVX-512 products are left to
-// oneDNN. With AVX2 alone ours is as fast or faster, most where rows are a multiple of 1 or 2 KiB apart:
-// oneDNN does not pack some of those, and they compete for a few places in L1 (AMD Zen 3).
+// oneDNN. With AVX2 alone our product is as fast or faster. It gains most where rows are a multiple of 1 or 2
+// KiB apart: oneDNN does not pack some of these matrices, so their rows compete for a few places in L1 (AMD
+// Zen 3).
 decltype(&avx2_gemm) own_gemm(int lda, int ldb) {
   constexpr int four_kib = 1024;  // counted in numbers
   const bool four_kib_apart = lda % four_kib == 0 || ldb % four_kib == 0;
@@ -84,17 +85,17 @@ namespace {
 #if MLK_ONEDNN
 
 // Limits oneDNN to one thread. oneDNN uses as many threads as its OpenMP offers and has no setting of its
-// own, so this function sets OpenMP's limit, which applies to the calling thread only. The function is looked
-// up at run time, since oneDNN decides which OpenMP it uses, if any. The limit is set for every call, which
-// costs nanoseconds: with a thread_local variable, mold 1.10 lays out some programs so that they cannot be
-// loaded.
+// own, so this function sets OpenMP's limit, which applies to the calling thread only. OpenMP's function is
+// looked up at run time, since oneDNN decides which OpenMP it uses, if any. The limit is set for every call,
+// which costs nanoseconds: with a thread_local variable, mold 1.10 lays out some programs so that they cannot
+// be loaded.
 void keep_to_this_thread() {
   using SetNumThreads = void (*)(int);
   static const auto set = reinterpret_cast<SetNumThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   if (set) set(1);
 }
 
-// oneDNN exports this beside dnnl_sgemm, but declares it in no header.
+// oneDNN exports this function beside dnnl_sgemm, but declares it in no header.
 using BFloat16Gemm = dnnl_status_t (*)(char, char, dnnl_dim_t, dnnl_dim_t, dnnl_dim_t, float, const BFloat16*,
                                        dnnl_dim_t, const BFloat16*, dnnl_dim_t, float, float*, dnnl_dim_t);
 

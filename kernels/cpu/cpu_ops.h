@@ -8,10 +8,10 @@
 namespace mlk::kernels {
 
 // The fastest Ops for this processor. Products of matrices use our own code, or oneDNN if it was there at
-// build time (cpu_ops.cpp says which is used when). The rest uses our own vector loops. threads, at least 1:
-// how many threads share a large operation; they block between operations (thread_pool.h). With
-// Precision::bfloat16 on a processor without bfloat16 products, these are emulated: the results are as good,
-// and no faster than float32.
+// build time (cpu_ops.cpp chooses between the two). All other operations use our own vector loops. threads,
+// at least 1: how many threads share a large operation. The threads block between operations (thread_pool.h).
+// With Precision::bfloat16 on a processor without bfloat16 products, the products are emulated. Emulated
+// products are as good as real ones, but no faster than float32.
 std::unique_ptr<Ops> make_cpu_ops(int threads = 1, Precision precision = Precision::float32);
 
 // True if gemm of make_cpu_ops uses bfloat16 products of this processor (AVX512-BF16, AMX) by oneDNN.

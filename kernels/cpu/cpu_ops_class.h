@@ -19,8 +19,8 @@
 
 namespace mlk::kernels {
 
-// A part should take so long that waking a thread for it, which may take a hundred microseconds, matters
-// little.
+// The fewest operations of a part. They take much longer than to wake a thread, which may take a hundred
+// microseconds.
 inline constexpr double least_operations = 16e6;
 inline constexpr std::size_t least_floats = 64 * 1024;
 

@@ -32,7 +32,7 @@ struct HeadPlaces {
 // diagonal are wasted.
 constexpr int queries_at_once = 64;
 
-// The multiplications for the scores of all heads, and as many again for the means of the values.
+// How many operations the scores of all heads and the means of the values need, the same number for each.
 double products_of(const AttentionShape& shape) {
   return 4.0 * shape.batch * shape.heads * shape.length * shape.length * shape.head_size;
 }
@@ -125,7 +125,8 @@ void CpuOps::attention(const AttentionShape& shape, const float* qkv, float* out
         }
         multiply_alone(part, Transpose::no, Transpose::no, queries, size, seen, 1, scores, seen,
                        qkv + places.in_qkv(2, 0), row, 0, of_out, out_row);
-        // The weights are divided by their sum here, where there are fewer numbers.
+        // Divides the output, not the weights, by the sum of the weights, because the output has fewer
+        // numbers.
         for (int i = 0; i < queries; ++i) {
           float* of_query = of_out + static_cast<std::ptrdiff_t>(i) * out_row;
           loops_.scale(places.size, 1 / sums[i], of_query, of_query);
@@ -136,8 +137,8 @@ void CpuOps::attention(const AttentionShape& shape, const float* qkv, float* out
 }
 
 // The weights are computed again from log_sums, which costs one product and saves memory that grows with the
-// square of the length. The last queries come first: they see all positions, so their products initialise the
-// gradients of keys and values, to which the others add.
+// square of the length. The last queries are computed first. They see all positions, so their products
+// initialise the gradients of keys and values, and the products of the other queries are added.
 void CpuOps::attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
                                 const float* log_sums, const float* delta, float* qkv_gradient) {
   const int size = shape.head_size, length = shape.length, heads = shape.batch * shape.heads;

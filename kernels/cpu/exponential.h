@@ -8,9 +8,9 @@
 
 namespace mlk::kernels {
 
-// e^x for x of at most 0, or above it by rounding, to a few units in the last place. Below -80 the result is
-// that of -80, so that no result is denormal, which would be slow. NaN stays NaN.
-// e^x = 2^n e^r, where n is whole and |r| is at most half of log 2. 2^n is made from its bits, e^r by its
+// e^x for x of at most 0, or slightly above 0 by rounding, exact to a few units in the last place. For x
+// below -80 the result is e^-80, because denormal results would be slow. NaN stays NaN.
+// e^x = 2^n e^r, where n is whole and |r| is at most half of log 2. 2^n is made from its bits, and e^r by its
 // series.
 MLK_INLINE float exponential(float x) {
   constexpr float lowest = -80;

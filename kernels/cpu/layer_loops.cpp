@@ -108,7 +108,7 @@ MLK_INLINE Number sum_over(Size size, Term term) {
 
 // GELU(x) = x * s, where s = 1 / (1 + e^(-2 u)) and u is the argument of tanh, since (1 + tanh(u)) / 2 = s.
 struct Gelu {
-  float s, slope_of_s;  // the latter by 2 u: s * (1 - s)
+  float s, slope_of_s;  // slope_of_s: the derivative of s by 2 u, s * (1 - s)
 };
 constexpr float gelu_scale = 1.5957691216f, gelu_cube = 0.044715f;  // 2 * sqrt(2 / pi)
 
@@ -280,7 +280,8 @@ MLK_INLINE void dropout(std::size_t size, const DropoutMask& mask, const float* 
   for (; i < size; ++i) one();
 }
 
-// The second number if it is larger, or if it is NaN and the first is not; otherwise the first.
+// Returns the second number if it is larger, or if only the second number is NaN. Otherwise returns the
+// first.
 MLK_INLINE float larger(float first, float second) {
   return second > first || (second != second && first == first) ? second : first;
 }
@@ -302,7 +303,7 @@ MLK_INLINE void max_pool_backward(int width, int channels, const float* __restri
     for (int i = 0; i < channels; ++i) {
       const int right = i + channels;
       const float largest = larger(larger(larger(upper[i], upper[right]), lower[i]), lower[right]);
-      // Masks of 32 bits, because the compiler makes vectors of these, but not of bool.
+      // Masks have 32 bits, because the compiler makes vectors of such masks, but not of bool.
       const auto is_largest = [largest](float value) {
         const std::uint32_t equal = value == largest ? all_bits : 0;
         return equal | (value != value ? all_bits : 0);

@@ -17,7 +17,7 @@ struct WindowLines {
   std::ptrdiff_t stride = 0, channels = 0, width = 0, before = 0, size = 0;
 };
 
-// The results have the same bits for every instruction set: sums are made in sixteen lanes everywhere.
+// The results have the same bits for every instruction set, because all of them add up in sixteen lanes.
 struct LayerLoops {
   const char* name;  // the instruction set
 
@@ -39,16 +39,17 @@ struct LayerLoops {
                                const float* scale, const float* delta, float* weight_gradient,
                                float* bias_gradient);
 
-  // A row of attention: the weights of its first `seen` positions, e^(scale * (score - largest)), take the
-  // place of their scores; the rest of `size` becomes 0. Returns the sum of the weights, and sets `largest`.
+  // A row of attention. Replaces the scores of its first `seen` positions by the weights
+  // e^(scale * (score - largest)), and sets the other numbers of `size` to 0. Returns the sum of the weights,
+  // and sets `largest`.
   float (*attention_weights)(int seen, int size, float scale, float* scores, float* largest);
-  // Its backward pass: scores become the weights e^(scale * score - log_sum), and by_weights, the gradients
-  // by them, become scale times the gradients by scale * score. mean: the mean of by_weights with these
-  // weights.
+  // The backward pass of attention_weights. Replaces the scores by the weights e^(scale * score - log_sum),
+  // and by_weights, the gradients by the weights, by scale times the gradients by scale * score. mean: the
+  // mean of by_weights, weighted with the weights.
   void (*attention_weights_backward)(int seen, int size, float scale, float log_sum, float mean,
                                      float* scores, float* by_weights);
 
-  // out[i] = e^(x[i] - the largest x), where out may be x. Returns the sum of these, and sets `largest`.
+  // out[i] = e^(x[i] - the largest x), where out may be x. Returns the sum of `out`, and sets `largest`.
   double (*exponentials)(int size, const float* x, float* out, float* largest);
   // The logarithm of the sum of e^x[i], which may be beyond the largest float.
   double (*log_of_exponentials)(int size, const float* x);
@@ -61,8 +62,9 @@ struct LayerLoops {
   void (*max_pool_backward)(int width, int channels, const float* upper, const float* lower,
                             const float* delta, float* upper_gradient, float* lower_gradient);
 
-  // image and windows point to the first number there that belongs to the lines. copy_windows sets numbers
-  // beyond the edges to 0 in the windows; add_windows adds the other numbers to the image.
+  // `image` and `windows` point to the first number of the lines in the image and in the windows.
+  // copy_windows sets numbers beyond the edges to 0 in the windows; add_windows adds the other numbers to the
+  // image.
   void (*copy_windows)(const WindowLines& lines, const float* image, float* windows);
   void (*add_windows)(const WindowLines& lines, const float* windows, float* image);
 };

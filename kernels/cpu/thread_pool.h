@@ -12,11 +12,11 @@ namespace mlk::kernels {
 
 // Threads block between operations and never spin: several processes share a machine, and teams of threads
 // that spin while they wait make all of them slow. The calling thread executes parts too, and waits only for
-// parts that another thread has begun. So a thread that gets no processor delays nothing.
+// parts that another thread has begun. So a thread that gets no processor does not delay the operation.
 class ThreadPool {
  public:
-  // threads: their number, including the caller, at least 1. The first operation starts the others. If some
-  // cannot be started, the pool has fewer threads.
+  // threads: the number of threads, including the caller, at least 1. The first operation starts the other
+  // threads. If some of them cannot be started, the pool has fewer threads.
   explicit ThreadPool(int threads) : threads_(threads) {}
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -24,8 +24,9 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls part(0), ..., part(parts - 1), each once: the first in the calling thread, the others in any thread
-  // and order. Returns when all have returned, or rethrows the first exception. For one caller at a time.
+  // Calls part(0), ..., part(parts - 1), each once: part 0 in the calling thread, the other parts in any
+  // thread and order. Returns when all parts have returned, or rethrows their first exception. For one caller
+  // at a time.
   void run(int parts, const std::function<void(int)>& part);
 
  private:

@@ -10,7 +10,8 @@
 #include "kernels/cpu/instruction_sets.h"
 #include "kernels/cpu/watched.h"
 
-// A loop, compiled once for each instruction set: the body is inlined, so each copy uses its own target.
+// Compiles a loop once for each instruction set. The body is inlined, so each copy is compiled for its own
+// target.
 #define MLK_FOR_TARGET(target)                                                                              \
   target void add_bias(int rows, int columns, const float* bias, float* x) {                                \
     body::add_bias(rows, columns, bias, x);                                                                 \

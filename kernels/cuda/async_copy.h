@@ -17,7 +17,7 @@ namespace mlk::cuda {
 template <unsigned bytes>
 __device__ void copy_async(void* to, const void* from, unsigned available = bytes) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-  if constexpr (bytes == 16) {  // bypasses L1: other blocks read these bytes again, this one does not
+  if constexpr (bytes == 16) {  // bypasses L1: other blocks read these bytes again, this block does not
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(available)
                  : "memory");
   } else {

@@ -1,8 +1,8 @@
-// Causal self-attention, the simple version: a warp has one position of one head. It iterates over the
-// positions that concern it, 32 at a time, one for each lane. The lanes compute products of vectors, and then
-// add up the vectors together, each lane a share of the numbers. Weights are never stored (Dao et al. 2022):
-// the backward pass computes them again from log_sums. Every sum has its own warp, so results have the same
-// bits in every run.
+// Causal self-attention, the simple version: a warp has one position of one head. The warp iterates over the
+// positions that concern its own, 32 at a time, one for each lane. The lanes compute products of vectors, and
+// then add up the vectors together, each lane a share of the numbers. Weights are never stored (Dao et al.
+// 2022): the backward pass computes them again from log_sums. Every sum has its own warp, so results have the
+// same bits in every run.
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"
@@ -37,7 +37,7 @@ struct Head {
   }
 };
 
-// The position of this warp, or `length` for a warp that has none. Chooses its head.
+// Returns the position of this warp, or `length` if the warp has no position. Sets the head of the warp.
 __device__ unsigned position_of_warp(Head& head) {
   const unsigned blocks = divide_up(head.length, warps_of_block);  // of a head
   head.batch_and_head = blockIdx.x / blocks;

@@ -11,8 +11,8 @@ template <unsigned size>
 constexpr float score_scale = size == 64 ? 0.125f : 0.08838834764831845f;
 
 // Products of rounded vectors by tensor cores. Scores are rounded in their registers and become the factor of
-// the next product; four lanes share a row. A warp has `groups` groups of 16 rows: what it loads of a tile
-// serves all of them, as long as the sums of a lane stay in its registers.
+// the next product; four lanes share a row. A warp has `groups` groups of 16 rows, which share the numbers
+// that the warp loads of a tile. The registers of a lane have to hold the sums of all groups.
 template <unsigned head_size, unsigned groups, unsigned positions>
 struct TensorCores {
   using Number = BFloat16;
@@ -51,7 +51,8 @@ struct TensorCores {
       }
     }
 
-    // Becomes rows row.. of `left` times the vectors of `right`; each vector makes a column.
+    // Sets the scores to the products of rows row.. of `left` with the vectors of `right`. Each vector gives
+    // a column.
     __device__ void multiply(const Tile& left, unsigned row, const Tile& right) {
       each([](unsigned, unsigned, unsigned, float& sum) { sum = 0; });
 #pragma unroll 2  // unrolled completely, the addresses need more registers than there are
@@ -220,7 +221,7 @@ struct Floats {
           }
         }
       }
-      __syncwarp();  // before the next weights are written over these
+      __syncwarp();  // before the next weights overwrite these
     }
     __device__ void put(const HeadVectors<float>& to, unsigned first) const {
 #pragma unroll

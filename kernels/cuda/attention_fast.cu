@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
   Rows<Engine> rows;
   for (unsigned number = 0; number < tiles; ++number) {
     wait_for_copies<0>();
-    __syncthreads();  // all copies are seen, and nobody reads what the next ones are written over
+    __syncthreads();  // all copies are visible, and no thread reads what the next copies overwrite
     if (number + 1 < tiles) bring_tile(number + 1);
     typename Engine::Scores scores;
     scores.multiply(memory.own_tile(0), warp_row, memory.tile(number, 0));

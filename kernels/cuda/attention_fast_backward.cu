@@ -1,8 +1,8 @@
 // Causal self-attention for heads of 64 and 128 numbers, backward. Weights are computed again from log_sums
 // (Dao et al. 2022). In one kernel a block has keys and values of its own and iterates over the queries from
-// the diagonal on. In the other kernel it has queries and iterates over the keys up to the diagonal. So each
-// sum has its own warp, and no additions are atomic. This takes 7 products of tiles instead of 5, but results
-// have the same bits in every run.
+// the diagonal on. In the other kernel a block has queries of its own and iterates over the keys up to the
+// diagonal. So each sum has its own warp, and no additions are atomic. This takes 7 products of tiles instead
+// of 5, but results have the same bits in every run.
 //
 // With P the weights and D the products out . delta: dV = P^T dO, dS = P (dO V^T - D), dQ = dS K, dK = dS^T
 // Q.
@@ -35,7 +35,7 @@ __global__ void prepare_kernel(Heads heads, std::size_t rows, const float* out, 
   if (lane == 0) dots[(sequence * heads.heads + head) * heads.length + position % heads.length] = dot;
 }
 
-// The weight for a score. log_sum: of its query.
+// The weight of a score. log_sum: the log_sum of the score's query.
 template <typename Engine>
 __device__ float weight_of(float score, float log_sum) {
   return exp2f(fmaf(score, score_scale<Engine::size> * log2_of_e, -log_sum * log2_of_e));
@@ -70,12 +70,13 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
   typename Engine::Means by_key, by_value;
   for (unsigned number = first / step; number < end; ++number) {
     wait_for_copies<0>();
-    __syncthreads();  // all copies are seen, and nobody reads what the next ones are written over
+    __syncthreads();  // all copies are visible, and no thread reads what the next copies overwrite
     if (number + 1 < end) bring_queries(number + 1);
     typename Engine::Scores weights, products;  // of own keys, by queries
     weights.multiply(memory.own_tile(0), warp_row, memory.tile(number, 0));
     const float* const log_sum = memory.of_queries(number, 0);
-    // Beyond the end of the sequence all numbers are 0, except the weights: they are 1, but multiply zeros.
+    // Beyond the end of the sequence the weights are 1, and all other numbers are 0. So the products of these
+    // weights are 0.
     weights.each([&](unsigned, unsigned row, unsigned column, float& weight) {
       const bool seen = first + warp_row + row <= number * step + column;
       weight = seen ? weight_of<Engine>(weight, log_sum[column]) : 0;
@@ -119,7 +120,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
   typename Engine::Means by_query;
   for (unsigned number = 0; number < end; ++number) {
     wait_for_copies<0>();
-    __syncthreads();  // all copies are seen, and nobody reads what the next ones are written over
+    __syncthreads();  // all copies are visible, and no thread reads what the next copies overwrite
     if (number + 1 < end) bring_keys(number + 1);
     typename Engine::Scores weights, products;  // of own queries, by keys
     weights.multiply(memory.own_tile(0), warp_row, memory.tile(number, 0));

@@ -1,4 +1,4 @@
-// What the fast passes of attention have in common (Dao et al. 2022; Dao 2023). A block has one head of one
+// The common parts of the fast passes of attention (Dao et al. 2022; Dao 2023). A block has one head of one
 // sequence and some positions of its own, `rows` for each warp. It iterates over the other positions tile by
 // tile, `step` at a time: while one tile is multiplied, copies load the next. Positions beyond the end are
 // zeros in the tiles.
@@ -38,7 +38,7 @@ struct Heads {
     return {qkv + blockIdx.y / heads * length * stride + (part * heads + blockIdx.y % heads) * size, stride,
             length};
   }
-  // In `out` or its gradient.
+  // The head of this block in `out` or its gradient.
   template <typename Number>
   __device__ HeadVectors<Number> in_out(Number* out) const {
     const std::size_t stride = std::size_t{heads} * size;
@@ -55,7 +55,8 @@ inline Heads heads_of(const AttentionShape& shape) {
           static_cast<unsigned>(shape.head_size)};
 }
 
-// The shared memory of a block: tiles of its own positions, then two stages of two tiles of others.
+// The shared memory of a block: tiles of its own positions, then two stages, each with two tiles of other
+// positions.
 template <typename Engine, unsigned own_tiles>
 struct AttentionMemory {
   using Number = typename Engine::Number;

@@ -17,7 +17,7 @@ constexpr std::size_t padded(std::size_t columns) { return (columns + 7) / 8 * 8
 void round_to_bfloat16(cudaStream_t stream, std::size_t rows, std::size_t columns, const float* x,
                        BFloat16* out);
 
-// out = x, rounded. out is aligned to 8 bytes where x is to 16.
+// out = x, rounded. out is aligned to 8 bytes where x is aligned to 16 bytes.
 void round_numbers(cudaStream_t stream, std::size_t size, const float* x, BFloat16* out);
 
 // Ops::gemm of matrices that are rounded, with the rows as they are stored, in as many blocks as gemm_fast.
@@ -33,8 +33,8 @@ void attention_backward_bfloat16(cudaStream_t stream, const kernels::AttentionSh
                                  const BFloat16* qkv, const float* log_sums, const BFloat16* delta,
                                  const float* dots, float* qkv_gradient);
 
-// What the fast backward passes need of `out`, in one pass over it: dots[batch, heads, length] = out . delta
-// of each head of a position, and rounded = delta unless `rounded` is null.
+// Prepares the fast backward passes in one pass over `out`: dots[batch, heads, length] = out . delta for each
+// head of a position, and `rounded` = delta, rounded, unless `rounded` is null.
 void prepare_backward(cudaStream_t stream, const kernels::AttentionShape& shape, const float* out,
                       const float* delta, BFloat16* rounded, float* dots);
 

@@ -11,8 +11,8 @@ namespace mlk::cuda {
 
 inline constexpr unsigned columns_of_block = 128, warps_of_columns = 8, columns_of_lane = 4;
 
-// Into how many shares the rows go: a few hundred blocks are enough for all multiprocessors, and fewer than
-// 64 rows are not worth a share.
+// The number of shares of the rows. A few hundred blocks are enough for all multiprocessors, and a share has
+// at least 64 rows, unless it has all rows.
 constexpr unsigned shares_of_rows(int rows, int columns) {
   const unsigned blocks = divide_up(static_cast<std::size_t>(columns), columns_of_block);
   const unsigned wanted = blocks == 0 ? 1 : divide_up(256, blocks);
@@ -25,8 +25,8 @@ inline Grid grid_of_columns(int columns, unsigned shares) {
           dim3(warp_threads, warps_of_columns), columns_of_block * warps_of_columns * sizeof(float)};
 }
 
-// transform(place, numbers): four numbers of the matrix from `place` on, or one, before they are added. If
-// transform changes them, it stores them itself. `wide`: rows are aligned to 16 bytes.
+// Calls transform(place, numbers) on four numbers of the matrix from `place` on, or on one number, before it
+// adds them. If transform changes numbers, transform also stores them. `wide`: rows are aligned to 16 bytes.
 template <typename Transform>
 __global__ void column_sums_kernel(unsigned rows, unsigned columns, bool wide, const float* x,
                                    Transform transform, float* sums) {

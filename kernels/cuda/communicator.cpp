@@ -29,7 +29,7 @@ mlk_communicator::mlk_communicator(int device, cudaStream_t device_stream, const
 mlk_communicator::~mlk_communicator() { static_cast<void>(abort()); }
 
 // Frees everything. Kernels of NCCL end once their communicator is aborted. Does not wait long for a call
-// that does not return, because the abort is what ends that call.
+// that does not return, because only the abort ends such a call.
 void mlk_communicator::Native::end() {
   std::unique_lock lock(calls, std::try_to_lock);
   // Not try_lock_for(), which the thread sanitizer of gcc 12 does not know.
@@ -54,7 +54,7 @@ bool mlk_communicator::is_failed() { return failure() != nullptr; }
 
 const char* mlk_communicator::failure() {
   const std::scoped_lock lock(text_);
-  return failure_.empty() ? nullptr : failure_.c_str();  // it does not change any more
+  return failure_.empty() ? nullptr : failure_.c_str();  // the text does not change any more
 }
 
 bool mlk_communicator::holds(ncclResult_t result, const char* doing) {

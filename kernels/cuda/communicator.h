@@ -28,13 +28,13 @@ struct mlk_communicator {
   bool abort();
 
  private:
-  // The objects that a call which does not return may still use.
+  // The objects that NCCL may still use in a call that does not return.
   struct Native {
     std::mutex calls;  // one call of NCCL at a time
     ncclComm_t communicator = nullptr;
     cudaStream_t stream = nullptr;
     cudaEvent_t before = nullptr;     // the end of the operations before a sum
-    std::vector<cudaEvent_t> events;  // all those around sums
+    std::vector<cudaEvent_t> events;  // all events before and after sums
 
     void end();
   };

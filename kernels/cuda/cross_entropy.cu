@@ -9,15 +9,15 @@ namespace mlk::cuda {
 namespace {
 
 constexpr unsigned threads_of_row = 256, threads_of_sum = 256;
-// Each long row has more threads, so that fewer rows are in progress at once. So L2 still has most of a row
-// when the kernel reads the row again.
+// Each long row has more threads, so fewer rows are in progress at once, and L2 still has most of a row when
+// the kernel reads the row again.
 constexpr unsigned threads_of_long_row = 1024;
 constexpr int long_row = 4096;
 
 // The largest of some numbers, and the sum of exp(number - largest), both updated number by number (Milakov &
 // Gimelshein 2018).
 struct Exponentials {
-  float largest = -FLT_MAX, sum = 0;  // not -INFINITY, which has no distance from itself
+  float largest = -FLT_MAX, sum = 0;  // not -INFINITY, since -INFINITY minus itself is NaN
 
   template <unsigned width>
   __device__ void add(const Numbers<width>& numbers) {
@@ -63,7 +63,7 @@ __global__ void softmax_cross_entropy_kernel(int rows, int classes, const float*
   });
 }
 
-// Of equal logits the first counts, so a later logit has to be larger.
+// If several logits are the largest, the first one counts, so a later logit has to be larger.
 __global__ void mark_correct_kernel(int classes, const float* logits, const std::int32_t* labels,
                                     float* correct) {
   float* const shared = shared_memory<float>();

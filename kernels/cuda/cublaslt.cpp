@@ -11,9 +11,9 @@ using kernels::Transpose;
 
 constexpr const char* file_name = "libcublasLt.so.13";
 constexpr std::size_t wanted_version = 13, wanted_workspace = 32 << 20;  // NVIDIA's advice for an H100
-constexpr std::size_t most_plans = 512;                                  // shapes of a model are some dozens
+constexpr std::size_t most_plans = 512;                                  // a model has some dozens of shapes
 
-// At most 16, because no load is wider.
+// Returns at most 16, because no load is wider.
 std::uint32_t alignment_of(const void* address) {
   std::uint32_t alignment = 16;
   while (reinterpret_cast<std::uintptr_t>(address) % alignment != 0) alignment /= 2;
@@ -102,7 +102,7 @@ struct CublasLt::Plan {
            CUBLAS_STATUS_SUCCESS;
   }
   bool describe(const Key& key, cublasComputeType_t compute);
-  // The tensors of the epilogue, which may differ from product to product.
+  // Sets the tensors of the epilogue, which may differ from product to product.
   bool use(const Fused& fused) const {
     return fused.epilogue == Epilogue::none ||
            (set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, fused.bias) &&
@@ -132,7 +132,7 @@ bool CublasLt::Plan::describe(const Key& key, cublasComputeType_t compute) {
          add_layout(of_c, CUDA_R_32F, Transpose::no, key.m, key.n, key.n);
 }
 
-// Partial sums are float32 too, and added up in a step of their own, so that their order is always the same.
+// Partial sums are float32 too. A separate step adds them up, so that their order is always the same.
 bool CublasLt::Plan::choose(cublasLtHandle_t handle, const Key& key, std::uint64_t workspace_bytes) {
   cublasLtMatmulPreference_t preference = nullptr;
   if (library.cublasLtMatmulPreferenceCreate_(&preference) != CUBLAS_STATUS_SUCCESS) return false;

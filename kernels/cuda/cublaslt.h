@@ -24,7 +24,7 @@ class CublasLt {
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  std::string version() const;  // as 13.1.0
+  std::string version() const;  // such as 13.1.0
 
   // A matrix of float32 or bfloat16 as it is stored: rows that begin `stride` numbers after each other.
   struct Factor {
@@ -43,7 +43,7 @@ class CublasLt {
   struct Fused {
     Epilogue epilogue = Epilogue::none;
     const float *bias = nullptr, *sums = nullptr;  // written by the epilogues that compute them
-    const float* added = nullptr;                  // [m, n] times beta is added to the product, in place of c
+    const float* added = nullptr;                  // not null: beta * added[m, n] is added, not beta * c
   };
   // Ops::gemm, with float32 sums. False: cuBLASLt does not compute it, and nothing was queued.
   bool gemm(cudaStream_t stream, int m, int n, int k, float alpha, const Factor& a, const Factor& b,

@@ -1,5 +1,5 @@
-// The environment of kernels: CUDA itself under nvcc. A C++ compiler uses the emulator instead
-// (tests/cuda/emulator), so every kernel also runs on CPUs, under sanitizers.
+// The environment of kernels. nvcc uses CUDA itself, and a C++ compiler uses the emulator
+// (tests/cuda/emulator). So every kernel also runs on CPUs, under sanitizers.
 #pragma once
 
 #ifdef __CUDACC__

@@ -3,7 +3,7 @@
 namespace mlk::cuda {
 namespace {
 
-// The first error of calls that are made one after the other, each only if those before it have succeeded.
+// Makes the calls one after the other until a call fails, and returns the error of that call.
 template <typename... Calls>
 cudaError_t in_turn(Calls... calls) {
   cudaError_t error = cudaSuccess;

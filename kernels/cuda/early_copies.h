@@ -1,4 +1,5 @@
-// Copies to the host that run beside the operations of a stream, from what these have computed so far.
+// Copies to the host that run beside later operations of a stream. They copy the results of earlier
+// operations.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,8 @@ class EarlyCopies {
   EarlyCopies(const EarlyCopies&) = delete;
   EarlyCopies& operator=(const EarlyCopies&) = delete;
 
-  // Queues a copy, which begins when the stream has done the operations in it now. Copies run one after the
-  // other, in the order of the calls. Sets `number` to the number of this copy, for wait().
+  // Queues a copy, which begins when the stream has done the operations that are queued now. Copies run one
+  // after the other, in the order of the calls. Sets `number` to the number of this copy, for wait().
   cudaError_t begin(cudaStream_t stream, const void* memory, void* values, std::size_t bytes,
                     std::uint64_t& number);
   cudaError_t wait(std::uint64_t number);

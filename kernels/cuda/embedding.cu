@@ -41,7 +41,7 @@ __device__ bool is_among(const std::int32_t* tokens, unsigned begin, unsigned en
   if (threadIdx.x % warp_threads == 0) found->counts[threadIdx.x / warp_threads] = any;
   __syncthreads();
   for (const unsigned count : found->counts) any = any || count != 0;
-  __syncthreads();  // before the counts are written over
+  __syncthreads();  // before the counts are overwritten
   return any;
 }
 

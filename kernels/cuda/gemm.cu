@@ -2,9 +2,9 @@
 // 0.
 //
 // The simple version: a block computes 64 x 64 numbers of c, a thread 4 x 4 of them, from tiles of a and b in
-// shared memory that are 16 deep. The fast one: 128 x 128 numbers, a thread 8 x 8, from tiles that are 8
-// deep; copies load the next three tiles while one is multiplied. The fast version reads half as much for
-// each number, but has only a quarter as many blocks.
+// shared memory that are 16 deep. The fast version: a block computes 128 x 128 numbers, a thread 8 x 8 of
+// them, from tiles that are 8 deep. Copies load the next three tiles while one tile is multiplied. The fast
+// version reads half as much for each number, but has only a quarter as many blocks.
 #include "kernels/cuda/async_copy.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gemm_result.h"
@@ -54,7 +54,7 @@ __global__ void simple_kernel(Matrix a, Matrix b, ProductResult result) {
         for (unsigned j = 0; j < own; ++j) sums[i][j] += left[i] * right[j];
       }
     }
-    __syncthreads();  // before the next tiles are written over these
+    __syncthreads();  // before the next tiles overwrite these
   }
   for (unsigned i = 0; i < own; ++i) {
     for (unsigned j = 0; j < own; ++j) {
@@ -110,13 +110,13 @@ __global__ void __launch_bounds__(block_threads, 2)
       bring<transposed_a>(a, result.rows, inner, row, number * depth, to);
       bring<!transposed_b>(b, result.columns, inner, column, number * depth, to + tile_numbers);
     }
-    end_copies();  // of an empty group too, so that the count of groups is that of stages
+    end_copies();  // also if the group is empty, so that there are as many groups as stages
   };
   float sums[own][own] = {};
   for (unsigned ahead = 0; ahead + 1 < stages; ++ahead) bring_stage(tiles.begin + ahead);
   for (unsigned number = tiles.begin; number < tiles.end; ++number) {
     wait_for_copies<stages - 2>();
-    __syncthreads();  // all copies are seen, and nobody reads what the next ones are written over
+    __syncthreads();  // all copies are visible, and no thread reads what the next copies overwrite
     bring_stage(number + stages - 1);
     const float* const of_a = shared + number % stages * 2 * tile_numbers;
 #pragma unroll

@@ -69,13 +69,13 @@ __global__ void __launch_bounds__(block_threads)
       a.bring_part(row, number * depth, to);
       b.bring_part(column, number * depth, to + tile_numbers);
     }
-    end_copies();  // of an empty group too, so that the count of groups is that of stages
+    end_copies();  // also if the group is empty, so that there are as many groups as stages
   };
   Sums sums[warp_rows / 16][warp_columns / 8] = {};
   for (unsigned ahead = 0; ahead + 1 < stages; ++ahead) bring_stage(tiles.begin + ahead);
   for (unsigned number = tiles.begin; number < tiles.end; ++number) {
     wait_for_copies<stages - 2>();
-    __syncthreads();  // all copies are seen, and nobody reads what the next ones are written over
+    __syncthreads();  // all copies are visible, and no thread reads what the next copies overwrite
     bring_stage(number + stages - 1);
     BFloat16* const from = shared + number % stages * 2 * tile_numbers;
     const auto of_a = a.tile(from);

@@ -23,7 +23,7 @@ using kernels::LinearLayer;
 using kernels::SgdStep;
 using kernels::Transpose;
 
-// Whether 16 bytes can be read and written there at once.
+// Whether 16 bytes can be read and written at this address at once.
 __host__ __device__ inline bool is_aligned(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address) % 16 == 0;
 }
@@ -37,7 +37,7 @@ struct ProductShares {
   float* partials = nullptr;
 };
 
-// The same for large products: gemm_fast is faster if it has enough blocks for all multiprocessors.
+// gemm_fast does the same for large products. It is faster if it has enough blocks for all multiprocessors.
 // blocks_of_fast_gemm is the number of its blocks for each share.
 std::size_t blocks_of_fast_gemm(int m, int n);
 void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,

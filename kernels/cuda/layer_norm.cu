@@ -79,7 +79,7 @@ namespace fast {
 constexpr unsigned most_warps = 4, most_blocks = 512, rows_of_warp = 4;
 constexpr std::size_t most_bytes = 96 * 1024;
 
-// How many warps a block has if each keeps so many rows in shared memory; 0: the rows are too long.
+// How many warps a block has if each warp keeps `kept` rows in shared memory; 0: the rows are too long.
 constexpr unsigned warps_for(int columns, unsigned kept) {
   unsigned warps = most_warps;
   while (warps > 0 && warps * kept * area(1, columns) * sizeof(float) > most_bytes) warps /= 2;

@@ -23,7 +23,7 @@ GpuUsage usage_of(int index);
 // which are called Xid. For one thread.
 class XidEvents {
  public:
-  explicit XidEvents(int index);  // as above
+  explicit XidEvents(int index);  // index: as for usage_of()
   ~XidEvents();
   XidEvents(const XidEvents&) = delete;
   XidEvents& operator=(const XidEvents&) = delete;

@@ -1,5 +1,5 @@
-// The update rules, as ReferenceOps has them, operation by operation: with -fmad=false the bits are those of
-// processors. The rounded copy is aligned as the parameters are.
+// The update rules, with the same operations in the same order as in ReferenceOps. With -fmad=false the
+// results have the same bits as on processors. The rounded copy is aligned as the parameters are.
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/kernels.h"
 

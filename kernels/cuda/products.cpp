@@ -7,7 +7,7 @@
 namespace mlk::cuda {
 namespace {
 
-// How many queries there are, and how many numbers they have.
+// The number of queries, and the number of numbers in all queries.
 std::size_t vectors(const AttentionShape& shape) {
   return static_cast<std::size_t>(shape.batch * shape.length) * static_cast<std::size_t>(shape.heads);
 }
@@ -55,7 +55,8 @@ std::string Products::use_cublaslt() {
   return cublaslt_ ? cublaslt_->version() : "";
 }
 
-// As many shares as there are multiprocessors for, but no share with less than 256 of the inner side.
+// Makes as many shares as the multiprocessors can run at once, but a share has at least 256 of the inner
+// side.
 cudaError_t Products::share(int m, int n, int k, ProductShares& shares) {
   const std::size_t blocks = std::max<std::size_t>(blocks_of_fast_gemm(m, n), 1);
   const std::size_t most = std::min<std::size_t>(static_cast<std::size_t>(k) / 256, 32);

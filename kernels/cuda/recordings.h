@@ -9,9 +9,10 @@
 namespace mlk::cuda {
 
 // For one stream. The work of a key only queues operations of that stream: the same ones each time, on the
-// same memory. The first time the work is run, and may still allocate; the second time it is recorded, and
-// later the recording is replayed. If memory was allocated after the recording, the work is run and recorded
-// anew, because its operations may use other addresses now (Scratch, or a buffer that has grown).
+// same memory. The first call runs the work, which may still allocate memory. The second call records the
+// work, and later calls replay the recording. If memory was allocated after the recording, the work is run
+// and recorded anew, because its operations may use other addresses now (Scratch, or a buffer that has
+// grown).
 class Recordings {
  public:
   explicit Recordings(cudaStream_t& stream) : stream_(stream) {}

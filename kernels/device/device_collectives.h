@@ -8,7 +8,7 @@
 
 namespace mlk::kernels {
 
-// The device must outlive what this returns, and all communicators.
+// The device must outlive the returned object and all communicators.
 std::unique_ptr<Collectives> make_device_collectives(const mlk_device_table& table, mlk_device& device);
 
 }  // namespace mlk::kernels

@@ -222,7 +222,7 @@ class DeviceOps final : public Ops {
   Memory allocate_host_bytes(std::size_t bytes) override;
 
  private:
-  // A buffer, and the host memory that belongs to it once a caller has asked for that memory.
+  // A buffer, and its host memory, which exists only if a caller has asked for it.
   struct Mirror {
     std::size_t bytes = 0;
     Memory host{nullptr, nullptr};

@@ -1,5 +1,5 @@
-// The interface of libmlk-cuda.so for mlk-runtime: one table of C functions, so that the two may be built
-// with different compilers, and mlk-runtime starts where no CUDA is installed.
+// The interface of libmlk-cuda.so for mlk-runtime: one table of C functions. So the library and mlk-runtime
+// may be built with different compilers, and mlk-runtime also starts where CUDA is not installed.
 #pragma once
 
 #include <cstddef>
@@ -129,7 +129,7 @@ struct mlk_device_table {
   const char* (*communicator_failure)(mlk_communicator* communicator);
   void (*sum)(mlk_communicator* communicator, float* numbers, std::size_t size);
   bool (*abort)(mlk_communicator* communicator);
-  void (*leave)(mlk_communicator* communicator);  // frees it; aborts before if need be
+  void (*leave)(mlk_communicator* communicator);  // aborts the communicator if necessary, and frees it
 };
 
 // The one symbol of the library. The number is the version of this file: a change of the table increments it.

@@ -14,7 +14,7 @@ std::size_t pixel(const ImageShape& shape, int image, int y, int x) {
 }
 
 // Calls term(offset in x, offset in the weight of one output, index of the output's pixel) for each pixel of
-// the output and each number of x that it depends on.
+// the output and each number of x that this pixel depends on.
 template <typename Term>
 void over_windows(const ImageShape& shape, int kernel, Term term) {
   const int reach = kernel / 2;

@@ -1,4 +1,4 @@
-// Internet addresses: host:port as text. A separate thread looks up names, since a look-up may take seconds.
+// Internet addresses as text: host:port. A separate thread looks up names, since a look-up may take seconds.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class Resolver {
  public:
   struct Result {
     std::uint64_t ticket = 0;
-    std::vector<SocketAddress> addresses;  // empty: the name is not known (yet)
+    std::vector<SocketAddress> addresses;  // empty: the name is unknown so far
   };
 
   Resolver();

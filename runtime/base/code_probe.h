@@ -7,7 +7,7 @@ namespace mlk::rt {
 inline void (*probe_listener)(const char* name) = nullptr;
 
 // name: as in the tables of PROTOCOLS.md, such as "allreduce.proposal-expired". Costs one comparison if no
-// observer is set. For any thread.
+// listener is set. For any thread.
 inline void code_probe(const char* name) {
   if (probe_listener != nullptr) probe_listener(name);
 }

@@ -175,7 +175,7 @@ template <unsigned distance>
   return end_of_fold(fold(fold(fold(first, by_one, second), by_one, third), by_one, fourth), data, size);
 }
 
-// The same in blocks twice as long, which takes half the time.
+// The same function with blocks twice as long, which takes half the time.
 [[gnu::target("avx512f,avx2,vpclmulqdq,pclmul,sse4.2")]] std::uint32_t crc32c_vpclmul_wide(
     const void* bytes, std::size_t size, std::uint32_t previous) {
   if (size < 512) return crc32c_vpclmul(bytes, size, previous);

@@ -17,12 +17,12 @@ enum class ExitCode : int {
   terminated = 143,
 };
 
-// True for codes after which a retry cannot help: they fail the whole run.
+// True for codes that fail the whole run, because a retry cannot help.
 constexpr bool is_final(ExitCode code) {
   return code >= ExitCode::bad_configuration && code <= ExitCode::checkpoint_unusable;
 }
 
-// Thrown by code that knows the cause of a failure; caught in run.cpp, which prints what() and returns the
+// The code that finds the cause of a failure throws this. run.cpp catches it, prints what() and returns the
 // code. what(): one lower-case line that names the thing at fault.
 struct Failure : std::runtime_error {
   Failure(ExitCode exit_code, const std::string& what) : std::runtime_error(what), code(exit_code) {}

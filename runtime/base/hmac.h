@@ -14,7 +14,8 @@ using Digest = std::array<std::byte, 32>;
 Digest sha256(std::span<const std::byte> message);
 Digest hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> message);
 
-// Takes the same time wherever the two digests differ, so that a guess cannot be improved byte by byte.
+// Takes the same time wherever the two digests differ, so that an attacker cannot guess a digest byte by
+// byte.
 bool equal_in_constant_time(const Digest& a, const Digest& b);
 
 }  // namespace mlk::rt

@@ -6,7 +6,8 @@
 
 namespace mlk::rt {
 
-// Puts the name of the process before each line. A line is one write, so threads and processes may share it.
+// Puts the name of the process before each line. A line is one write, so several threads and processes may
+// write to the same descriptor.
 class Log {
  public:
   // who: for example "mlk-runtime worker/0". fd is borrowed.

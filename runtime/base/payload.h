@@ -70,7 +70,8 @@ class PayloadWriter {
   Bytes bytes_;
 };
 
-// After the first read beyond the end, every read returns zero and ok() is false. Check it once, at the end.
+// After the first read beyond the end, every read returns zero and ok() is false. Check ok() once, at the
+// end.
 class PayloadReader {
  public:
   explicit PayloadReader(std::span<const std::byte> bytes) : rest_(bytes) {}

@@ -14,8 +14,8 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Uniform in [0, 1), and a multiple of 2^-24, so the float is exact. `stream` separates numbers for different
-// purposes.
+// Uniform in [0, 1). The number is a multiple of 2^-24, so the float is exact. `stream` separates numbers for
+// different purposes.
 constexpr float uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   return static_cast<float>(mix(mix(mix(seed) + stream) + index) >> 40) * 0x1p-24f;
 }

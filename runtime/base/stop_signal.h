@@ -5,8 +5,8 @@
 
 namespace mlk::rt {
 
-// Construct it in main before any thread starts: it blocks both signals, and threads inherit that mask. One
-// object per process.
+// Construct it in main before any thread starts: the constructor blocks both signals, and threads inherit
+// this mask. One object per process.
 class StopSignal {
  public:
   StopSignal();

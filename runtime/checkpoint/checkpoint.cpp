@@ -44,7 +44,7 @@ std::optional<std::uint64_t> number_in(std::string_view text, std::string_view p
   return number;
 }
 
-// The checkpoints in the folder, the newest first; none if the folder does not exist yet.
+// The checkpoints in the folder, the newest first. The list is empty if the folder does not exist yet.
 std::vector<std::pair<std::uint64_t, fs::path>> list_checkpoints(const fs::path& folder,
                                                                  std::error_code& error) {
   std::vector<std::pair<std::uint64_t, fs::path>> found;
@@ -199,8 +199,8 @@ bool CheckpointStore::save(const Snapshot& snapshot, std::span<const TensorInfo>
   }
 }
 
-// Counts and removes only checkpoints up to the step just saved. When this training started, it found the
-// later checkpoints unusable, so they must not displace good ones.
+// Counts and removes only checkpoints up to the step just saved. Later checkpoints were unusable at the start
+// of this training, so they must not displace good ones.
 void CheckpointStore::prune(std::uint64_t saved_step) const {
   int kept = 0;
   std::error_code error;  // if the folder cannot be listed, the next save tries again

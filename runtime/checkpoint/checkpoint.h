@@ -44,8 +44,8 @@ class CheckpointStore {
   void discard(const std::string& aside) const;
 
   // Tests whether two processes see the same folder: one process leaves a mark under a unique name and sends
-  // the name to the other process, which removes the mark. False if the mark is not there or cannot be
-  // removed.
+  // the name to the other process, which removes the mark. take_mark() returns false if the mark is missing
+  // or cannot be removed.
   static std::string name_mark();
   bool leave_mark(const std::string& mark) const;
   bool take_mark(const std::string& mark) const;
@@ -75,7 +75,7 @@ class CheckpointStore {
 // The line of the log for a step without a checkpoint.
 std::string no_checkpoint_line(std::uint64_t step, const std::string& reason);
 
-// What went wrong, without the file: "No space left on device". Pure.
+// The reason of an error without the name of the file: "No space left on device". Pure.
 std::string reason_of(const std::exception& error);
 
 // The failure of a process that has trained its model, but could not write the last checkpoint within its

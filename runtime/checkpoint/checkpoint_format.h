@@ -32,13 +32,13 @@ struct RunHistory {
   bool operator==(const RunHistory&) const = default;
 };
 
-// All that training needs to continue as if it had not stopped.
+// The state that training needs to continue as if it had not stopped.
 struct TrainingState {
   std::uint64_t step = 0;      // updates applied
   std::uint64_t position = 0;  // samples taken, see sampler.h
   kernels::Floats parameters;
-  // The optimizer's state: slots times as long as the parameters, all of slot 0 first. Empty: there is none
-  // yet.
+  // The optimizer's state: slots times as long as the parameters, all of slot 0 first. Empty: there is no
+  // state yet.
   kernels::Floats optimizer_state;
   std::uint64_t state_since = 0;  // the step at which the optimizer's state was zeros, or would have been
   RunHistory history = {};

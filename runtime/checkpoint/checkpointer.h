@@ -14,7 +14,7 @@
 
 namespace mlk::rt {
 
-// Tensors of the state in use. The optimizer's part is slots times as long as the parameters. The host reads
+// Tensors of the current state. The optimizer's part is slots times as long as the parameters. The host reads
 // these tensors only for a checkpoint.
 struct LiveState {
   std::uint64_t step = 0, position = 0;
@@ -24,8 +24,8 @@ struct LiveState {
 
 // Training pauses while the state is copied; a separate thread writes the copy. There is only one copy. If a
 // checkpoint falls due while the previous one is being written, it is made from the first state after that
-// write: this state is newer, and needs neither a wait nor a second copy. Without a folder for checkpoints
-// all calls do nothing. For one thread.
+// write. So training need not wait, and one copy is enough. Without a folder for checkpoints all calls do
+// nothing. For one thread.
 class Checkpointer {
  public:
   // All references must outlive this. ops: the Ops of the tensors in the states. data: the data that is
@@ -50,7 +50,7 @@ class Checkpointer {
   enum class Last { under_way, committed, failed };
   Last last(const LiveState& state, std::chrono::seconds patience);
 
-  // The same, but waits for the outcome: for a process that is about to end.
+  // Like last(), but waits for the outcome. For a process that is about to end.
   bool save_now(const LiveState& state, std::chrono::seconds patience = std::chrono::seconds(0));
   // How long a process that is about to end may try to save a trained model: less than the grace period of a
   // pod.

@@ -25,7 +25,8 @@ constexpr std::size_t transfer_floats = 1 << 18;
 constexpr Milliseconds longest_look{50};  // between checks of the stop signal, while the rank waits
 
 // The floats in front of the gradients in a sum: the loss, the number of samples, and for each rank the
-// seconds of its own part of the previous step. The samples weight the loss and the gradients.
+// seconds that it computed in the previous step. The number of samples is the weight of the loss and the
+// gradients.
 constexpr std::size_t summed_loss = 0, summed_samples = 1, summed_seconds = 2;
 
 class AllReduce {
@@ -80,7 +81,7 @@ class AllReduce {
   RunReports reports_;
   Checkpointer checkpointer_;
   LastCheckpoint last_;
-  std::optional<TrainingState> found_;  // of the last step, found on disk by a rank that waits for others
+  std::optional<TrainingState> found_;  // the state of the last step, if a rank that waits finds it on disk
   StepSum sum_;
   // The restored state, without parameters and optimizer state: these are in the model and in
   // optimizer_state_. The machine keeps step, position and state_since.
@@ -166,7 +167,7 @@ void AllReduce::carry_out(const MakeState&) {
     state_.parameters = state_.optimizer_state = kernels::Floats();
     restored_step_ = state_.step;
     job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
-  } else {  // again, since an incomplete transfer of a state may have overwritten the model
+  } else {  // initialises again, since an incomplete transfer may have changed the model
     trainer_.initialise();
     state_ = TrainingState();
     restored_step_ = 0;
@@ -212,12 +213,12 @@ void AllReduce::carry_out(const StoreState& wanted) {
 void AllReduce::carry_out(const BeginSteps&) {
   pace_ = Pace();
   own_seconds_ = 0;
-  trainer_.clock().take();  // drops the time of a step that the rank has to repeat
+  trainer_.clock().take();  // drops the times of the abandoned step
   const Generation& generation = machine_.assembly().generation();
   sum_.begin(generation.members.size(), *generation.index_of(peers_.self().rank));
 }
 
-// Passes each event that is not a frame of a sum to the machine. False: the generation is over.
+// Passes each event that is not a frame of a sum to the machine. Returns false if the generation is over.
 bool AllReduce::pump(std::optional<Event>& event, Milliseconds time) {
   event = peers_.next(time);
   if (event && !is_frame(event)) {
@@ -259,7 +260,8 @@ bool AllReduce::compute_and_sum(const TakeStep& wanted) {
                    .hangs = [&] { return hangs(); }});
 }
 
-// Reports to the other members that this rank waits for the sum of its step, and checks whether all wait.
+// Reports to the other members that this rank waits for the sum of its step. Returns whether all members
+// wait.
 bool AllReduce::hangs() {
   bool all_wait = false;
   act([&](RankTurn& turn) { all_wait = machine_.waits_for_sum(turn); });
@@ -276,7 +278,8 @@ void AllReduce::update() {
   if (machine_.reports()) reports_.add_loss(static_cast<double>(front[summed_loss] / samples), 1);
 }
 
-// Records where the time of the step was spent and, on the rank that reports, which rank is the slowest.
+// Records the times of the step by activity. On the rank that reports, also records which rank is the
+// slowest.
 void AllReduce::note_step() {
   trainer_.clock().turn_to(StepClock::Activity::other);
   const StepTimes times = trainer_.clock().take();

@@ -1,4 +1,4 @@
-// A worker of a run with allreduce: every rank holds the whole model, and all step together.
+// A worker of a run with allreduce: every rank holds the whole model, and all ranks make each step together.
 #pragma once
 
 #include "runtime/base/exit_code.h"
@@ -7,7 +7,7 @@
 namespace mlk::rt {
 
 // Trains until the run is trained. After a SIGTERM it returns ExitCode::terminated. Other ranks may leave and
-// come back meanwhile. Throws Failure{peers_lost} if too few ranks are there for patience_seconds, and
+// come back meanwhile. Throws Failure{peers_lost} if too few ranks are connected for patience_seconds, and
 // Failure for other errors.
 ExitCode run_allreduce(Job& job);
 

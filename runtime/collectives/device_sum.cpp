@@ -80,14 +80,14 @@ void DeviceSum::hear(std::span<const float> sum, SteadyTime now) {
     if (!agreed) return;
     joins_since_ = now;
     if (sum[version_at] !=
-        static_cast<float>(collectives_->version())) {  // the others learn of it in the next sum
+        static_cast<float>(collectives_->version())) {  // the next sum reports this to the other members
       log_.line("NCCL is of another version than that of the first worker");
       return;
     }
     group_ = collectives_->join(take_id(sum), static_cast<int>(members_), static_cast<int>(index_));
   } else if (phase_ == Phase::joins && sum[ready_at] == all) {
-    // This comes before the check of the clock, since clocks of members differ: after this sum all members
-    // change to devices, or none does.
+    // If the sum shows that all are ready, this member changes to devices without a look at its clock. The
+    // clocks of members differ, and all members must decide the same.
     phase_ = Phase::in_use;
     if (index_ == 0) log_.line("sums go by NCCL, over " + std::to_string(members_) + " GPUs");
   } else if (phase_ == Phase::joins && (sum[failed_at] > 0 || now - *joins_since_ > join_patience)) {
@@ -125,7 +125,7 @@ BusTraffic DeviceSum::take_traffic() {
 bool DeviceSum::give_up(bool hangs) {
   phase_ = Phase::off;
   if (!group_) return true;
-  // NCCL may fail at each change of the members. So failures before a good group do not count.
+  // NCCL may fail at each change of the members. So a group that works resets the count of failures.
   if (group_->sums_done() >= sums_of_good_group) faults_ = 0;
   const std::string why = hangs ? "it does not come to an end" : group_->failure();
   if (!why.empty()) {

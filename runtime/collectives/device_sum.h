@@ -1,11 +1,11 @@
-// The sum over the members of a generation that their devices compute among themselves (NCCL), in place of
-// the sum that goes through the hosts (ring.h).
+// The sum over the members of a generation by their devices (NCCL), in place of the sum by the hosts
+// (ring.h).
 //
-// The members agree to use their devices in the first floats of the sums by the hosts. In the first sum of a
-// generation each member reports whether its device can take part, and the first member sends the id of the
-// group to join. While the members join, training continues with sums by the hosts, and in each sum the
-// members report whether they are ready. All members see the same sum, so all change to the devices at the
-// same step, or none does. When a generation ends, its group ends, too.
+// The members agree on the use of their devices by means of the first floats in the sums by the hosts. In the
+// first sum of a generation each member reports whether its device can take part, and the first member sends
+// the id of the group to join. While the members join, training continues with sums by the hosts, and in each
+// sum the members report whether they are ready. All members get the same sum, so they all change to the
+// devices at the same step, or all stay with the hosts. When a generation ends, its group ends, too.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,11 @@ namespace mlk::rt {
 
 class DeviceSum {
  public:
-  // collectives: of the device that computes; null if the device has none. largest_part: the most floats that
-  // add() gets. The references must outlive this object.
+  // collectives: of the device that computes; null if the device has no collectives. largest_part: the most
+  // floats that add() gets. The references must outlive this object.
   DeviceSum(kernels::Collectives* collectives, std::size_t largest_part, const Log& log);
 
-  // The number of floats that this agreement takes in each sum by the hosts.
+  // The number of floats for this agreement in each sum by the hosts.
   static constexpr std::size_t talk_floats = 4 + (sizeof(kernels::GroupId) + 2) / 3;
 
   // A generation begins, with this process as the index-th of its members. An earlier group is dropped.
@@ -42,14 +42,14 @@ class DeviceSum {
   void add(std::span<float> part) { group_->sum(part); }
 
   // The other functions are for the thread that waits for the parts. done: all sums that were begun are done.
-  // stands_still: no sum has been finished for a while. That may be no fault: another member may still
+  // stands_still: no sum has finished for a while. The reason may be harmless: another member may still
   // compute.
   enum class Progress { under_way, stands_still, done, failed };
   Progress progress(SteadyTime now);
   // The bytes that the sums moved over the network or the GPU links since the last call, and their time.
   BusTraffic take_traffic();
-  // Abandons the group. With `hangs`, or if the group has failed, the log says so, and after three such
-  // groups in a row this process joins no more groups. False: the device may still write to the parts.
+  // Abandons the group. With `hangs`, or if the group has failed, writes a log line. After three such groups
+  // in a row this process joins no more groups. Returns false if the device may still write to the parts.
   [[nodiscard]] bool give_up(bool hangs);
 
  private:

@@ -9,7 +9,7 @@
 namespace mlk::rt {
 namespace {
 
-// How long the first part of a state may take for each rank that lags, and then each further part.
+// The limit for the first part of a state, for each rank that lags, and the limit for each further part.
 constexpr std::chrono::seconds transfer_patience{60};
 constexpr std::size_t most_early_parts = 1024;
 constexpr Milliseconds save_interval{5};            // between two checks for the last checkpoint
@@ -73,7 +73,7 @@ SteadyTime RankMachine::next_tick() const {
   }
 }
 
-// Makes the next transition if the event that the current state waits for has just happened.
+// Makes the next transition if the current state waits for nothing more.
 void RankMachine::settle(RankTurn& turn) {
   // A failure is ignored once the run is trained.
   if (assembly_.phase() == Assembly::Phase::failed && state_ != State::staying && state_ != State::found)
@@ -90,7 +90,7 @@ void RankMachine::settle(RankTurn& turn) {
         return turn.decide(MakeState());
       }
       return goes_on() ? begin(turn) : void();
-    case State::between:  // otherwise the next generation might begin here before this rank has left this one
+    case State::between:  // so that this rank leaves the old generation before the next one begins
       return goes_on() ? void() : next_step(turn);
     case State::receiving:
       return go_on_receiving(turn);
@@ -187,8 +187,8 @@ void RankMachine::receive(Event&& event, RankTurn& turn) {
   const std::uint64_t count = part->floats.size() / sizeof(float), offset = part->offset,
                       size = settings_.parameters, all = size + settings_.optimizer_floats;
   if (offset > all || count > all - offset || (offset < size && offset + count > size)) return;
-  // The first part overwrites this rank's own state. Until then this rank still offers its own state to the
-  // others, if the source is lost.
+  // The first part overwrites this rank's own state. If the source is lost before that, this rank offers its
+  // own state to the other ranks.
   if (std::exchange(has_state_, false)) state_changed();
   receive_by_ = turn.now + transfer_patience;
   floats_to_come_ -= std::min(floats_to_come_, count);
@@ -220,8 +220,8 @@ void RankMachine::begin_steps(RankTurn& turn) {
 }
 
 // The caller calls this after it has handled all events of the last step. The rank that reports saves the
-// last step even if the generation is over. The others take part in the next generation, which may need their
-// state.
+// last step even if the generation is over. The other ranks take part in the next generation, which may need
+// their state.
 void RankMachine::next_step(RankTurn& turn) {
   if (stopping_) return terminate(turn);
   if (point_.step >= settings_.steps && (goes_on() || reports())) {
@@ -265,7 +265,7 @@ void RankMachine::step_given_up(RankTurn& turn) {
 }
 
 // The message ends the generation for members that still wait for this rank in the sum of a step. It also
-// tells a member that does not hear of the next generation that there may be one.
+// shows a member without a begin message that a next generation may exist.
 void RankMachine::give_up(RankTurn& turn) {
   assembly_call(turn, [&](Effects& effects) { assembly_.tell_trouble(effects); });
   assemble(turn);
@@ -284,8 +284,8 @@ void RankMachine::last_saved(RankTurn& turn) {
   turn.decide(ReportTrained());
 }
 
-// The rank that reports ends the run for all ranks, and stays until all know of this end: a missing rank may
-// be starting, and a rank that has heard of the end may be lost before its exit, and come back.
+// The rank that reports ends the run for all ranks. It stays until all other ranks have ended: a missing rank
+// may be starting, and a rank with the done message may be lost before its exit, and come back.
 void RankMachine::reported(bool done, const std::string& result, RankTurn& turn) {
   if (!done) return terminate(turn);
   code_probe("allreduce.trained");

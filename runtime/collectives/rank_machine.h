@@ -1,6 +1,6 @@
-// An allreduce rank without its process: it assembles, receives the state if it lags, then takes step after
-// step until a member is lost, and starts again. At the end it saves, reports and stays until all ranks know.
-// Pure: the process around it (allreduce.cpp) has the sockets, the clock, the disk and the model.
+// An allreduce rank without its process. It assembles a generation, receives the state if it lags, and makes
+// steps until a member is lost. Then it starts again. At the end it saves, reports and stays until all ranks
+// have ended. Pure: the process around it (allreduce.cpp) has the sockets, the clock, the disk and the model.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct RankSettings {
   std::chrono::seconds late{60};                       // MLK_LATE_SECONDS
 };
 
-// After each event, tick and answer the machine is in one of its states and waits for the next call. It has
-// ended when it has decided on EndTrained, EndWithFound, EndTerminated, EndReported or Failure; after that
+// After each event, tick and answer the machine is in one of its states and waits for the next call. The
+// machine ends with the decision EndTrained, EndWithFound, EndTerminated, EndReported or Failure. After that
 // the caller must not call it. For one thread at a time: during a step the thread that sums calls it.
 class RankMachine {
  public:
@@ -46,8 +46,8 @@ class RankMachine {
 
   // Whether the caller should check for the checkpoint of the last step, as the other ranks may have ended.
   bool looks_for_last() const { return state_ == State::assembling; }
-  // Called when that checkpoint is there. A rank that has trained then waits a few seconds for the result
-  // before it reports: it may hear that one rank has ended before it hears the result from another.
+  // Called when that checkpoint exists. A rank that has trained then waits a few seconds for the result
+  // before it reports: the goodbye of one rank may arrive before the result from another rank.
   void found_last(RankTurn& turn);
 
   // Answers to the decisions in rank_turn.h.
@@ -55,18 +55,18 @@ class RankMachine {
   void state_made(const StatePoint& point, std::uint64_t restarts, RankTurn& turn);
   void step_taken(RankTurn& turn);
   void step_given_up(RankTurn& turn);
-  // Called again and again while the sum of a step stands still; each call reports that to the other members.
-  // True: all of them have reported that they wait as well, or are further. So no member computes, and the
-  // sum will never finish.
+  // Called again and again while the sum of a step stands still. Each call reports to the other members that
+  // this rank waits. Returns true if all other members have reported that they wait as well, or are further.
+  // Then no member computes, and the sum will never finish.
   [[nodiscard]] bool waits_for_sum(RankTurn& turn);
   void last_saved(RankTurn& turn);
-  // result: of the run. False: the process was told to stop before it could report.
+  // result: of the run. done is false if the process had to stop before it could report.
   void reported(bool done, const std::string& result, RankTurn& turn);
 
   const Assembly& assembly() const { return assembly_; }
   const StatePoint& point() const { return point_; }
   bool has_state() const { return has_state_; }
-  // Whether the generation still takes its steps.
+  // Whether the generation still continues.
   bool goes_on() const { return assembly_.phase() == Assembly::Phase::begun; }
   // Whether this rank makes the reports and the checkpoints.
   bool reports() const { return assembly_.is_lowest_live(); }

@@ -1,4 +1,4 @@
-// One call of the state machine of an allreduce rank: the time of the call, and what the machine wants done.
+// One call of the state machine of an allreduce rank: the time of the call, and the decisions of the machine.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,14 @@
 
 namespace mlk::rt {
 
-// No member has a state: load the newest checkpoint, or make the first state. The answer: state_made().
+// All members lack a state: load the newest checkpoint, or make the first state. The answer: state_made().
 struct MakeState {};
 // Send the whole state to this rank, as StateMessages of the generation.
 struct SendState {
   std::uint32_t rank = 0;
 };
-// The floats of this StateMessage become a part of the state, which is complete only after the last one.
+// The floats of this StateMessage become a part of the state. The state is complete only after the last
+// message.
 struct StoreState {
   Event part;
 };
@@ -24,9 +25,9 @@ struct ForgetFrames {
 };
 // The next step is the first one of a generation.
 struct BeginSteps {};
-// The samples [begin, end) of the run are this rank's part of the step. The sum over all members becomes the
-// next state. The answer: step_taken(); or step_given_up() if goes_on() is false or the sum has failed. No
-// event comes in between.
+// The samples [begin, end) of the run are this rank's part of the step. The sum over all members gives the
+// next state. The answer: step_taken(), or step_given_up() if goes_on() is false or the sum has failed. The
+// machine gets no event before the answer.
 struct TakeStep {
   std::uint64_t begin = 0, end = 0;
 };

@@ -28,7 +28,7 @@ class RingSchedule {
     return phase < members_ - 1 ? ReceiveMode::add : ReceiveMode::replace;
   }
 
-  // The key of a frame says what it carries: bucket, phase, number of the piece.
+  // The key of a frame identifies its content: bucket, phase, number of the piece.
   static std::uint32_t key(std::size_t bucket, std::size_t phase, std::size_t number) {
     return static_cast<std::uint32_t>(bucket << 26 | phase << 12 | number);
   }
@@ -151,8 +151,8 @@ void Ring::expect(const Group& group, std::uint32_t from, std::uint32_t key, std
       std::as_writable_bytes(into), how);
 }
 
-// Takes a stored frame that this member expects now. The other stored frames belong to buckets that have not
-// begun here.
+// Returns a stored frame that this member expects now. The other stored frames belong to buckets that have
+// not begun here.
 std::optional<Ring::Arrival> Ring::take_early(const Group& group) {
   const auto end = early_.upper_bound({group.generation, group.step, ~0u, ~0u});
   for (auto found = early_.lower_bound({group.generation, group.step, 0, 0}); found != end;) {
@@ -187,7 +187,7 @@ bool Ring::next(const Group& group, const Pump& pump, Milliseconds time, std::op
     arrival = take_early(group);
     return true;
   }
-  // A frame in a posted buffer is of this sum: the buffers of an earlier sum were all filled or taken back.
+  // A frame in a posted buffer belongs to this sum: all buffers of earlier sums were filled or taken back.
   const Header& h = event->header;
   if (h.generation != group.generation || h.clock != group.step) return true;
   expected_.erase({event->peer.rank, h.key});
@@ -257,7 +257,8 @@ bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, co
       sent = true;
     }
     if (begun == buckets.size() && left == 0 && to_send.empty()) break;
-    // After each piece that is sent, handles one that has arrived already, so that both directions flow.
+    // After each piece that this member sends, it handles a piece that has arrived, so that both directions
+    // flow.
     std::optional<Arrival> arrival;
     if (!next(group, pump, sent ? Milliseconds(0) : a_while, arrival)) return false;
     if (!arrival) continue;

@@ -16,12 +16,13 @@
 
 namespace mlk::rt {
 
-// All members end with the same bits: one member computes the sum of an element, or all members add in the
-// order of the ranks. Frames carry generation and step, so no frame of an earlier attempt gets into a sum.
+// All members end with the same bits: either one member computes the sum of an element, or all members add in
+// the order of the ranks. Frames have generation and step, so no sum contains a frame of an earlier attempt.
 class Ring {
  public:
-  // floats: the length of the longest vector. The ring stores as many bytes of early frames, or 4 MiB. The
-  // other members cannot be further ahead than that: no member completes a sum without this one.
+  // floats: the length of the longest vector. The ring stores early frames with at most as many bytes as that
+  // vector, or 4 MiB if that is more. Other members cannot send more before this member needs it, since no
+  // member completes a sum without this one.
   Ring(Transport& transport, std::size_t floats);
 
   struct Group {
@@ -29,12 +30,12 @@ class Ring {
     std::vector<std::uint32_t> ranks;  // of all members, ascending
     std::size_t index = 0;             // this member's place in ranks
   };
-  // Waits for an event for at most `time`. Handles the event unless it is a frame of a sum, and returns such
-  // a frame. False: abandon the sum.
+  // Waits for an event for at most `time`. Handles the event unless it is a frame of a sum. Leaves such a
+  // frame in `event`. Returns false if the sum must be abandoned.
   using Pump = std::function<bool(std::optional<Event>& event, Milliseconds time)>;
 
-  // data: this member's summand, which becomes the sum. False if the sum was abandoned: data is then spoilt,
-  // and nothing writes to it any more.
+  // data: this member's summand, which becomes the sum. Returns false if the sum was abandoned. Then data is
+  // spoilt, and the transport no longer writes to it.
   bool sum(std::span<float> data, const Group& group, const Pump& pump);
 
   // The same for a vector that another thread is still computing. All members have the same `buckets`, at

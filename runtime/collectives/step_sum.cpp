@@ -45,8 +45,8 @@ bool StepSum::run(const Ring::Group& group, const Step& step) {
   if (!by_devices_) device_sum_.say(summed_.subspan(front_, DeviceSum::talk_floats));
   bool summed = false;
   if (by_devices_ || (buckets_.size() > 1 && group.ranks.size() > 1)) {
-    // Until both parts are done only the thread that sums receives events. This thread computes (part 0):
-    // each thread chooses its own GPU, and this thread has chosen one.
+    // Until both parts are done, only the thread that sums receives events. This thread computes (part 0),
+    // because each thread chooses its own GPU, and this thread has chosen its GPU.
     overlap_.run(2, [&](int part) {
       if (part == 0) return compute(step);
       summed = by_devices_ ? sum_by_devices(step) : sum_by_hosts(group, step);
@@ -136,7 +136,7 @@ bool StepSum::sum_by_devices(const Step& step) try {
     }
     if (now - begin > eager) std::this_thread::sleep_for(look_interval);
   }
-} catch (...) {  // thrown by the pump: memory that a sum still uses cannot be freed
+} catch (...) {  // the pump has thrown, and memory that a sum still uses cannot be freed
   give_up_devices(false);
   throw;
 }

@@ -1,5 +1,5 @@
-// What the members of a generation sum in each step: a few floats in front, then the gradients. The hosts
-// compute the sum (ring.h), or the devices where they can (device_sum.h).
+// What the members of a generation sum in each step: a few floats in front, then the gradients. The devices
+// compute the sum if they can (device_sum.h), otherwise the hosts (ring.h).
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class StepSum {
     std::function<void(const Model::Final&)> compute = {};
     // Receives and handles events, as Ring::Pump.
     Ring::Pump pump = {};
-    // Called from time to time while the sum of the devices stands still. True: it will not finish.
+    // Called from time to time while the sum of the devices stands still. True: the sum will not finish.
     std::function<bool()> hangs = {};
   };
   // Each bucket is summed as soon as its gradients are final, while the gradients of earlier layers are still

@@ -122,7 +122,7 @@ bool exists(const std::string& path) {
   return stat(path.c_str(), &info) == 0;
 }
 
-// Opens the plain file if there is one, else the one with .gz. Sets `path` to the file that was opened.
+// Opens the plain file if it exists, otherwise the file with .gz. Sets `path` to the file that was opened.
 std::unique_ptr<Source> open_source(std::string& path) {
   const bool gzip = !exists(path) && exists(path + ".gz");
   if (gzip) path += ".gz";

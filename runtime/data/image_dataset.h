@@ -36,8 +36,8 @@ std::vector<std::uint64_t> count_labels(std::span<const std::uint8_t> labels, in
 // if every class has a sample. Pure, as the next function.
 std::string describe_empty_classes(std::span<const std::uint64_t> counts);
 
-// Whether most classes are empty although there are two samples for each class. Then the largest label is
-// probably not a class but a mark, such as 255 for samples to ignore, and the model would get that many
+// Whether most classes are empty although there are at least two samples per class. Then the largest label is
+// probably not a class but a mark, such as 255 for samples to ignore, and the model would get too many
 // classes.
 bool has_stray_label(std::span<const std::uint64_t> counts);
 

@@ -59,8 +59,9 @@ struct OptimizerConfig {
   ScheduleConfig schedule = {};
 };
 
-// How far the workers of a parameter server may drift apart. sync: not at all. Otherwise the fastest worker
-// may be `staleness` steps ahead of the slowest; without a value there is no bound.
+// How far the workers of a parameter server may drift apart. With sync, all workers are at the same step.
+// Otherwise the fastest worker may be at most `staleness` steps ahead of the slowest. Without a value there
+// is no limit.
 struct Consistency {
   bool sync = true;
   std::optional<int> staleness;

@@ -30,8 +30,8 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_interval{50};
 constexpr std::chrono::seconds result_interval{1};
-// A process that was told to stop because another process has failed has this time to save a checkpoint. Once
-// the pod itself has to stop, the grace period of the pod ends a process that takes too long.
+// If a process has to stop because another process has failed, it has this time to save a checkpoint. If the
+// pod itself has to stop, the grace period of the pod is the limit.
 constexpr std::chrono::seconds stop_patience{20};
 // This is longer than a process of a trained run stays for other ranks (MLK_LATE_SECONDS).
 constexpr std::chrono::seconds trained_patience{120};

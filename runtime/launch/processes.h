@@ -7,8 +7,8 @@
 
 namespace mlk::rt {
 
-// The value of MLK_GPUS in a process that has to start one process for each of several GPUs. 1 in every other
-// process, including those that were started this way, which have MLK_LOCAL_RANK.
+// Returns MLK_GPUS in a process that has to start one process for each of several GPUs. Returns 1 in every
+// other process, also in the started processes, which have MLK_LOCAL_RANK.
 int processes_of_pod();
 
 // How a process has ended: its exit code, or 128 plus the number of its signal. Nothing: it still runs.
@@ -31,7 +31,7 @@ EndOfPod end_of_pod(std::span<const EndOfProcess> processes, std::optional<int> 
 int run_processes(int count);
 
 // Overwrites the content of the file, which may be mounted and so keeps its inode. Truncates the file only
-// after the write, since a full disk takes no new text and must not lose the old text. False: an error.
+// after the write: if the disk is full, the old text must stay. Returns false on an error.
 bool write_over(const std::string& path, const std::string& text);
 
 }  // namespace mlk::rt

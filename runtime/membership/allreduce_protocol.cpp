@@ -79,8 +79,8 @@ std::optional<AcceptMessage> decode_accept(const Header& header, std::span<const
   return accept;
 }
 
-// header.clock: the number that the sender refuses; header.key: 1 + the rank that it cannot reach, 0 if that
-// is not the reason.
+// header.clock: the number that the sender refuses. header.key: 1 + the rank that the sender cannot reach, or
+// 0 if the sender refuses for another reason.
 EncodedMessage encode(const RefuseMessage& refuse) {
   EncodedMessage made = message(MessageType::refuse, refuse.promised, refuse.refused);
   if (refuse.unreachable) made.header.key = *refuse.unreachable + 1;

@@ -18,18 +18,18 @@ namespace mlk::rt {
 // Equal versions mean bit-identical states: all members get the same bits from one sum.
 struct StateVersion {
   std::uint64_t step = 0;
-  std::uint64_t summed_in = 0;  // the generation of the last sum; 0: none since the checkpoint or the start
-  std::uint64_t lineage = 0;    // of the last generation that had the state, or for which it was made
+  std::uint64_t summed_in = 0;  // the generation of the last sum; 0: no sum since the checkpoint or the start
+  std::uint64_t lineage = 0;    // of the last generation that had this state or for which it was made
 
   auto operator<=>(const StateVersion&) const = default;
 };
 
 // The generation of the sender, and its state.
 struct StatusMessage {
-  std::uint64_t generation = 0;       // 0: none
+  std::uint64_t generation = 0;       // 0: the sender is in no generation
   std::uint64_t lineage = 0;          // the start of the run from which that generation descends
-  std::optional<std::uint64_t> step;  // of the sender's state; nothing if it has no state
-  bool waits_for_sum = false;         // the sender has computed its part of that step, and waits for the sum
+  std::optional<std::uint64_t> step;  // of the sender's state; nothing: it has no state
+  bool waits_for_sum = false;         // the sender has computed its part of the step, and waits for the sum
 };
 
 // Asks the members of a proposed generation for their votes.
@@ -57,7 +57,7 @@ struct RefuseMessage {
 struct BeginMessage {
   std::uint64_t number = 0, step = 0, restarts = 0;
   std::uint32_t source = 0;         // the rank that sends the state to those that lag
-  std::set<std::uint32_t> lagging;  // ranks whose state is a different one
+  std::set<std::uint32_t> lagging;  // ranks whose state differs from the newest state
 };
 
 // The sender has abandoned a step of this generation.
@@ -65,7 +65,7 @@ struct TroubleMessage {
   std::uint64_t generation = 0;
 };
 
-// A part of the state, from the rank that sends the state to the ranks that lag.
+// A part of the state, which the source sends to the ranks that lag.
 struct StateMessage {
   std::uint64_t generation = 0, step = 0, position = 0;
   std::uint64_t state_since = 0;      // as in TrainingState

@@ -61,8 +61,8 @@ bool Assembly::is_lowest_live(const std::set<std::uint32_t>& last) const {
   });
 }
 
-// Whether this rank is the lowest live member. Members that have not heard of the generation are left out:
-// they wait to be let in.
+// Whether this rank is the lowest live member. The comparison leaves out members that have not received the
+// begin message: they wait to be let in.
 bool Assembly::is_to_propose() const {
   return std::none_of(views_.begin(), views_.end(), [&](const auto& entry) {
     const auto& [rank, view] = entry;
@@ -113,8 +113,8 @@ void Assembly::on_up(const Event& event, View& view, SteadyTime now, Effects& ef
     cuts_.forget([&](std::uint32_t one, std::uint32_t other) { return rank == one || rank == other; });
   }
   // If the start needs all ranks, a rank must not abandon its wait just before the last rank comes back. A
-  // rank that believes that others train, or that promises bind, gets no extension: it has to exit and come
-  // back unbound.
+  // rank gets no extension if it believes that others train, or if promises bind it: this process has to
+  // exit, and its successor starts without promises.
   const bool waits_for_start = generation_.number == 0 && !waits_to_be_let_in_ && promises_.empty();
   if (view.incarnation != event.incarnation && waits_for_start) wait_.extend(settings_.patience, now);
   view.incarnation = event.incarnation;
@@ -123,7 +123,7 @@ void Assembly::on_up(const Event& event, View& view, SteadyTime now, Effects& ef
   greet(rank, effects);
 }
 
-// Sends a rank that connects, or is heard again, the messages that it may have missed.
+// Sends the messages that a rank may have missed when the rank connects or is audible again.
 void Assembly::greet(std::uint32_t rank, Effects& effects) const {
   if (trained_) {
     code_probe("allreduce.told-late");
@@ -191,10 +191,11 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
   if (status->lineage == lineage_) {
     if (status->generation == generation_.number) {
       have_begun_.insert({event.peer.rank, event.incarnation});
-      // The peer may wait for a sum that is complete elsewhere, so it hears that this rank is further.
+      // The peer may wait for a sum that other members have completed. So this rank reports its later step.
       if (status->step && state_ && *status->step < state_->step) send_status(event.peer.rank, effects);
     }
-    // The others continued without this process, so it drops its generation and becomes a newcomer.
+    // The other ranks continued without this process. So this process drops its generation and becomes a
+    // newcomer.
     if (status->generation > generation_.number) {
       code_probe("allreduce.passed-over");
       generation_ = Generation();
@@ -207,9 +208,9 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
     return;
   }
   // A13 of PROTOCOLS.md. At the same step the numbers of the two lineages decide. So all ranks of one side
-  // end, and no rank of the other side. A rank that waits for the state of its generation counts as having
-  // it. Once the generation is over, the ranks that have the state may be gone, so a rank without it gives
-  // way to any other run.
+  // end, and all ranks of the other side continue. A rank that waits for the state of its generation compares
+  // as if it had this state. Once the generation is over, the ranks with the state may be gone. So a rank
+  // without a state then ends in favour of any other run.
   auto own = std::pair<std::uint64_t, std::uint64_t>();
   if (state_ || current_) own = {state_ ? state_->step : beginning_.step, lineage_};
   if (status->step && std::pair(*status->step, status->lineage) > own) {
@@ -217,7 +218,7 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
     failure_.emplace(ExitCode::peers_lost,
                      "ranks of this run started apart; " + to_string(event.peer) + " is further");
   } else if (state_) {
-    send_status(event.peer.rank, effects);  // the peer may not know yet that this rank is further
+    send_status(event.peer.rank, effects);  // the peer may not have this rank's step yet
   }
 }
 
@@ -286,7 +287,7 @@ void Assembly::advance(SteadyTime now, Effects& effects) {
   }
 }
 
-// Until an event comes, tick() has work only at one of these times.
+// If no event comes, tick() has work only at these times.
 SteadyTime Assembly::next_tick() const {
   SteadyTime next = wait_.next(settings_.patience);
   const auto at = [&](SteadyTime time) {
@@ -318,7 +319,8 @@ void Assembly::tell_waits_for_sum(Effects& effects) const {
   }
 }
 
-// A member that has reported this still waits, or is at a later step, or has left the generation.
+// If a member has reported that it waits, it still waits, or has reached a later step, or has left the
+// generation.
 bool Assembly::all_wait_for_sum(std::uint64_t step) const {
   return std::ranges::all_of(generation_.members, [&](const Member& member) {
     if (member.rank == self_.rank) return true;

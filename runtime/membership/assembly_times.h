@@ -10,13 +10,12 @@ namespace mlk::rt {
 
 inline constexpr Milliseconds propose_patience{3000};  // the proposer waits so long for all to accept
 inline constexpr Milliseconds begin_patience{5000};    // after an accept, for the generation to begin
-inline constexpr Milliseconds reach_patience{2500};    // before an answer, for the other members to connect
+inline constexpr Milliseconds reach_patience{2500};    // from a proposal to the answer: members connect
 inline constexpr Milliseconds retry_pause{100};        // after a refusal
-// A member whose connection has ended counts as dead only after this time. A live member that was only cut
-// off dials again much sooner.
+// A member whose connection has ended counts as dead only after this time. A live member that has only lost
+// its connection dials again much sooner.
 inline constexpr Milliseconds return_patience{1000};
-// The time from the start of assembling until a rank checks whether it is to propose, if no event came
-// before.
+// If no event comes, a rank checks this long after the start of assembling whether it is to propose.
 inline constexpr Milliseconds settling_time{50};
 inline constexpr auto start_grace =
     std::chrono::duration_cast<Milliseconds>(std::chrono::duration<double>(start_grace_seconds));

@@ -17,7 +17,7 @@ class Cuts {
   using Pair = std::pair<std::uint32_t, std::uint32_t>;  // the lower rank first
 
   // One rank of the pair has reported that it cannot reach the other. From now on the pair is apart, for
-  // twice as long as the last time; while the pair is apart, another report changes nothing.
+  // twice as long as the last time. Another report has no effect while the pair is apart.
   enum class Noted { known, first, again };
   Noted note(std::uint32_t one, std::uint32_t other, SteadyTime now);
 
@@ -28,8 +28,8 @@ class Cuts {
   }
 
   // Ranks to exclude so that all others can reach each other. Repeatedly excludes the rank with the most
-  // broken links, and begins with ranks that are behind. Of several such ranks it excludes a rank that is not
-  // a member first, then the highest.
+  // broken links. Excludes ranks that are behind first. If several ranks have as many broken links, excludes
+  // a rank that is not a member first, then the highest rank.
   struct About {
     std::function<bool(std::uint32_t rank)> is_behind, is_member;
   };

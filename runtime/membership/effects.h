@@ -1,5 +1,6 @@
-// What a state machine wants done. Machines are pure: the caller passes in each event and the time, and the
-// machine returns effects. Peers::carry_out() carries them out, or the simulator in tests/sim delivers them.
+// The actions that a state machine returns. Machines are pure: the caller passes in each event and the time,
+// and the machine returns effects. Peers::carry_out() executes the effects, or the simulator in tests/sim
+// delivers them.
 #pragma once
 
 #include <string>

@@ -27,25 +27,25 @@ struct Generation {
   bool operator==(const Generation&) const = default;
 };
 
-// What one member knows of another. dead: its end is proven (end of stream, reset, refusal, a newer
-// incarnation). silent: this member hears nothing from it. That proves nothing: the network may be cut, and
-// the silent member may continue with others.
+// What one member knows of another member. dead: its end is proven (end of stream, reset, refusal, a newer
+// incarnation). silent: no messages arrive from it. Silence proves no end: the network may be cut, and the
+// silent member may continue with others.
 enum class Standing { live, silent, dead };
 
 // Whether the live members may continue without the rest of `last`. They may if they are more than half of
-// all its members, or half of them and the lowest rank is on their side, or all others are proven dead. So of
-// two sides that cannot hear each other at most one continues. The dead count as members: a side may have
+// all its members, or half of its members with the lowest rank, or if all other members are proven dead. So
+// at most one of two sides that cannot hear each other continues. Dead members count, too: a side may have
 // continued with the vote of a member that has died since. Members without an entry are silent.
 bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standing>& standings);
 
-// Whether a run can start: `present` of `count` processes are there, and at least `minimum` of them have been
-// there for `waited` seconds. The run starts at once when all are there, else after a grace period, so that
-// it does not exclude a rank that is a little late.
+// Whether a run can start: `present` of `count` processes are connected, and at least `minimum` of them have
+// been connected for `waited` seconds. The run starts at once if all are connected. Otherwise it starts after
+// a grace period, so that it does not exclude a rank that is a little late.
 inline constexpr double start_grace_seconds = 3;
 bool may_start(int present, int count, int minimum, double waited_seconds);
 
 // How long two ranks that cannot reach each other are kept apart: 5 s, then each time twice as long as the
-// time before, 60 s at most. last: the time before, 0 if there was none.
+// time before, 60 s at most. last: the previous time, 0 if there was none.
 std::chrono::seconds cut_pause(std::chrono::seconds last);
 
 // "waiting for worker 1, server 0 (2 s)"

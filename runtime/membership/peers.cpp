@@ -1,4 +1,5 @@
-// What all processes of a distributed run do alike: how they find each other, and how they report their end.
+// The code that all processes of a distributed run share: how they find each other, and how they report their
+// end.
 #include "runtime/membership/peers.h"
 
 #include <algorithm>

@@ -14,10 +14,10 @@
 namespace mlk::rt {
 
 // The time between two attempts to dial, with parameter servers. Servers are few, and all ranks wait for a
-// lost server, so they find its replacement within half a second.
+// lost server. So a short time is cheap, and ranks find a replacement within half a second.
 inline constexpr Milliseconds server_retry_max{500};
-// For ranks that compute on GPUs, with allreduce. All GPUs stand still while they wait for a stopped rank. A
-// healthy rank has idle processors, so its heartbeats come in time.
+// For ranks that compute on GPUs, with allreduce. All GPUs are idle while their ranks wait for a stopped
+// rank. A healthy rank has idle processors, so its heartbeats come in time.
 inline constexpr Milliseconds gpu_suspect_after{1500};
 
 class Peers {
@@ -34,14 +34,16 @@ class Peers {
 
   void dial(Role role, std::uint32_t rank);
 
-  // Sends, dials or writes to the log, and never waits: it gives up a peer that takes no message.
+  // Sends a message, dials a peer or writes a log line, and never waits. Closes the connection if the peer
+  // reads no messages.
   void carry_out(const Effects::Effect& effect);
   void carry_out(Effects&& effects);  // in order
 
-  // From now on next() does not throw: no peer's end changes how this process ends.
+  // From now on next() does not throw, and this process ends as trained, however its peers end.
   void run_is_trained() { trained_ = true; }
 
-  // Reports to all peers how this process ends. With a final code it first waits a little for a peer.
+  // Reports to all peers how this process ends. With a final code it first waits a little until a peer is
+  // connected.
   void leave(ExitCode code);
 
  private:
@@ -51,7 +53,7 @@ class Peers {
   bool trained_ = false;
 };
 
-// Runs body. However body ends, the peers receive the exit code.
+// Runs body, and sends the exit code to the peers, also if body throws.
 ExitCode run_among_peers(Job& job, const std::function<ExitCode(Peers&)>& body);
 
 // How long a process of a trained run stays for ranks that have not ended, at most until trained + late:

@@ -1,6 +1,6 @@
-// What a rank has promised by accepting proposals since its generation began (A8 and A9 of PROTOCOLS.md).
-// Each accepted generation may have begun without this rank hearing of it, so other proposals must outvote
-// its members. Pure.
+// The proposals that a rank has accepted since its generation began bind the rank (A8 and A9 of
+// PROTOCOLS.md). Each of these generations may have begun although this rank got no begin message. So other
+// proposals must outvote their members. Pure.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +16,18 @@ namespace mlk::rt {
 
 class Promises {
  public:
-  // This rank has accepted a proposal of that process. Only members have a vote: a member is bound at once. A
-  // rank that has accepted the generation which the proposal follows is also bound at once, even if it has
-  // not heard that this generation began.
+  // This rank has accepted a proposal of that process. Only members have a vote, so only a member is bound at
+  // once. A rank is also bound at once if it has accepted the generation that the proposal follows, even if
+  // it got no begin message of that generation.
   void accepted(Member proposer, const Proposal& proposal, bool is_member);
 
-  // Other ranks continue from that generation. A newcomer that has accepted this generation is a member of
-  // it, and is bound by all proposals that it has accepted since: those may have begun with its vote.
+  // Other ranks continue from that generation. If a newcomer has accepted this generation, the newcomer is a
+  // member of it. Then all proposals that it has accepted since bind it: these generations may have begun
+  // with its vote.
   void bind_newcomer(std::uint64_t follows, std::uint64_t lineage);
 
-  // A generation of this lineage has begun. Accepted proposals with a lower number are over. A proposal with
-  // a higher number may have begun beside it. Returns whether there was such a proposal.
+  // A generation of this lineage has begun. Forgets accepted proposals with a lower number, because they are
+  // over. A proposal with a higher number may also have begun. Returns whether it has forgotten any.
   bool forget_before(std::uint64_t generation, std::uint64_t lineage);
 
   // This rank's next generation has begun.
@@ -35,8 +36,9 @@ class Promises {
   bool empty() const { return bound_.empty(); }
   // Whether the member is in any promised proposal.
   bool concern(Member member) const;
-  // Whether a proposal of this process keeps all promises: `outvotes(promised)` answers for one of them.
-  // Promises to the same process are exempt: that process knows whether its own proposal has begun.
+  // Whether a proposal of this process keeps all promises. `outvotes(promised)` says whether the proposal
+  // outvotes one promised proposal. Promises to the same process do not bind: the process knows whether its
+  // own proposal has begun.
   template <typename Outvotes>
   bool are_kept(Member proposer, const Outvotes& outvotes) const {
     return std::ranges::all_of(bound_, [&](const auto& promise) {
@@ -47,7 +49,7 @@ class Promises {
 
  private:
   std::map<Member, Proposal> bound_;     // the last proposal accepted of each process
-  std::map<Member, Proposal> accepted_;  // the same for a newcomer, which they do not bind yet
+  std::map<Member, Proposal> accepted_;  // the same for a newcomer; these do not bind it yet
   std::set<std::pair<std::uint64_t, std::uint64_t>> numbers_;  // of all accepted proposals: lineage, number
 };
 

@@ -16,7 +16,7 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   for (const auto& invited : message->members) proposal.members.push_back(invited.member);
   // A3.
   const bool stranger = generation_.number != 0 && proposal.lineage != lineage_;
-  // A4: the run has continued without the proposer, which has not heard of that yet.
+  // A4: the run has continued without the proposer, and the proposer does not know that yet.
   const bool outdated = message->follows < generation_.number || passed_over(*message, now);
   if (outdated) send_status(event.peer.rank, effects);
   const Member proposer{event.peer.rank, event.incarnation};
@@ -24,8 +24,8 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   if (!generation_.contains(self_)) promises_.bind_newcomer(message->follows, message->lineage);  // A9
   // A8.
   const bool broken_promise = !keeps_promises(proposal, proposer, now);
-  // A5. Before there are votes, only this order keeps two proposers that do not hear each other from
-  // alternating for ever.
+  // A5. There are no votes before the first generation. Then two proposers that do not hear each other could
+  // replace each other's proposals for ever. This order prevents that.
   const bool starts = message->follows == 0 && generation_.number == 0;
   const bool after_another = starts && theirs_ && theirs_->to.rank < proposer.rank;
   // A2.
@@ -81,7 +81,7 @@ void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
 void Assembly::on_accept(const Event& event, SteadyTime now, Effects& effects) {
   const auto accept = decode_accept(event.header, event.payload);
   if (!accept || !own_ || accept->number != own_->number) return;
-  if (!own_->contains({event.peer.rank, event.incarnation})) return;  // the sender was not asked
+  if (!own_->contains({event.peer.rank, event.incarnation})) return;  // the sender is not invited
   accepted_[event.peer.rank] = accept->state;
   begin_if_accepted(now, effects);
 }
@@ -92,16 +92,17 @@ void Assembly::on_refuse(const Event& event, SteadyTime now, Effects& effects) {
   if (refuse.refused == generation_.number)
     return on_begin_refused({event.peer.rank, event.incarnation}, effects);
   if (refuse.refused != proposed_) return;
-  // Later refusals of the same proposal count, too: only all of them show which member is at fault.
+  // Later refusals of the same proposal are read, too: only all refusals together show which member is at
+  // fault.
   if (refuse.unreachable) note_cut(event.peer.rank, *refuse.unreachable, now);
   own_.reset();
   not_before_ = now + retry_pause;
   code_probe("allreduce.proposal-refused");
 }
 
-// A12: if a member did not begin a generation of this process, that generation is over. A5: if the generation
-// also follows none, and no other member has begun it, it has never begun: this process may take part in
-// another start.
+// A12: if a member did not begin a generation of this process, that generation is over. A5: if this was also
+// the first generation, and no other member has begun it, it counts as never begun. Then this process may
+// take part in another start.
 void Assembly::on_begin_refused(Member member, Effects& effects) {
   if (!generation_.contains(member)) return;
   code_probe("allreduce.begin-refused");
@@ -120,8 +121,8 @@ void Assembly::on_begin(const Event& event, Effects& effects) {
   const bool awaited = theirs_ && answered_ && theirs_->proposal.number == number &&
                        theirs_->to == Member{event.peer.rank, event.incarnation};
   if (!awaited) {
-    // A12: this rank refuses, since it no longer waits for that generation, or has accepted another proposal.
-    // Without an answer the other members would wait for this rank in the first sum.
+    // A12: this rank no longer waits for that generation, or has accepted another proposal. So it sends a
+    // refusal. Without an answer the other members would wait for this rank in the first sum.
     if (number > generation_.number) {
       code_probe("allreduce.begin-too-late");
       effects.send(event.peer, encode(RefuseMessage{promised_, number, {}}));
@@ -158,7 +159,8 @@ std::optional<Proposal> Assembly::may_propose(SteadyTime now) {
   proposal.members.push_back(self_);
   bool somebody_trains = false;
   for (const auto& [rank, view] : views_) {
-    // A rank that this process saw train counts as training until it is dead, even if it is no longer heard.
+    // If this process has a status of a rank that trains, the rank counts as training until it is dead, even
+    // if it is silent.
     if (view.status.generation != 0 && !is_dead(view, now)) somebody_trains = true;
     if (view.standing != Standing::live || !view.known) continue;
     if (is_member(rank) || newcomer(rank, view, now)) proposal.members.push_back({rank, view.incarnation});
@@ -178,8 +180,8 @@ std::optional<Proposal> Assembly::may_propose(SteadyTime now) {
     }
   } else {
     // Ranks that waited for admission now wait for a new start. The start needs all of them, so they all
-    // restart their patience here. A rank that a promise binds would only delay the start: it exits, and its
-    // next process is unbound.
+    // restart their patience here. A rank that a promise binds would only delay the start, so it does not
+    // restart its patience. It exits, and its next process has no promises.
     const bool waits_for_start = std::exchange(waits_to_be_let_in_, somebody_trains) && !somebody_trains;
     if (waits_for_start && promises_.empty()) wait_.restart(now);
     if (somebody_trains || proposal.members.front() != self_) {
@@ -246,7 +248,7 @@ void Assembly::state_made(StateVersion state, std::uint64_t restarts, SteadyTime
   state.lineage = own_->lineage;
   state_ = accepted_[self_.rank] = state;
   restarts_ = std::max(restarts_, restarts);
-  if (now - own_since_ >= propose_patience) {  // the members may no longer wait for the beginning
+  if (now - own_since_ >= propose_patience) {  // the members may have stopped waiting for the begin message
     code_probe("allreduce.state-made-late");
     own_.reset();
   } else {
@@ -265,12 +267,12 @@ void Assembly::begin_if_accepted(SteadyTime now, Effects& effects) {
   if (!wants_state()) begin_own(effects);
 }
 
-// A11. The generation begins at the newest step that a member has. A member that came to the same step in
-// another generation lags as well: its samples were divided differently, so its sums were rounded
+// A11. The generation begins at the newest step that a member has. A member that reached the same step in
+// another generation lags as well: that generation divided the samples differently, so its sums were rounded
 // differently.
 Beginning Assembly::choose_beginning() const {
   Beginning beginning;
-  // The proposer sends the state if it has the newest: it knows that all members can reach it.
+  // If the proposer has the newest state, it is the source, because all members can reach the proposer.
   beginning.source = self_.rank;
   for (const auto& [rank, state] : accepted_) {
     if (state > accepted_.at(beginning.source)) beginning.source = rank;

@@ -1,4 +1,4 @@
-// One call of a state machine: the time of the call, and what the machine wants done.
+// One call of a state machine: the time of the call, and the decisions of the machine.
 #pragma once
 
 #include <string>
@@ -14,19 +14,20 @@ namespace mlk::rt {
 
 // Decisions that more than one machine makes.
 
-// Count a message that came too late to be of use.
+// Count a message that arrived too late to have an effect.
 struct CountLate {};
-// From now on no peer's end changes how this process ends.
+// From now on this process ends as trained, however its peers end.
 struct RunIsTrained {};
-// How a worker ends: with the reporter's result, with the checkpoint that it has found, or by SIGTERM.
+// A worker ends with the result from the reporter, with the last checkpoint that it has found, or after
+// SIGTERM.
 struct EndTrained {
   std::string result;
 };
 struct EndWithFound {};
 struct EndTerminated {};
 
-// The caller carries out the decisions in order, after the call has returned. At a Failure the process ends,
-// and the caller ignores all decisions after it.
+// The caller applies the decisions in order, after the call has returned. At a Failure the process ends, and
+// the caller ignores the remaining decisions.
 template <typename... Decisions>
 struct TurnOf {
   using Decision = std::variant<Effects::Effect, Decisions..., Failure>;

@@ -37,9 +37,9 @@ bool is_complete(std::string_view head) {
   return head.find("\r\n\r\n") != std::string_view::npos || head.find("\n\n") != std::string_view::npos;
 }
 
-// The connection of one client. The server answers when the head of the request has arrived. It then reads
-// and drops all that the client sends until the client closes, because closing a socket with unread bytes
-// would cancel the answer.
+// The connection of one client. The server answers when the head of the request has arrived. Then it reads
+// and drops further bytes until the client closes the connection. If the server closed a socket with unread
+// bytes, the client could lose the answer.
 class Connection {
  public:
   explicit Connection(int fd) : fd_(fd), opened_(steady_clock::now()) {}

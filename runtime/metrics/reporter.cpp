@@ -106,8 +106,8 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   write(result_text(false, ""));
 }
 
-// Leaves out values that do not apply to the run, and values that should stay zero while they are zero,
-// because people read the line. CONTRACT.md explains each key under "Metrics".
+// People read the line. So it leaves out values that do not apply to the run, and counts of problems while
+// they are 0. CONTRACT.md explains each key under "Metrics".
 std::vector<Reporter::Figure> Reporter::figures(const Report& report,
                                                 const Telemetry::Interval& interval) const {
   std::vector<Figure> figures;
@@ -196,13 +196,13 @@ std::string Reporter::result_text(bool done, const std::string& message) const {
 
 void Reporter::write(std::string text) {
   if (result_path_.empty()) return;
-  // Pads the text to the length of the longest text so far, so that one write replaces all of it: a process
-  // killed between a write and a truncation would leave the tail of a longer text. The first write also
-  // truncates the file, because an earlier process may have left a longer text.
+  // Pads the text to the length of the longest text so far, so that one write replaces the whole text: if the
+  // process were killed between a write and a truncation, the file would keep the tail of a longer text. The
+  // first write also truncates the file, because an earlier process may have left a longer text.
   longest_ = std::max(longest_, text.size());
   text.resize(longest_, ' ');
   const int fd = open(result_path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return;  // the metrics lines still have everything
+  if (fd < 0) return;  // the metrics lines still have all values
   if (pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) && !cut_)
     cut_ = ftruncate(fd, static_cast<off_t>(text.size())) == 0;
   close(fd);

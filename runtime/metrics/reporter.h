@@ -35,12 +35,12 @@ class Reporter {
   void total_steps(std::uint64_t steps) { total_steps_ = steps; }
   // Call this for a model that predicts tokens; its reports then have tokens per second, too.
   void tokens_of_sample(int tokens) { tokens_of_sample_ = tokens; }
-  // The seconds that one device would need for a sample at its peak. Reports then say how near the run comes
-  // to the peak of all its devices.
+  // The seconds that one device would need for a sample at its peak. Then each report has the share of the
+  // peak of all devices that the run reaches.
   void peak_seconds_of_sample(double seconds) { peak_seconds_of_sample_ = seconds; }
 
   // Call this when training starts or continues: throughput is measured from now on. restored_step: 0 for a
-  // fresh run. step: up to this step the curve comes from earlier processes.
+  // fresh run. step: the last step of the curve that comes from earlier processes.
   void started(std::uint64_t restored_step, std::uint64_t position, std::uint64_t step = 0);
 
   // Adds the accuracy on the held-out set to the next report(). Models that predict tokens also have a loss

@@ -92,7 +92,7 @@ class Telemetry {
   void bus(const BusTraffic& traffic);
   void evaluated(double accuracy, std::optional<double> held_out_loss = {});
 
-  // What was added since the last report, or since the start of the interval.
+  // The counts and times since the last report, or since the start of the interval.
   struct Interval {
     std::uint64_t steps = 0;
     StepTimes times;  // of those steps, together

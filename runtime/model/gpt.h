@@ -45,8 +45,8 @@ class Gpt final : public Model {
     std::size_t norm_1 = 0, norm_2 = 0;
     Linear qkv, projection, expansion, contraction;
   };
-  // What the forward pass keeps for the backward pass. Each token has a row, of `width` numbers unless a
-  // comment gives another number.
+  // The values that the forward pass stores for the backward pass. Each token has a row of `width` numbers,
+  // unless a comment gives another number.
   struct Normalised {
     float *out = nullptr, *mean = nullptr, *scale = nullptr;  // mean, scale: one number
   };

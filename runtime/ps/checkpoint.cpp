@@ -109,10 +109,12 @@ std::optional<TrainingState> CheckpointFolder::load(std::span<const TensorInfo> 
 
 void CheckpointFolder::require_shared(std::uint32_t server, const std::string& mark) {
   if (!there_ || mark.empty()) return;
-  // A server leaves the same mark whenever it joins, so this server may have removed the mark already.
+  // A server leaves the same mark whenever it joins, so this server may have found and removed the mark
+  // earlier.
   if (store_.take_mark(mark)) found_marks_.insert(mark);
   if (found_marks_.contains(mark)) return;
-  // If this server cannot write there now, the check has no result: the first checkpoint reports the error.
+  // If this server cannot write to the folder now, the check has no result. Then the first checkpoint reports
+  // the error.
   if (!store_.leave_mark(mark)) return;
   store_.take_mark(mark);
   throw Failure(ExitCode::bad_configuration,

@@ -32,8 +32,7 @@ class ShardCheckpoint {
   // As CheckpointStore::why_unwritable(); empty without a folder.
   std::string why_unwritable() const;
 
-  // Copies the shard; another thread writes the copy. When it returns, training may continue. history: from
-  // server 0.
+  // Copies the shard. Another thread then writes the copy, and training may continue. history: from server 0.
   void capture(const CaptureMessage& capture, const RunHistory& history = {});
   bool writing() const { return written_.valid(); }
   // The result of a capture, once for each capture.
@@ -57,17 +56,17 @@ struct FolderDone {
   std::string why;         // why a commit has failed
 };
 
-// The folder for checkpoints as server 0 uses it. For one thread.
+// The work of server 0 on the folder for checkpoints. For one thread.
 class CheckpointFolder {
  public:
   explicit CheckpointFolder(const Job& job);  // the job outlives this object
 
-  // Throws Failure{bad_configuration} if this server can write to its folder but does not find there the mark
-  // that another server has left. mark: the name of the mark, or empty.
+  // Throws Failure{bad_configuration} if this server can write to its folder, but the mark of another server
+  // is not in that folder. mark: the name of the mark, or empty.
   void require_shared(std::uint32_t server, const std::string& mark);
 
-  // Another thread does the work, except for a discard without an answer. The caller collects the answer with
-  // take_done() before the next request.
+  // Another thread does the work, unless it is a discard without an answer. The caller must collect the
+  // answer with take_done() before the next request.
   void commit(const CommitCheckpoint& wanted);
   void discard(const DiscardAside& wanted);
   // The result of the request, once.

@@ -8,8 +8,8 @@
 namespace mlk::rt {
 namespace {
 
-// From this number of floats on gradients are copied ahead. To copy 4 MiB takes some 0.2 ms, about the time
-// that a recording saves.
+// From this number of floats on gradients are copied ahead. Copying 4 MiB takes about 0.2 ms, and a recording
+// saves about the same time.
 constexpr std::size_t least_to_copy_ahead = 1 << 20;
 
 }  // namespace
@@ -52,8 +52,8 @@ Model::Final WeightExchange::copies_ahead() {
   };
 }
 
-// A push does not call take_newest(): receives for new weights are posted already, and these become the
-// model's when the model is used again. A seed sends the newest weights.
+// A push does not call take_newest(), because receives for new weights are posted already. The new weights
+// become the model's before the model is used again. A seed sends the newest weights.
 void WeightExchange::send(const SendChunk& wanted) {
   const Chunk& chunk = chunks_[wanted.header.key];
   const bool push = wanted.header.type == MessageType::push;

@@ -24,9 +24,9 @@ class WeightExchange {
 
   void expect(const ExpectWeights& wanted);
   void cancel();
-  // For the next slice: begins to copy gradients to the host as soon as they are final. Empty where that
-  // saves no time: on processors, for gradients that are clipped first, and for gradients of a small model,
-  // which a device computes by replaying a recording.
+  // For the next slice: begins to copy gradients to the host as soon as they are final. Returns an empty
+  // function if copying ahead saves no time: on processors, for gradients that are clipped first, and for a
+  // small model, whose gradients a device computes by replaying a recording.
   Model::Final copies_ahead();
   void send(const SendChunk& wanted);
   void store(const StoreWeights& wanted, std::span<const std::byte> weights);

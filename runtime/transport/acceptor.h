@@ -17,8 +17,8 @@ class Acceptor {
   // The numbers of the sockets in `epoll`.
   static constexpr std::uint64_t tcp_id = 1, local_id = 3;
 
-  // Starts to listen at `where`. If another process holds that address, waits for it up to `patience`. Throws
-  // Failure.
+  // Starts to listen at `where`. If another process holds that address, waits until it is free, at most for
+  // `patience`. Throws Failure.
   Acceptor(const HostPort& where, std::chrono::milliseconds patience, bool unix_socket);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
@@ -28,15 +28,16 @@ class Acceptor {
   bool local_name_taken() const { return local_name_taken_; }  // by another process: there is no UNIX socket
   void watch(int epoll);
 
-  // Accepts all connections that wait at one of the sockets. take() gets each descriptor and owns it.
-  // complain() gets the processes of other users; their connections are closed.
+  // Accepts all connections that wait at one of the sockets. Calls take() with each descriptor, which take()
+  // then owns. If a connection is from a process of another user, closes it and calls complain().
   struct Handlers {
     std::function<void(int fd, const std::string& remote, Medium medium)> take;
     std::function<void(const std::string& remote, const char* why)> complain;
   };
   void accept(std::uint64_t id, const Handlers& handlers);
 
-  // Listens again if accept() had run out of descriptors or memory. The caller calls it from time to time.
+  // Listens again if accept() failed earlier for lack of descriptors or memory. The caller calls it from time
+  // to time.
   void listen_again();
 
  private:

@@ -56,7 +56,7 @@ void Transport::Impl::start_round(PeerId peer, const std::vector<SocketAddress>&
   for (const SocketAddress& address : addresses) open_attempt(peer, address, now);
 }
 
-// A connection with the peer works. An attempt at another of its addresses, or an attempt begun while the
+// A connection with the peer works. Other attempts, at another address of the peer or from a time when the
 // peer was silent, would only replace this connection, and the machines above would see a loss.
 void Transport::Impl::end_attempts(PeerId peer) {
   dialer_.connected(peer);
@@ -80,7 +80,8 @@ void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, St
     }
     set_tcp_options(fd);
     outcome = ::connect(fd, address.get(), address.length) == 0 ? 0 : errno;
-    // The peer may have begun to listen meanwhile, its UNIX socket first, so this tries that socket again.
+    // The peer may have begun to listen meanwhile. It opens its UNIX socket first, so this function tries
+    // that socket again.
     if (const int late = locally ? connect_locally(address) : -1; late >= 0) {
       ::close(std::exchange(fd, late));
       medium = Medium::one_host;

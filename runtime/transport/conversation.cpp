@@ -70,8 +70,7 @@ bool Transport::Impl::deliver(Connection& connection, Frame&& frame) {
   if (waiting > options_.credit) {
     connection.link->pause();
     account.paused = true;
-    // The consumer may have emptied the queue meanwhile. Nothing else would resume reading then, so this
-    // does.
+    // The consumer may have emptied the queue meanwhile. Then only this code resumes reading.
     if (account.bytes < options_.credit / 2 && account.paused.exchange(false)) connection.link->resume();
   }
   return true;
@@ -88,7 +87,7 @@ bool Transport::Impl::on_handshake(Connection& connection, const Frame& frame) {
   return !turn.done || promote(connection, connection.handshake->theirs());
 }
 
-// The peer has proved itself: its messages come by this connection from now on.
+// The peer has proved itself: from now on this is the connection for its messages.
 bool Transport::Impl::promote(Connection& connection, const Introduction& theirs) {
   const PeerId peer = connection.peer = theirs.id;
   connection.incarnation = theirs.incarnation;
@@ -119,7 +118,7 @@ bool Transport::Impl::promote(Connection& connection, const Introduction& theirs
 
 void Transport::Impl::retire(Connection& older, bool other_incarnation) {
   if (other_incarnation) tell(older, MessageType::goodbye, {}, 0, flag_replaced);
-  older.stage = Stage::handshake;  // no longer the peer's connection: its end is not reported
+  older.stage = Stage::handshake;  // the older connection is no longer the peer's, so its end is not reported
   older.doomed = true;
   push(Event{.kind = Event::Kind::down,
              .peer = older.peer,

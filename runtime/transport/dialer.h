@@ -30,11 +30,13 @@ class Dialer {
   std::optional<Time> next_round() const;
 
   // The look-up of the round gave `count` addresses to try. With 0 (the name is unknown) the round is over.
-  // Returns false if the round was over before: the peer is connected, or must not be dialled any more.
+  // Returns false if the round is already over, because the peer is connected or must not be dialled any
+  // more.
   bool attempts(PeerId peer, std::size_t count, Time now);
 
   enum class Outcome { refused, failed };
-  // True if the round is over and every address refused: no process listens at the peer's addresses.
+  // Returns true if the round is over and every address has refused, so that no process listens at the peer's
+  // addresses.
   bool attempt_over(PeerId peer, Outcome outcome, Time now);
 
   void connected(PeerId peer);  // no rounds until lost()

@@ -24,7 +24,7 @@ constexpr std::size_t read_turn = 2 * 1024 * 1024;
 // and the addition.
 constexpr std::size_t read_size = 128 * 1024;
 
-// The descriptor that came with a message; the last one if there are several.
+// Returns the descriptor that came with a message, or the last one if there are several.
 int descriptor_in(msghdr& message) {
   int found = -1;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
@@ -134,8 +134,8 @@ void FrameReader::take_in(std::size_t size, PostedReceives& posted_receives, Fil
   payload_filled_ += fill_and_check(std::span(frame_.payload).subspan(payload_filled_, size));
 }
 
-// Adds before the checksum of the whole payload is known: if the checksum is wrong, the connection ends, and
-// with it every sum that used the connection. An incomplete float waits for its other bytes.
+// Adds floats before it knows the checksum of the whole payload. If the checksum is wrong, the connection
+// ends, and every sum that used it ends, too. An incomplete float waits for its remaining bytes.
 template <typename Fill>
 void FrameReader::add_in(std::size_t size, PostedReceives& posted_receives, Fill fill) {
   scratch_.resize(sizeof(float) + read_size);

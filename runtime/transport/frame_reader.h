@@ -19,9 +19,9 @@
 
 namespace mlk::rt {
 
-// The medium between two processes. Over TCP every payload has a checksum, since TCP's own misses too many
-// errors. Within one host no bytes are garbled: there is no checksum, and its field says where the payload
-// is.
+// The medium between two processes. Over TCP every payload has a checksum, since the checksum of TCP misses
+// too many errors. Within one host bytes are not damaged. So there is no checksum, and its field says where
+// the payload is.
 enum class Medium { tcp, one_host };
 inline constexpr std::uint32_t payload_follows = 0, payload_in_lane = 1;
 
@@ -50,7 +50,7 @@ class FrameReader {
   };
   enum class End { more_later, end_of_stream, reset, unproven_loss, fault };
   // Reads until the socket is empty, or 2 MiB are read, so that one busy peer does not keep the others
-  // waiting, or until `paused`. After a pause the caller calls it even if the socket has no more data.
+  // waiting, or until `paused`. After a pause the caller calls read() even if the socket has no more data.
   End read(int fd, const Receiver& receiver, PostedReceives& posted_receives,
            const std::atomic<bool>& paused);
   WireFault fault() const { return fault_; }
@@ -78,7 +78,7 @@ class FrameReader {
   const Medium medium_;
   const std::unique_ptr<kernels::Ops> ops_;
   Bytes read_ahead_;
-  std::span<const std::byte> ahead_;  // the part of it that is not consumed; empty except during a pause
+  std::span<const std::byte> ahead_;  // its bytes that are not consumed; empty except during a pause
   std::array<std::byte, header_size> header_bytes_{};
   std::size_t header_filled_ = 0;
   bool in_payload_ = false;

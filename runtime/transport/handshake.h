@@ -1,8 +1,9 @@
 // The handshake by which two processes of a run prove themselves, without sockets:
 //   dialler -> listener  hello      nonce, address
 //   listener -> dialler  challenge  nonce, address, proof that the listener holds the run's key
-//   dialler -> listener  proof      proof that the dialler holds it
-// The proofs cover the run's name, both ranks, incarnations, addresses and nonces, so none can be used twice.
+//   dialler -> listener  proof      proof that the dialler holds the run's key
+// The proofs cover the run's name, both ranks, incarnations, addresses and nonces, so a proof cannot be used
+// twice.
 #pragma once
 
 #include <array>
@@ -59,7 +60,7 @@ struct Challenge {
 std::optional<Challenge> read_challenge(const Header& header, std::span<const std::byte> payload);
 std::optional<Digest> read_proof(std::span<const std::byte> payload);
 
-// One side of a handshake. It takes the frames that arrive, and returns the message to send. `key` and `run`
+// One side of a handshake. It reads the frames that arrive, and returns the message to send. `key` and `run`
 // outlive it.
 class Handshake {
  public:

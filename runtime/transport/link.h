@@ -31,18 +31,18 @@ class Link {
   // Sending.
   enum class Sent { yes, full, closed };
   // Fills in length, checksum and sequence. Writes at once as many bytes as the socket takes, and queues the
-  // rest. full: bytes are queued already, and together with the payload they exceed `limit`; with limit 0
-  // also: the payload does not fit into the lane now.
+  // rest. full: bytes are queued already, and together with the payload they exceed `limit`. With limit 0 it
+  // is also full if the payload does not fit into the lane now.
   Sent send(Header header, std::span<const std::byte> payload, std::size_t limit,
             std::optional<std::uint32_t> checksum = {});
-  // True if the queue is empty and another payload fits into the lane. If false, the caller asks room_again()
-  // after each flush() and read().
+  // True if the queue is empty and another payload fits into the lane. If it is false, the caller calls
+  // room_again() after each flush() and read().
   bool has_room();
   bool room_again();  // true once: when there is room after has_room() returned false
   void flush();
   int send_error() const;  // the errno of the last failed write; 0: none failed
   bool drained() const;
-  bool waited_for() const;  // bytes in the queue, or a sender that wants room, wait for the peer
+  bool waited_for() const;  // bytes in the queue or a sender without room wait for the peer
   std::size_t queued_bytes() const;
   void shut_down_sending();  // queued bytes are lost
   void close();

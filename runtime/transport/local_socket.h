@@ -17,16 +17,18 @@ namespace mlk::rt {
 // Whether the address belongs to this host: loopback, or one of its interfaces.
 bool is_of_this_host(const SocketAddress& address);
 
-// A socket that listens beside the TCP listener bound to `bound`. -1, with errno, if the name is taken.
+// A socket that listens beside the TCP listener bound to `bound`. Returns -1, with errno, if another process
+// holds the name.
 int listen_locally(const SocketAddress& bound);
 
-// The next incoming connection; -1, with errno, if none waits.
+// Returns the next incoming connection, or -1, with errno, if no connection waits.
 int accept_locally(int listener);
 
-// A socket connected to the process of this user that listens beside `address`; -1: no such process listens.
+// Returns a socket connected to the process of this user that listens beside `address`, or -1 if there is no
+// such process.
 int connect_locally(const SocketAddress& address);
 
-// The process at the other end of a UNIX socket; nothing if it belongs to another user.
+// Returns the process at the other end of a UNIX socket, or nothing if that process belongs to another user.
 std::optional<pid_t> peer_process(int fd);
 
 }  // namespace mlk::rt

@@ -1,4 +1,4 @@
-// The loop of the transport: the thread that waits for something also waits for the sockets.
+// The loop of the transport: the thread that waits for an event also polls the sockets.
 //
 // The consumer runs the loop in receive(), and a sender without room runs it in send(). So an awaited message
 // costs one wake-up, and its payload is still in the cache of the thread that wants it. While waits are

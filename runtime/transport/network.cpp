@@ -13,7 +13,7 @@ namespace {
 
 constexpr Milliseconds tick_interval = Loop::longest_round;
 
-// Whether the other host has left bytes unacknowledged for that time: it has lost power, or the network is
+// Whether the other host has acknowledged no bytes for that time. Then it has lost power, or the network is
 // cut. TCP_USER_TIMEOUT would also end a connection to a live peer that is busy and reads nothing.
 bool unanswered(int fd, Milliseconds time) {
   tcp_info info{};
@@ -83,7 +83,8 @@ std::chrono::nanoseconds Transport::Impl::since_tick(SteadyTime now) const {
   return now - last_tick_ + options_.suspended() - suspended_at_tick_;
 }
 
-// Detects a pause of this process itself: the loop has not run for so long that peers may have given it up.
+// Detects a pause of this process itself: the loop has not run for so long that peers may have closed their
+// connections with this process.
 void Transport::Impl::notice_pause(SteadyTime now) {
   if (since_tick(now) > options_.suspected_after)
     peers_return_until_ = now + options_.handshake_timeout + 2 * options_.retry_max;
@@ -184,7 +185,7 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
     dialer_.lost(connection.peer, now);
   } else if (connection.dialled) {
     if (connection.link->medium() == Medium::one_host) {
-      connection.refused = false;  // the result says nothing about TCP, which the next attempt uses
+      connection.refused = false;  // the result does not apply to TCP, which the next attempt uses
       if (established(connection.peer) == nullptr) tcp_next_.insert(connection.peer);
     }
     const auto outcome = connection.refused ? Dialer::Outcome::refused : Dialer::Outcome::failed;
@@ -200,7 +201,8 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
   given_up_[connection.peer] = connection.link;
 }
 
-// A peer whose process is only stopped is not lost, as long as this process does not wait for it.
+// If the process of a peer is only stopped, the peer is not lost, as long as this process does not wait for
+// it.
 bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
   const Link& link = *connection.link;
   return now - connection.last_heard > options_.lost_after &&

@@ -12,7 +12,8 @@
 
 namespace mlk::rt {
 
-// Of two incarnations of a peer the one that connected later wins. The other is fenced: never accepted again.
+// Of two incarnations of a peer the one that connected later wins. The other incarnation is fenced: it is
+// never accepted again.
 class PeerTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -23,16 +24,16 @@ class PeerTable {
 
   bool is_fenced(PeerId peer, std::uint64_t incarnation) const;
 
-  // This incarnation is connected now. Returns the incarnation before it, if that one was lost without proof
-  // of its death: the new one is the proof.
+  // This incarnation is connected now. Returns the previous incarnation if it was lost without proof of its
+  // death, because the new incarnation is the proof.
   std::optional<Incarnation> connected(PeerId peer, std::uint64_t incarnation);
 
-  // The connection has ended, but the peer may be alive. With `until` the peer counts as dead if it is not
-  // connected again by that time.
+  // The connection has ended, but the peer may be alive. If `until` is set, the peer counts as dead if it is
+  // not connected again by that time.
   void lost_without_proof(PeerId peer, std::optional<Time> until);
 
-  // No process listens at the peer's addresses. Returns the incarnation that was lost without proof, if there
-  // is one: this is the proof of its death.
+  // No process listens at the peer's addresses. If an incarnation was lost without proof, returns it, because
+  // its death is proven now.
   std::optional<Incarnation> nobody_listens(PeerId peer);
 
   // Removes and returns the incarnations whose time is over: they count as dead.

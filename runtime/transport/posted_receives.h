@@ -24,9 +24,9 @@ struct ReceiveKey {
   auto operator<=>(const ReceiveKey&) const = default;
 };
 
-// How a payload gets into its buffer: it replaces the content, or is added float by float. Both happen while
-// the payload arrives: if the frame breaks off, or its checksum is wrong, a part of the payload may be in the
-// buffer.
+// How a payload gets into its buffer: it replaces the content, or is added float by float. The buffer changes
+// while the payload arrives. So if the frame breaks off, or its checksum is wrong, a part of the payload may
+// be in the buffer.
 enum class ReceiveMode { replace, add };
 
 // Safe for one consumer and the transport's loop. A buffer belongs to the loop from post() until the event

@@ -24,10 +24,10 @@ class SharedLane {
   SharedLane& operator=(const SharedLane&) = delete;
 
   // The writer's end, in new memory. `fd` becomes the descriptor for the reader; the caller closes it.
-  // Nothing if the system gives no memory.
+  // Returns nothing if the system gives no memory.
   static std::unique_ptr<SharedLane> create(int& fd);
-  // The reader's end; the caller keeps the descriptor. Nothing if create() did not make the memory: the peer
-  // could truncate other memory and so crash this process.
+  // The reader's end; the caller keeps the descriptor. Returns nothing if the memory is not from create():
+  // the peer could truncate other memory and so crash this process.
   static std::unique_ptr<SharedLane> open(int fd);
 
   // Longer payloads may not fit even into an empty lane, since each payload is contiguous.
@@ -35,8 +35,8 @@ class SharedLane {
 
   // Writer. False: the lane has no room at the moment.
   bool put(std::span<const std::byte> payload);
-  // Writer: whether put() would take a payload of that length, at most always_fits. If false, release()
-  // returns true once there may be room.
+  // Writer: whether a payload of that length, at most always_fits, has room now. If not, release() returns
+  // true once there may be room.
   bool has_room(std::size_t length);
 
   // Reader: the next payload, of that length; valid until release(). Empty if no payload can have that

@@ -24,13 +24,15 @@ std::chrono::nanoseconds time_suspended();
 struct TransportOptions {
   Milliseconds heartbeat{500};
   Milliseconds suspect_after{5000};
-  // The shortest suspect_after of the peers: after a longer pause of this process they may have given it up.
+  // The shortest suspect_after of the peers: after a longer pause of this process the peers may have closed
+  // their connections with it.
   Milliseconds suspected_after{5000};
-  // After this silence a peer is lost if its host acknowledges nothing either, or if something waits for it.
+  // After this silence a peer is lost if its host also acknowledges no bytes, or if this process waits for
+  // the peer.
   Milliseconds lost_after{15000};
   Milliseconds handshake_timeout{5000};
   Milliseconds retry_min{50}, retry_max{1000};
-  Milliseconds bind_patience{10000};  // if an earlier incarnation still holds the address
+  Milliseconds bind_patience{10000};  // for an earlier incarnation to release the address
   std::size_t max_strangers = 64;     // unproven connections; a new one replaces the oldest
   std::uint32_t max_payload = 8u << 20;
   // The most bytes held for one peer in each direction: received and waiting for receive(), or queued for
@@ -52,9 +54,9 @@ struct Identity {
 };
 
 // There is one connection at most with each peer that was dialled or that dialled us. Of two incarnations of
-// a peer the one met later wins. The other gets a goodbye that says so, and is never accepted again. Threads:
-// one consumer calls receive() and posted_receives(); all other functions are for any thread. Any thread may
-// call `log`, one at a time.
+// a peer the one that connected later wins. The other incarnation gets a goodbye with the reason, and is
+// never accepted again. Threads: one consumer calls receive() and posted_receives(); all other functions are
+// for any thread. Any thread may call `log`, one at a time.
 class Transport {
  public:
   using LogLine = std::function<void(std::string_view)>;
@@ -73,16 +75,17 @@ class Transport {
   void dial(PeerId peer, const std::string& host_port);
   void stop_dialling(PeerId peer);
 
-  // Sends in order; fills in sender, length and checksum. False: the peer is not connected, or no longer.
-  // WhenFull::wait: blocks until earlier messages are written, and receives meanwhile. A blocked sender does
-  // not drain its inbox, so only one of two peers may send more than its credit in this way.
-  // WhenFull::refuse, for small messages that cannot be sent later: if the credit is used up, the transport
-  // closes the connection, since a gap would be worse. checksum: CRC-32C of the payload, if it is known.
+  // Sends messages in order, and fills in sender, length and checksum. Returns false if the peer is not
+  // connected, or not any more. WhenFull::wait: blocks until earlier messages are written, and receives
+  // meanwhile. A blocked sender does not drain its inbox, so only one of two peers may send more than its
+  // credit in this way. WhenFull::refuse, for small messages that cannot be sent later: if the credit is used
+  // up, the transport closes the connection, since a missing message would be worse. checksum: CRC-32C of the
+  // payload, if it is known.
   bool send(PeerId to, const Header& header, std::span<const std::byte> payload = {},
             WhenFull when_full = WhenFull::wait, std::optional<std::uint32_t> checksum = {});
 
-  // Whether send() would take a message without waiting. If false, the event Event::Kind::room reports when
-  // it would: so a caller can send without blocking on a slow peer. True also if the peer is not connected.
+  // Whether send() would accept a message without waiting. If not, the event Event::Kind::room reports when
+  // there is room, so that a caller need not block on a slow peer. Also true if the peer is not connected.
   bool has_room(PeerId to);
 
   // The next event, or nothing at the deadline. With a deadline in the past it does not wait.
@@ -94,7 +97,7 @@ class Transport {
   // The buffers for frames that are to be received in place.
   PostedReceives& posted_receives();
 
-  // Counts a message that was dropped because it belongs to something that has ended, such as an earlier
+  // Counts a message that the caller has dropped because it came too late, for example from an earlier
   // generation.
   void count_late();
   std::uint64_t late_messages() const;

@@ -82,9 +82,9 @@ class Transport::Impl {
     // Set if the connection has to be closed after the current event.
     bool doomed = false;
     bool refused = false;   // no process listened at the address
-    bool proven = true;     // its end proves that the incarnation is gone
-    bool given_up = false;  // closed after a silence: the peer may be alive, and may still hear this process
-    std::optional<SteadyTime> dead_at;  // unless the peer is back by then, if its end proves nothing
+    bool proven = true;     // the end of the connection proves that the incarnation is gone
+    bool given_up = false;  // closed here after a silence; the peer may be alive, with its end open
+    std::optional<SteadyTime> dead_at;  // the peer counts as dead then, unless it is back or proven dead
   };
 
   struct Item {
@@ -146,13 +146,14 @@ class Transport::Impl {
   std::map<std::uint64_t, PeerId> look_ups_;
   std::uint64_t next_look_up_ = 1;
   PeerTable peers_;
-  // Connections that were given up, kept until the peer is back. If only one direction is cut, or the peer
-  // stood still, the peer would read the end of the stream as the death of this process.
+  // Connections that were given up, kept until the peer is back. If only one direction is cut, or if the peer
+  // was stopped, an end of the stream would look to the peer like the death of this process.
   std::map<PeerId, std::shared_ptr<Link>> given_up_;
-  // After a pause of this process itself (stopped, its host frozen or suspended) the peers may have given it
-  // up. So the ends of their connections prove nothing until the peers have had the time to dial again.
+  // After a pause of this process itself (stopped, its host frozen or suspended) the peers may have closed
+  // their connections with it. So the ends of their connections prove nothing until the peers have had the
+  // time to dial again.
   SteadyTime peers_return_until_;
-  std::set<PeerId> tcp_next_;  // next dialled by TCP: another process holds the UNIX socket beside it
+  std::set<PeerId> tcp_next_;  // to be dialled by TCP next: another process holds the peer's UNIX socket
   RateLimit complaints_{5, Milliseconds(10000)};
   bool closing_ = false;
   SteadyTime last_tick_;

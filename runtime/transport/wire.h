@@ -27,7 +27,7 @@ struct PeerId {
 // "worker/3"
 std::string to_string(PeerId id);
 
-// A new type becomes the last of its group; is_known() and its test name the last types.
+// Append a new type at the end of its group, and name it in is_known() and in its test.
 enum class MessageType : std::uint8_t {
   // Messages between transports.
   hello = 1,

@@ -56,7 +56,7 @@ class ChosenTrials {
                             name(number), doing_),
                 fmt::format("{} the whole sweep: mlk {} {}", doing_, doing_, status_.sweep));
   }
-  // The run of the trial's newest try; nullptr if the trial has not been started.
+  // The run of the trial's newest try. nullptr if the trial has not been started.
   const RunObjects* run(int number) const {
     const auto found = runs_.find(status_.newest_runs.at(number));
     return found == runs_.end() ? nullptr : &found->second;
@@ -135,7 +135,8 @@ void stop_trials(kube::Client& client, const std::string& sweep, const std::vect
   for (const int number : numbers) {
     const sweeps::Trial& trial = trials.trial(number);
     const RunObjects* run = trials.run(number);
-    // Also stops a trial that is stopped already, since an earlier stop may have been cut off in the middle.
+    // Also stops a trial that is already marked as stopped, since an earlier stop may have been cut off in
+    // the middle.
     const bool is_stopped =
         trial.state == sweeps::TrialState::stopped && run != nullptr && sweeps::goes_on_later(run->owner);
     if (sweeps::has_ended(trial.state) && !is_stopped) {
@@ -169,7 +170,7 @@ void resume_trials(kube::Client& client, const std::string& sweep, const std::ve
 std::vector<json> give_up_trials(kube::Client& client, const std::string& sweep,
                                  const std::vector<int>& numbers, const ChangeHooks& hooks) {
   const std::string& name_space = client.config().name_space;
-  // Stores the reports from the logs in the ledger, since the logs are lost with the pods.
+  // Stores the reports from the logs in the ledger, since the logs are deleted together with the pods.
   sweeps::read_sweep(client, name_space, sweep, sweeps::Harvest::all);
   const ChosenTrials trials(client, sweep, "delete");
   std::vector<json> owners;

@@ -14,7 +14,7 @@ namespace kube {
 class Client;
 }
 
-// Each function says on standard error what it has done. Each function throws Error.
+// Each function prints on standard error what it has done. Each function throws Error.
 void stop_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void drain_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void resume_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
@@ -26,9 +26,9 @@ void stop_trials(kube::Client& client, const std::string& sweep, const std::vect
 void resume_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,
                    const ChangeHooks& hooks);
 
-// Returns the owners of these trials' runs, which the caller then deletes. Stores the reports of the trials
-// in the ledger first, and marks trials that have not ended as stopped for good, so that no driver starts
-// them again.
+// Returns the owners of these trials' runs, which the caller then deletes. First stores the reports of the
+// trials in the ledger. Then marks trials that have not ended as stopped for good, so that no driver starts
+// these trials again.
 std::vector<nlohmann::json> give_up_trials(kube::Client& client, const std::string& sweep,
                                            const std::vector<int>& numbers, const ChangeHooks& hooks);
 

@@ -12,15 +12,15 @@
 namespace mlk::sweeps {
 
 // Starts the driver with this Job and input, or starts it again if it has ended. Then removes drivers of
-// other commands for the same sweep. If a call is cut off at any point, repeating it completes its work; at
-// every moment either the new or the earlier driver exists. Returns false if the driver exists already and
-// has not ended. Throws as Creation.
+// other commands for the same sweep. If a call is cut off at any point, repeating the call completes its
+// work. At every moment either the new or the earlier driver exists. Returns false if the driver exists
+// already and has not ended. Throws as Creation.
 bool start_driver(kube::Client& client, const std::string& name_space, const std::string& sweep,
                   nlohmann::json job, const std::string& input, const SubmitHooks& hooks);
 
 struct DriverTask {
   DriverInput input;
-  FileContents files;  // the files that travel with the sweep; of its code only the digest
+  FileContents files;  // the files that travel with the sweep; for its code only the digest
 };
 
 // `key`: the result of key_of_input(). Throws Error: not_found if the input does not exist, failure if it is

@@ -175,8 +175,7 @@ std::vector<json> input_objects(const json& owner, const std::string& text) {
     json map =
         config_map_of(owner, input_part_name(kube::name_of(owner), key_of_input(text), static_cast<int>(i)),
                       "input", parts[i]);
-    // Without the sweep's label, commands that read the sweep do not list this ConfigMap, which they do not
-    // need.
+    // Commands that read the sweep do not need this ConfigMap. Without the sweep's label they do not list it.
     map["metadata"]["labels"].erase(labels::sweep);
     map["metadata"]["labels"][labels::role] = labels::driver;
     map["data"]["parts"] = std::to_string(parts.size());

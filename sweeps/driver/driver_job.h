@@ -1,5 +1,6 @@
 // Renders the objects of a detached sweep's driver: the Job that runs mlk, and ConfigMaps with the input of
-// mlk. With this input the driver does the same as a driver on the machine where the sweep was started. Pure.
+// mlk. With this input the driver makes the same decisions as a driver on the machine where the sweep was
+// started. Pure.
 #pragma once
 
 #include <optional>
@@ -26,20 +27,20 @@ struct DriverInput {
   std::string version;  // of the mlk that wrote it
   ExperimentFile file;
   Overrides overrides;
-  std::vector<std::string> parameters;                 // words of the command line
-  std::vector<std::string> folders;                    // entries of `data:` whose files travel with the sweep
-  std::string code{};                                  // digest of the code that travels; empty: none
-  std::string image_built{};                           // FileContents::image
-  UserFacts user{};                                    // FileContents::user
-  bool code_in_image = false;                          // CodeArchive::is_layer()
+  std::vector<std::string> parameters;  // words of the command line
+  std::vector<std::string> folders;     // entries of `data:` whose files travel with the sweep
+  std::string code{};                   // digest of the code that travels; empty if no code travels
+  std::string image_built{};            // FileContents::image
+  UserFacts user{};                     // FileContents::user
+  bool code_in_image = false;           // CodeArchive::is_layer()
   std::string code_on_machine{}, python_on_machine{};  // as in CodeArchive and FileContents
   std::map<std::string, std::string> texts;            // as in CarriedFiles
   std::map<std::string, std::string> own_templates;    // path -> text, the user's own templates
   std::string image;                                   // of the driver
-  bool local = false;                                  // on the embedded cluster
+  bool local = false;                                  // the driver runs on the embedded cluster
   Identity sweep;                                      // the sweep that the driver drives
-  std::string files_of;                                // the sweep whose copies of the files are mounted
-  std::string defined_as{};  // the identity of the definition, computed by the mlk that wrote this
+  std::string files_of;                                // the sweep whose copies of the files the trials mount
+  std::string defined_as{};  // the identity of the definition, as computed by the mlk that wrote the input
 };
 
 std::string to_text(const DriverInput& input);
@@ -47,8 +48,8 @@ std::string to_text(const DriverInput& input);
 DriverInput parse_driver_input(std::string_view text);
 
 // Defines the sweep of the input. `templates`: the result of templates_of(); `files`: the contents of the
-// entries that the input names, and the sweep's code. Throws Error{failure} if this mlk computes another
-// identity than the mlk that wrote the input.
+// entries that the input names, and the sweep's code. Throws Error{failure} if this version of mlk computes
+// another identity than the version that wrote the input.
 Definition definition_of(const DriverInput& input, const FileContents& files, const Templates& templates);
 // Fills in `defined_as`. Call it as the last step before writing the input.
 void settle(DriverInput& input, const FileContents& files);
@@ -72,7 +73,7 @@ std::vector<nlohmann::json> input_objects(const nlohmann::json& owner, const std
 struct DriverPlace {
   std::string name_space;
   std::string
-      kubeconfig;  // of the embedded cluster, whose pods have no ServiceAccount; empty: another cluster
+      kubeconfig;  // of the embedded cluster, whose pods have no ServiceAccount; empty for any other cluster
 };
 
 // The driver's Job, still without an owner. Throws Error{usage} if the template does not make a Job.

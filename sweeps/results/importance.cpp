@@ -112,8 +112,8 @@ Samples samples_of(const Space& space, const std::vector<Trial>& trials) {
   return samples;
 }
 
-// For each row, the sum and the number of predictions by trees that were not trained on this row
-// (out-of-bag).
+// For each row, the sum and the number of the out-of-bag predictions: those by trees that were not trained on
+// this row.
 struct Held {
   std::vector<double> sum, count;
 

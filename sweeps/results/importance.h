@@ -4,9 +4,9 @@
 //
 // The forest predicts the objective over the whole space. The variance of the prediction is a sum: the part
 // that each parameter explains alone, the part that pairs explain in addition, and so on. The mean over the
-// space gives all regions the same weight, also regions that the search has tried more often. If a parameter
-// is absent because its conditions do not hold, a random value of its range replaces it: the objective does
-// not depend on this value, and the forest learns that.
+// space gives the same weight to all regions, even if the search has tried some regions more often. If a
+// parameter is absent because its conditions do not hold, a random value of its range replaces it. The
+// objective does not depend on this value, and the forest learns this independence.
 #pragma once
 
 #include <cstddef>
@@ -30,15 +30,14 @@ struct Importance {
   std::size_t trials = 0;       // the number of trials that the computation used
   double fit =
       0;  // R^2 of the forest on trials that its trees have not seen; at 0 and below it has learned nothing
-  std::string reason;  // why there are no effects; empty if there are effects
+  std::string reason;  // the reason if there are no effects; otherwise empty
 };
 
 inline constexpr std::size_t fewest_trials = 12;
 
-// Uses only trials that succeeded, since the value of a trial that was stopped early comes from an earlier
-// step. Clips outliers on the worse side, such as those of diverged trainings, to the third quartile + 3
-// interquartile ranges. Uses at most 1000 of the trials, evenly chosen, so that it takes some seconds at
-// most.
+// Uses only trials that succeeded: if a trial was stopped early, its value comes from an earlier step. Clips
+// outliers on the worse side, such as those of diverged trainings, to the third quartile + 3 interquartile
+// ranges. Uses at most 1000 of the trials, evenly chosen, so that it takes some seconds at most.
 Importance importance(const Space& space, const std::vector<Trial>& trials, const Objective& objective);
 
 }  // namespace mlk::sweeps

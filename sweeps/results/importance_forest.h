@@ -1,5 +1,5 @@
-// A random forest for regression over the unit cube, small and deterministic, whose leaves can be read as
-// boxes. Breiman: Random Forests (Machine Learning, 2001). Pure.
+// A small, deterministic random forest for regression over the unit cube. Its leaves can be read as boxes.
+// Breiman: Random Forests (Machine Learning, 2001). Pure.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ class Tree {
   std::vector<Node> nodes_;  // the root is the first
 };
 
-// Unlike the distributions of the standard library, these functions give the same numbers on every platform.
+// Unlike the distributions of the standard library, both functions give the same numbers on every platform.
 double random_unit(std::mt19937_64& random);                           // from 0 to below 1
 std::size_t random_below(std::mt19937_64& random, std::size_t count);  // count is above 0
 

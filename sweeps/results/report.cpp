@@ -62,7 +62,7 @@ std::string html_text(std::string_view text) {
   return safe;
 }
 
-// The template with {{name}} replaced. Placeholders in replaced text are not replaced again.
+// Replaces each {{name}} of the template. Does not replace placeholders in the inserted texts.
 std::string filled(std::string_view text, const std::map<std::string, std::string, std::less<>>& values) {
   std::string result;
   while (true) {

@@ -22,8 +22,8 @@ std::string shown(const std::string& text, std::size_t bytes) {
   return safe.size() <= bytes ? safe : std::string(cut(safe, bytes)) + "…";
 }
 
-// Numbers stay numbers, so that the page sorts them as numbers. A null in a point is a value, so it becomes
-// text: the page reads null as no value.
+// Numbers stay numbers, so that the page sorts them as numbers. A null in a point is a value. The page reads
+// null as no value, so a null becomes text.
 json shown_value(const json& value, const ReportBounds& bounds) {
   if (value.is_number()) return std::isfinite(value.get<double>()) ? value : json(json_text(value));
   if (value.is_string()) return shown(value.get_ref<const std::string&>(), bounds.text);
@@ -34,7 +34,7 @@ double seconds_since_1970(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
-// The duration of a trial; for a running trial the time until now, and nothing if it has not started.
+// The duration of a trial. For a running trial, the time until now. Nothing if the trial has not started.
 std::optional<double> seconds_taken(const Trial& trial, Time now) {
   if (!trial.started || (!trial.ended && trial.state != TrialState::running)) return std::nullopt;
   return std::max(0.0, std::chrono::duration<double>(trial.ended.value_or(now) - *trial.started).count());
@@ -65,7 +65,7 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
                                                                {Parameter::Kind::integer, "integer"},
                                                                {Parameter::Kind::log_integer, "log"}};
   json values = json::array();
-  constexpr std::size_t most_values = 100;  // these come first; then other values of trials
+  constexpr std::size_t most_values = 100;  // the values of the space come first, then other values of trials
   for (std::size_t i = 0; i < std::min(parameter.values.size(), most_values); ++i)
     values.push_back(shown_value(parameter.values[i], bounds));
   return {{"path", shown(parameter.path, bounds.text)},

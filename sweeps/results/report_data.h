@@ -56,8 +56,8 @@ struct CountTimes {
   double speedup = 1;                            // the first entry's median divided by this entry's median
 };
 
-// The paths of the parameters that are such counts: "workers.count", "servers.count", or any other path that
-// ends in "count", "nodes" or "workers".
+// The paths of the parameters that count workers, servers or nodes: "workers.count", "servers.count", or any
+// other path that ends in "count", "nodes" or "workers".
 std::vector<std::string> count_paths(const Space& space);
 
 // One entry for each combination of counts, ascending by the counts. Empty if no count varies.

@@ -21,7 +21,8 @@ using json = nlohmann::json;
 constexpr std::size_t most_parameter_columns = 512;  // in practice no sweep has more
 constexpr std::size_t most_metric_columns = 256;
 
-// The paths of all parameters: those of the space in its order, then any others that the trials have.
+// The paths of all parameters: first the parameters of the space in its order, then further parameters of the
+// trials.
 std::vector<std::string> parameter_paths(const std::vector<Trial>& trials, const Space& space) {
   std::vector<std::string> paths;
   std::set<std::string> known;
@@ -56,7 +57,7 @@ bool parameter_varies(const std::string& path, const std::vector<Trial>& trials,
   });
 }
 
-// The last `words` words of a path, all of it when it has no more.
+// The last `words` words of a path, or the whole path if it has at most so many words.
 std::string path_tail(const std::string& path, std::size_t words) {
   std::size_t at = path.size();
   for (; words > 0 && at != std::string::npos && at > 0; --words) at = path.rfind('.', at - 1);
@@ -177,7 +178,7 @@ Column column_named(const std::string& name, const std::vector<Column>& columns)
   };
   const auto exact = std::find_if(columns.begin(), columns.end(), is_named);
   if (exact != columns.end()) return *exact;
-  // A terminal shows the names in capitals, so case does not count.
+  // A terminal shows the names in capitals, so the comparison ignores case.
   const auto same = [&](const Column& column) {
     return column_in_lower_case(column.name) == column_in_lower_case(name);
   };
@@ -196,7 +197,8 @@ bool cell_is_nothing(const json& cell) {
   return cell.is_null() || (cell.is_number_float() && std::isnan(cell.get<double>()));
 }
 
-// Numbers come before texts and are compared by value, texts by their characters. Neither argument is null.
+// Numbers come before texts. Numbers are compared by value, and texts by their characters. Neither argument
+// is null.
 bool cell_is_less(const json& a, const json& b) {
   if (a.is_number() != b.is_number()) return a.is_number();
   return a.is_number() ? order_of_numbers(a, b) < 0 : plain_cell(a) < plain_cell(b);

@@ -28,11 +28,11 @@ struct ResultTable {
 struct Order {
   std::string
       sort;  // a column, a parameter's path or `objective`; "-lr": the largest first; "": the best first
-  std::size_t top = 0;  // keeps at most so many trials; 0: all trials
+  std::size_t top = 0;  // keeps at most so many trials; 0 keeps all trials
 };
 
-// The trials in the requested order. Trials without a rank, or without a value in that column, come last.
-// Throws Error{usage} if there is no such column.
+// The trials in the requested order. Trials without a rank, or without a value in the sorted column, come
+// last. Throws Error{usage} if the column does not exist.
 std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                             const Order& order);
 
@@ -42,9 +42,9 @@ std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& o
 ResultTable result_table(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                          bool wide = false);
 
-// The text of a file, with a header and a newline after each row. Numbers read back equal; lists and maps are
-// JSON. Contains no control characters for a terminal. CSV follows RFC 4180, but with plain newlines; in TSV
-// tabs and newlines of a cell become blanks.
+// The text of a file, with a header and a newline after each row. Numbers read back equal. Lists and maps are
+// JSON. The text contains no control characters for a terminal. CSV follows RFC 4180, but with plain
+// newlines; in TSV tabs and newlines of a cell become blanks.
 std::string to_csv(const ResultTable& table);
 std::string to_tsv(const ResultTable& table);
 

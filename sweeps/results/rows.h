@@ -1,4 +1,4 @@
-// Lists of runs in which each sweep is one row, with the same state as in `mlk status` and `mlk wait`.
+// Lists of runs. Each sweep is one row, which shows the same state as `mlk status` and `mlk wait`.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace mlk::sweeps {
 // Pure.
 RunStatus with_status(RunStatus row, const SweepStatus& status);
 
-// As list_runs(), but reads sweeps with their results, several in parallel. For a sweep that cannot be read,
-// the row comes from its Jobs alone (row_of_sweep()).
+// Like list_runs(), but reads sweeps with their results, several in parallel. If a sweep cannot be read,
+// makes its row from its Jobs alone (row_of_sweep()).
 std::vector<RunStatus> list_runs_and_sweeps(kube::Client& client, const std::string& name_space, Time now,
                                             const RunFilter& filter);
 

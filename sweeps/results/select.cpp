@@ -57,7 +57,7 @@ void add_keys(const json& object, NameSet& out) {
   for (const auto& [key, value] : object.items()) out.insert(key);
 }
 
-// A parameter or a metric with the name of a field hides the field, since its author chose the name.
+// A parameter or a metric with the name of a field hides the field, since users choose these names.
 Values values_of_trial(const Trial& trial, const Clashes& clashes = {}) {
   Values out{{"trial", trial.number},
              {"state", to_string(trial.state)},
@@ -128,7 +128,7 @@ void read_duration(json& value, const Place& place, Problems& problems) {
   }
 }
 
-// age > 2h: the duration becomes a number, since a number is never greater than text.
+// age > 2h: mlk turns the duration into a number, since a number is never greater than text.
 void read_durations(Expression& expression, Problems& problems) {
   Comparison& comparison = expression.comparison;
   if (expression.kind == Expression::Kind::comparison && is_duration(comparison.left.name)) {
@@ -141,8 +141,8 @@ void read_durations(Expression& expression, Problems& problems) {
   for (Expression& part : expression.parts) read_durations(part, problems);
 }
 
-// Refuses LR < 1 if each LR is text such as "auto", since the comparison would select nothing without an
-// explanation.
+// Refuses LR < 1 if each LR is text such as "auto". Otherwise the comparison would select no trial, without
+// an explanation.
 void refuse_order_of_text(const Expression& expression, const std::vector<Values>& values,
                           Problems& problems) {
   for (const Expression& part : expression.parts) refuse_order_of_text(part, values, problems);
@@ -163,7 +163,7 @@ void refuse_order_of_text(const Expression& expression, const std::vector<Values
                fmt::format("no value of {} is a number; one is '{}'", comparison.left.name, printable(text)));
 }
 
-// Refuses an ambiguous name, since otherwise a command could select nothing, or delete the wrong trials.
+// Refuses an ambiguous name. Otherwise a command could select no trial, or delete the wrong trials.
 void refuse_clashes(const Expression& where, const Clashes& clashes) {
   Problems problems;
   for (const NameUse& use : where.names()) {
@@ -175,8 +175,8 @@ void refuse_clashes(const Expression& where, const Clashes& clashes) {
   problems.throw_if_any();
 }
 
-// The indexes of those of `values` for which the expression holds. `known`: further names that may be used.
-// `states`: the possible values of the fields `state` and `phase`.
+// The indexes of the `values` for which the expression holds. `known`: further names that the expression may
+// use. `states`: the possible values of the fields `state` and `phase`.
 std::vector<std::size_t> places_of(const std::vector<Values>& values, NameSet known, const Clashes& clashes,
                                    const States& states, const std::string& text) {
   for (const Values& each : values) {
@@ -239,7 +239,7 @@ std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
   const Clashes clashes = clashes_of(metrics, paths);
   std::vector<Values> values;
   for (const RunStatus& run : runs) values.push_back(named_values(run, now, clashes));
-  // Without runs no names are known, but mistakes in the expression are still reported.
+  // Without runs the names are unknown, but mlk still reports mistakes in the expression.
   if (runs.empty()) {
     parse_expression(expression, "--where");
     return {};

@@ -18,10 +18,10 @@ namespace mlk::sweeps {
 std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
                           const std::string& expression);
 
-// The same for runs. Names are values of the experiment (RunFilter::configured), metrics, and run, name,
-// mode, phase (also: state), step, restarts, why, age and duration (seconds, or text such as 2h). `tags` is
-// the list of tags; `tags.team` is vision for the tag team=vision, and true for a tag without a value. These
-// names hide values of the experiment and metrics of the same name.
+// Like select(), but for runs. Names are values of the experiment (RunFilter::configured), metrics, and run,
+// name, mode, phase (also: state), step, restarts, why, age and duration (seconds, or text such as 2h).
+// `tags` is the list of tags; `tags.team` is vision for the tag team=vision, and true for a tag without a
+// value. These names hide values of the experiment and metrics of the same name.
 std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
                                    const std::string& expression);
 

@@ -8,7 +8,7 @@
 namespace mlk::sweeps {
 namespace {
 
-// The first points without a trial, as many as there are free places.
+// The first points without a trial, at most one for each free place.
 std::vector<Point> next_listed(const std::vector<Point>& points, const std::vector<Trial>& trials, int free) {
   std::set<std::string> known;
   for (const Trial& trial : trials) known.insert(trial.hash);
@@ -20,7 +20,7 @@ std::vector<Point> next_listed(const std::vector<Point>& points, const std::vect
   return out;
 }
 
-// Each suggestion takes the earlier suggestions into account, as running trials.
+// The suggestions for the free places. The search treats each earlier suggestion as a running trial.
 std::vector<Point> next_suggested(const Spec& spec, std::vector<Trial> trials, int free) {
   std::vector<Point> out;
   while (static_cast<int>(out.size()) < free && static_cast<int>(trials.size()) < spec.search.trials) {
@@ -114,7 +114,7 @@ NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::v
     int free = places_left(spec, progress);
     out.start = next_points(spec, points, trials, free);
     out.judged = judge(spec, progress, free, static_cast<int>(out.start.size()));
-    // Resumed trials take places too, so only as many new trials start as judge() has left room for.
+    // Resumed trials occupy places too, so new trials start only in the places that judge() has left.
     if (pauses(spec)) {
       const auto starts = std::erase_if(
           out.judged, [](const Decision& decision) { return decision.kind == Decision::Kind::start; });

@@ -13,7 +13,7 @@ namespace mlk::sweeps {
 struct NextStep {
   std::vector<Point> start;      // new trials
   std::vector<Decision> judged;  // trials to promote, to pause and to stop
-  bool ended = false;            // nothing is left to start, and nothing runs
+  bool ended = false;            // no trial runs, and no trial is left to start
   bool hopeless = false;         // too many trials have failed: the driver has to stop the running trials
 };
 
@@ -22,7 +22,7 @@ struct NextStep {
 NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::vector<Trial>& trials,
                 int max_failures);
 
-// The next step of a sweep that is being drained: starts no trial, and resumes no paused trial.
+// The next step while the sweep is being drained: the driver starts no trial, and resumes no paused trial.
 NextStep without_starts(NextStep next, const std::vector<Trial>& trials);
 
 // The next point of search tpe after these trials; nothing if the space has no more points.

@@ -20,7 +20,7 @@ struct Definition {
   YamlNode base;     // the experiment without `sweep:`, as written
   Spec spec;
   std::vector<Point>
-      points;        // at least one, all different, in the order of the search; for tpe only the first
+      points;        // at least one, all different, in the order of the search; for tpe only the first point
   Experiment first;  // the experiment of the first point
   FileContents files;
   std::vector<std::string> warnings;  // as in Prepared
@@ -37,8 +37,8 @@ Definition define_sweep(const ExperimentFile& file, const PrepareOptions& option
 // The planned number of trials.
 int planned_trials(const Definition& definition);
 
-// The reason why a search tries fewer points than its number of trials: its space has too few points. Empty
-// if the space has enough points.
+// Says that the space has fewer points than the search's number of trials. Empty if the space has enough
+// points.
 std::string why_fewer_points(const Definition& definition);
 
 // All points of the search. `listed`: the points of the file that `points:` names. With `trains`, `repeat`

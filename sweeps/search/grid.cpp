@@ -34,7 +34,7 @@ std::uint64_t saturating_product(std::uint64_t a, std::uint64_t b) {
   return a != 0 && b > most_points / a ? most_points : a * b;
 }
 
-// A value of a parameter that represents `count` values which no condition distinguishes.
+// A value of a parameter. It represents `count` values that every condition treats alike.
 struct Case {
   nlohmann::json value;
   std::uint64_t count;
@@ -87,7 +87,7 @@ class Counter {
   }
 
  private:
-  // The number of points that begin with `point`, which itself represents `each` points.
+  // The number of points that begin with `point`. `point` itself represents `each` points.
   std::uint64_t from(std::size_t depth, Point& point, std::uint64_t each) {
     if (++visits_ > most_cases || is_left_out(space_, point)) return 0;
     if (depth == cases_.size()) return each;
@@ -119,8 +119,8 @@ class Lister {
   }
 
  private:
-  // `point` has the parameters before `depth`. If it is excluded, all points that begin with it are excluded
-  // too, so the search does not go deeper.
+  // `point` has the parameters before `depth`. If `point` is excluded, all points that begin with it are
+  // excluded too, and the search skips them.
   void from(std::size_t depth, Point& point) {
     if (is_left_out(space_, point)) return count_left_out();
     if (depth == axes_.size()) {

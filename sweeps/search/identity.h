@@ -18,8 +18,8 @@ namespace mlk::sweeps {
 Identity identify_sweep(const std::string& name, const YamlNode& base, const Spec& spec,
                         const nlohmann::json& digests, const Templates& templates);
 
-// A hash that two sweeps share if one may continue with the code of the other. It covers the same parts as
-// the identity, except the image, the program, the data set and the files.
+// Two sweeps have the same kin hash if one of them may continue with the code of the other. The hash covers
+// the same parts as the identity, except the image, the program, the data set and the files.
 std::string kin_of_sweep(const YamlNode& base, const Spec& spec, const Templates& templates);
 
 }  // namespace mlk::sweeps

@@ -12,14 +12,14 @@
 
 namespace mlk::sweeps {
 
-// Generates distinct points of a space, one after the other, and no point that `except` excludes. The n-th
+// Generates distinct points of a space, one after the other. Skips points that `except` excludes. The n-th
 // point depends only on the space, the seed and n, so that a sweep can be extended. The space must outlive
 // this object.
 class RandomPoints {
  public:
   RandomPoints(const Space& space, std::uint64_t seed);
 
-  // Nothing if the space has no more points, or if many tries in a row found none.
+  // Returns nothing if the space has no more points, or if many tries in a row found no new point.
   std::optional<Point> next();
 
  private:
@@ -29,10 +29,10 @@ class RandomPoints {
   const Space& space_;
   std::uint64_t seed_;
   std::vector<Axis> axes_;
-  std::uint32_t index_ = 0;  // in the sequence of Sobol
+  std::uint32_t index_ = 0;  // of the next point in Sobol's sequence
   std::set<Point> given_;
   std::optional<std::vector<Point>>
-      rest_;  // shuffled points of a small space, for when the sequence finds no new ones
+      rest_;  // shuffled points of a small space, used when the sequence finds no new points
 };
 
 // The first `count` points of RandomPoints, or fewer if the space has fewer.

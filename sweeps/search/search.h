@@ -14,17 +14,17 @@ namespace mlk::sweeps {
 struct Search {
   enum class Kind { grid, random, list, tpe };
   Kind kind = Kind::grid;
-  int trials = 0;  // of random and tpe: how many in all
+  int trials = 0;  // for random and tpe: the number of trials
   std::uint64_t seed = 1;
-  std::vector<Point> start{};  // of tpe: tried first, in this order
+  std::vector<Point> start{};  // for tpe: points that are tried first, in this order
 };
 
-// What is known of a search before it has a space.
+// The properties of a search that do not depend on a space.
 struct SearchKind {
   Search::Kind kind;
   std::string_view name;
-  bool has_trials;     // needs a number of trials, which is no part of the sweep's identity
-  bool is_in_command;  // --search may name it; the points of `list` come from a file, so `points` names it
+  bool has_trials;     // needs a number of trials; the identity of the sweep does not contain this number
+  bool is_in_command;  // --search may name it; false for `list`: its points come from a file
 };
 inline constexpr std::array<SearchKind, 4> search_kinds{{{Search::Kind::grid, "grid", false, true},
                                                          {Search::Kind::random, "random", true, true},
@@ -32,10 +32,10 @@ inline constexpr std::array<SearchKind, 4> search_kinds{{{Search::Kind::grid, "g
                                                          {Search::Kind::tpe, "tpe", true, true}}};
 
 const SearchKind& search_kind(Search::Kind kind);
-// nullptr if there is no such search.
+// nullptr if no search has this name.
 const SearchKind* find_search(std::string_view name);
 std::vector<std::string> names_of_searches();
-std::vector<std::string> names_for_command();  // of those that --search may name
+std::vector<std::string> names_for_command();  // the names that --search accepts
 
 std::string_view to_string(Search::Kind kind);
 

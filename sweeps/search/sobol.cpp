@@ -66,8 +66,8 @@ constexpr std::array<Directions, sobol_dimensions> all_directions() {
 
 constexpr auto directions = all_directions();
 
-// Flips each bit or not, depending on the seed and on the bits above it. So the halves of every interval are
-// swapped or not, at random.
+// Flips some of the bits. The seed and the bits above a bit decide whether it is flipped. So the halves of
+// each interval are swapped at random.
 std::uint32_t scrambled(std::uint64_t key, std::uint32_t x) {
   std::uint32_t result = 0;
   for (unsigned bit = 0; bit < bits; ++bit) {

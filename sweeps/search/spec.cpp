@@ -42,11 +42,11 @@ class Reader {
                              ? check_section(sweep, schema_section("sweep"), "sweep", problems_)
                              : json::object();
     read_parameters(sweep);
-    check_conditions(sweep);  // before the command's words are read, since they may remove values
+    check_conditions(sweep);  // before the command's words are read, since these words may remove values
     for (const std::string& word : words) read_argument(word);
     check_order();
     read_except(sweep);
-    // A value that the check has refused is null here, so the default replaces it.
+    // If the check has refused a value, the value is null here, and the default replaces it.
     const auto number = [&checked](const char* key, int otherwise) {
       return checked.contains(key) && checked[key].is_number_integer() ? checked[key].get<int>() : otherwise;
     };
@@ -58,8 +58,7 @@ class Reader {
       out_.points_file = points->text;
       out_.points_place = points->place;
     }
-    // The columns of a points file give values too, and mlk reads this file later, so it skips the check
-    // here.
+    // The columns of a points file also give values. mlk reads this file later, so it skips the check here.
     if (out_.points_file.empty()) names_.check_all_given(all_named(), problems_);
     if (!out_.points_file.empty() && !out_.space.parameters.empty())
       problems_.add(out_.points_place,
@@ -105,7 +104,7 @@ class Reader {
     return std::any_of(all.begin(), all.end(), [&](const Parameter& each) { return each.path == path; });
   }
 
-  // All named parameters, also those with refused values: they must not be reported as missing.
+  // All named parameters. Includes parameters with refused values, since mlk must not report them as missing.
   std::vector<Parameter> all_named() const {
     std::vector<Parameter> out = out_.space.parameters;
     out.insert(out.end(), unread_.begin(), unread_.end());
@@ -128,8 +127,8 @@ class Reader {
     }
   }
 
-  // Checks that conditions of the file name values of its parameters: a condition that never holds is a
-  // mistake.
+  // Checks that each condition of the file names values of the file's parameters. A condition that never
+  // holds is a mistake.
   void check_conditions(const YamlNode& sweep) {
     const YamlNode* parameters = sweep.find("parameters");
     if (parameters == nullptr || parameters->kind != YamlNode::Kind::map) return;
@@ -285,7 +284,7 @@ class Reader {
     out_.stop.asha.min = out_.stop.asha.max = 0;
     if (is_map) read_stop_options(node.entries.front());
     const AshaOptions& asha = out_.stop.asha;
-    // max may be 0 here: then fit_stop() reads it from the experiment later.
+    // max may be 0 here. In this case fit_stop() reads max from the experiment later.
     if (rule == "asha" && (asha.min < 1 || (asha.max != 0 && asha.max <= asha.min)))
       problems_.add(node.place,
                     "stop asha needs min, the steps before trials are judged, and a larger max, the steps of "

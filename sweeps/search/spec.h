@@ -26,7 +26,8 @@ struct EarlyStop {
   bool resumes = false;  // of asha: trials keep checkpoints, so they can be paused and resumed
 };
 
-// A description for people of the fate of bad trials and its reason; empty without early stopping.
+// Describes for people what asha does with bad trials, and why. Empty for other rules and without early
+// stopping.
 std::string describe(const EarlyStop& stop);
 
 struct Spec {
@@ -39,8 +40,8 @@ struct Spec {
   EarlyStop stop;
   std::string points_file;  // `points:`, as written; empty: none
   Place points_place;
-  // The parts that belong to the sweep's identity: search, objective, stop. The number of trials does not, so
-  // that a sweep can be extended.
+  // The parts that belong to the sweep's identity: search, objective, stop. The number of trials does not
+  // belong to the identity, so that users can extend a sweep.
   nlohmann::json decides;
 };
 

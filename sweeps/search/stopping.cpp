@@ -27,7 +27,8 @@ bool has_come_to(const Progress& trial, std::int64_t resource) {
                      [&](const auto& report) { return report.first >= resource; });
 }
 
-// The cost of the last report up to the resource, or else of the first report; nothing without reports.
+// The cost of the last report up to the resource, or else of the first report. Nothing if there are no
+// reports.
 std::optional<double> cost_up_to(const Progress& trial, Goal goal, std::int64_t resource) {
   std::optional<std::pair<std::int64_t, double>> chosen;  // resource and cost
   for (const auto& [at, value] : trial.reports) {
@@ -49,7 +50,7 @@ struct Standing {
   const Progress* trial = nullptr;
 };
 
-// The trials at the rung, the best first; of equal trials the earlier one first.
+// The trials at the rung, the best first. If trials are equal, the trial with the lower number comes first.
 std::vector<Standing> standings_at(const std::vector<std::int64_t>& rungs, std::size_t rung, Goal goal,
                                    const std::vector<Progress>& trials) {
   std::vector<Standing> standings;
@@ -83,8 +84,8 @@ class Promotions {
  public:
   Promotions(const std::vector<std::int64_t>& rungs, int free) : rungs_(rungs), free_(free) {}
 
-  // Promotes the trial to the next rung. False if it has ended, has passed this rung or was promoted already,
-  // or if it waits and no place is free.
+  // Promotes the trial to the next rung. False if the trial has ended, has passed this rung or was promoted
+  // already, or if the trial waits and no place is free.
   bool promote(const Progress& trial, std::size_t rung) {
     const bool runs = trial.state == TrialState::running;
     if (!runs && (trial.state != TrialState::waiting || free_ <= 0)) return false;

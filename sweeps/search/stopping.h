@@ -21,27 +21,28 @@ struct Progress {
   // waiting: not started yet, or paused at its rung, so that it can be resumed. Trials that succeeded, failed
   // or were stopped train no further.
   TrialState state = TrialState::waiting;
-  std::int64_t until = 0;  // the last decision on how far it may train; 0: no decision yet
+  std::int64_t until = 0;  // the last decision on how far the trial may train; 0: no decision yet
   std::vector<std::pair<std::int64_t, double>> reports;  // resource, and the objective's metric
 };
 
-// A value that is not finite counts as the worst one.
+// A value that is not finite counts as the worst value.
 using Goal = Objective::Goal;
 
 struct AshaOptions {
   std::int64_t min = 1;  // no trial is judged below this resource
   std::int64_t max = 1;  // the full length of a trial
-  int factor = 4;        // each rung promotes one of so many trials; 4 in the paper, Determined and Ray
+  int factor = 4;        // each rung promotes one in `factor` trials; 4 in the paper, Determined and Ray
 };
 
-// The resources at which trials are compared; the last one is max: max, max/factor, max/factor^2 ..., down to
-// min. The rungs start from max, so that the last step is as long as the other steps. Throws Error{usage} if
-// min or factor is too small, or max is below min.
+// The resources at which trials are compared, ascending: max, and below it max/factor, max/factor^2 ..., down
+// to min. The rungs are computed from max, so that the last step is as long as the other steps. Throws
+// Error{usage} if min or factor is too small, or max is below min.
 std::vector<std::int64_t> rungs_of(const AshaOptions& options);
 
 // The value of a trial at a rung is its last report up to the rung, or else its first report after the rung.
-// Of two reports with the same resource the worse one counts. A trial that succeeded before the rung counts
-// with its last report. A trial that failed counts as the worst at the first rung that it did not reach.
+// If two reports have the same resource, the worse report counts. A trial that succeeded before the rung
+// counts with its last report. A trial that failed counts as the worst at the first rung that it did not
+// reach.
 
 struct Decision {
   enum class Kind {
@@ -60,20 +61,20 @@ struct Decision {
 // ASHA as in the paper: a trial trains to the first rung, and further if it is among the best 1/factor of the
 // trials that have reached its rung. Starts or resumes at most `free` trials, promotions at high rungs first;
 // `unstarted` is the number of new trials. If no trial is left to start, to run or to promote, and no trial
-// has reached max, promotes the best trial of the highest rung: so a sweep has one complete trial.
+// has reached max, promotes the best trial of the highest rung. So every sweep gets one complete trial.
 std::vector<Decision> asha_promotions(const AshaOptions& options, Goal goal,
                                       const std::vector<Progress>& trials, int free, int unstarted);
 
 // ASHA for trials that cannot be resumed, as in Ray and Optuna: a trial is judged when it reaches a rung, and
 // stopped unless it is among the best 1/factor (at least one) of the trials that have reached the rung so
-// far. A trial that passes is promoted, and not judged again before the next rung. If the caller does not
-// keep `until` of a trial, so that it is 0, each call judges the trial, and later trials may displace it. The
-// decisions are in the order of the numbers.
+// far. A trial that is among the best is promoted, and not judged again before the next rung. If the caller
+// does not store `until` of a trial, `until` is 0. Then each call judges the trial again, and later trials
+// may displace it. The decisions are in the order of the numbers.
 std::vector<Decision> asha_stops(const AshaOptions& options, Goal goal, const std::vector<Progress>& trials);
 
 struct MedianOptions {
   std::int64_t grace = 1;  // no trial is stopped below this resource
-  int min_trials = 3;      // so many trials must have succeeded first; 3 in Ray and Katib
+  int min_trials = 3;      // the rule needs so many successful trials; 3 in Ray and Katib
 };
 
 // Stops a running trial if its best report is worse than the median of the successful trials' means up to the

@@ -21,10 +21,10 @@ namespace {
 constexpr double good_share = 0.1;
 constexpr std::size_t most_good = 25, most_others = 200;  // the time of a density grows with them
 constexpr double good_prior = 0.3, other_prior = 1;
-constexpr std::size_t largest_scored = 2000;  // in a space of at most so many points all points are scored
+constexpr std::size_t largest_scored = 2000;  // if the space has at most so many points, all are scored
 constexpr std::size_t most_fitted = 150;      // the time of a trend grows with the third power of this number
 constexpr double trend_weight = 50;
-constexpr double failed_quantile = 0.75;  // of the losses; a larger loss would bend the trend in a wide area
+constexpr double failed_quantile = 0.75;  // of the losses; a larger value would bend the trend in a wide area
 
 // The numbers of candidates: drawn from the density of good points, anywhere, near the best points, and near
 // the best candidates, in rounds of shrinking width.
@@ -34,8 +34,9 @@ constexpr double widest = 0.3, narrowest = 0.003, first_width = 0.1, shrinking =
 
 bool is_known(const Told& one) { return !one.running && one.value && !std::isnan(*one.value); }
 
-// Divides the told points into good points and others. Failed and running trials count as the worst. For
-// running trials this is the constant liar of Ginsbourger et al. 2010, which keeps parallel trials apart.
+// The told points, divided into good points and others. Failed and running trials count as the worst. The
+// constant liar of Ginsbourger et al. 2010 treats running trials in this way, and keeps parallel trials
+// apart.
 struct Groups {
   std::vector<Observation> good, others;
 };
@@ -144,8 +145,8 @@ PlacedPoint drawn_near(const std::vector<Axis>& axes, const Places& center, doub
 }
 
 // Scores candidates by the trend's mean less its deviation (the lower confidence bound of Cox and John 1992).
-// The ratio of the two densities, with which the expected improvement grows (Bergstra et al. 2011), has a
-// small weight, since it also follows a value that is good by luck.
+// Also adds the ratio of the two densities: the expected improvement grows with this ratio (Bergstra et al.
+// 2011). Its weight is small, since the ratio also follows a value that is good by luck.
 class Choice {
  public:
   Choice(const Space& space, const std::vector<Places>& running, const std::set<Point>& taken,

@@ -13,20 +13,20 @@ namespace mlk::sweeps {
 
 struct Told {
   Point point;
-  std::optional<double> value;  // of the objective; a trial that has ended without a value has failed
-  bool running = false;         // not ended: its value is ignored
+  std::optional<double> value;  // of the objective; a trial without a value has failed if it has ended
+  bool running = false;         // the trial has not ended, so its value is ignored
 };
 
 struct TpeOptions {
   std::uint64_t seed = 1;
   int startup = 10;            // the search uses quasi-random points until it has so many values
-  std::vector<Point> start{};  // tried first, in this order
+  std::vector<Point> start{};  // points that are tried first, in this order
 };
 
 // The point to try next. `told`: all points that have ended or run; the caller adds each suggested point to
 // it before the next call. The same space, options and told points in the same order give the same
 // suggestion. Never suggests a told point or a point that `except` excludes; returns nothing if it finds no
-// other point. For a told point that does not fit the space, uses the parameters that fit.
+// other point. If a told point does not fit the space, uses only its parameters that fit.
 std::optional<Point> suggest_tpe(const Space& space, Objective::Goal goal, const TpeOptions& options,
                                  const std::vector<Told>& told);
 

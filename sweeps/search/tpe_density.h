@@ -20,7 +20,7 @@ struct PlacedPoint {
   Places places;
 };
 
-// A value that is not on its axis has the place `absent`.
+// If a value is not on its axis, its place is `absent`.
 Places places_of(const std::vector<Axis>& axes, const Point& point);
 
 // The point whose parameters have the places that `choose` returns for the number of an axis. Calls `choose`
@@ -33,10 +33,10 @@ struct Observation {
   std::vector<double> widths;  // of the kernel, on each axis in order, as a share of the axis
 };
 
-// A mixture of a kernel around each observation and of the uniform density, the prior. A kernel is a product
-// over the axes: a truncated normal density for an ordered axis, and a density that prefers the observed
-// value for an axis without order. For a parameter that the observation does not have, the kernel is uniform,
-// so points with different parameters still share information on their common parameters.
+// A mixture of one kernel around each observation and of the prior, which is the uniform density. A kernel is
+// a product over the axes: a truncated normal density for an ordered axis, and a density that prefers the
+// observed value for an axis without order. For a parameter that the observation does not have, the kernel is
+// uniform, so points with different parameters still share information on their common parameters.
 class Density {
  public:
   // The axes must outlive the density. `prior_weight` is above 0.

@@ -109,8 +109,8 @@ Likelihood likelihood_of(const std::vector<Axis>& axes, const std::vector<Places
   return {axes, some_points, std::move(some_values)};
 }
 
-// Hill climbing: changes one value at a time, from the best of the smoothnesses that take_if_better() got
-// first.
+// Hill climbing: changes one value at a time. Begins with the best smoothness that take_if_better() got
+// before.
 class Climb {
  public:
   explicit Climb(const Likelihood& likelihood) : likelihood_(likelihood) {}

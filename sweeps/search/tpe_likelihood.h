@@ -20,7 +20,8 @@ struct Smoothness {
   std::vector<double> lengths;  // one for each axis, as shares of the axis
   double noise = 0.01;          // as a share of the variance
 
-  // The covariance of the values at two places without noise, where the variance of a value with noise is 1.
+  // The covariance of the values at two places, without noise. The scale is such that a value with noise has
+  // variance 1.
   double covariance(const std::vector<Axis>& axes, const Places& a, const Places& b) const;
 };
 

@@ -18,9 +18,9 @@ double mean_of(const std::vector<double>& values) {
 // `noisy_range` times the distance of the median.
 constexpr double noisy = 0.02, noisy_range = 100;
 
-// The values on a scale with mean 0 and variance 1. It is about logarithmic for values `range` times as far
-// from the best value as the median, so that differences between bad values count less. Empty if all values
-// are equal.
+// The values on a scale with mean 0 and variance 1. The scale is about logarithmic for values that are at
+// least `range` times as far from the best value as the median is, so that differences between bad values
+// count less. Empty if all values are equal.
 std::vector<double> scaled(std::vector<double> values, double range) {
   if (values.empty()) return {};
   std::vector<double> sorted = values;

@@ -16,8 +16,9 @@ namespace mlk::sweeps {
 class Trend {
  public:
   // `points` have these finite values; small values are good and come first. `running` are points without a
-  // value yet: they count as if they had their expected values, so near them the trend is more certain and
-  // its mean does not change (the believer of Ginsbourger et al. 2010). The axes must outlive the trend.
+  // value yet. The trend treats each of them as if it had its expected value (the believer of Ginsbourger et
+  // al. 2010): near these points the trend is more certain, and its mean does not change. The axes must
+  // outlive the trend.
   Trend(const std::vector<Axis>& axes, std::vector<Places> points, const std::vector<double>& values,
         const std::vector<Places>& running = {});
 

@@ -8,11 +8,11 @@
 namespace mlk::sweeps {
 namespace {
 
-// All widths are shares of an axis. Chosen by measurements on other functions and seeds than those of `make
-// bench`.
+// All widths are shares of an axis. Measurements on other functions and seeds than in `make bench` led to
+// these numbers.
 constexpr double narrowest_good = 0.05;
 constexpr double of_gap = 0.5;
-constexpr double alone = 0.3;            // the width for a point without other points
+constexpr double alone = 0.3;            // the width if there is no other point
 constexpr double unlike = 1.0 / 6;       // mean square distance of two random places
 constexpr double cells_of_kernel = 0.5;  // a width below half a cell has the same effect as half a cell
 

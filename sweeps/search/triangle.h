@@ -19,8 +19,7 @@ class Triangle {
   std::vector<double> cells_;
 };
 
-// The dot product. The order of the additions depends only on `count`, so the bits are the same in every
-// build.
+// The dot product. The order of the additions depends only on `count`, so every build gives the same bits.
 double dot(const double* a, const double* b, std::size_t count);
 
 // Computes Cholesky's factor in place. If rounding makes a pivot negative, uses a small positive pivot

@@ -12,8 +12,8 @@
 namespace mlk::sweeps {
 
 // A parameter with a finite number of values has as many cells. Cells have equal widths, except for
-// logarithmic whole numbers: there the cell of 1 is about twice as wide as the cell of 2. Whole numbers and
-// numeric choices are sorted by size, so that near places represent near values.
+// logarithmic whole numbers: for example, the cell of 1 is about twice as wide as the cell of 2. Whole
+// numbers and numeric choices are sorted by size, so that near places represent near values.
 class Axis {
  public:
   explicit Axis(const Parameter& parameter);  // the axis refers to the parameter, which must outlive it
@@ -25,8 +25,8 @@ class Axis {
   // A place outside of [0, 1) counts as the nearest place inside.
   nlohmann::json value_at(double place) const;
 
-  // The place of a value; on an axis with cells, the middle of the cell. Nothing if the parameter cannot have
-  // the value.
+  // The place of a value. On an axis with cells, the middle of the value's cell. Nothing if the parameter
+  // cannot have the value.
   std::optional<double> place_of(const nlohmann::json& value) const;
 
   // For an axis with cells.

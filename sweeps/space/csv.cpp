@@ -19,7 +19,7 @@ void CsvReader::advance() {
   line_start_ = at_;
 }
 
-// Reads a field from after its opening quote up to its closing quote, and this quote.
+// Reads the rest of a quoted field after its opening quote, including the closing quote.
 bool CsvReader::read_quoted(CsvField& field) {
   const Place opened = here();
   field.quoted = true;

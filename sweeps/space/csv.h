@@ -28,7 +28,7 @@ class CsvReader {
   CsvReader(std::shared_ptr<const Source> source, char separator, Problems& problems)
       : source_(std::move(source)), text_(source_->text), separator_(separator), problems_(problems) {}
 
-  // Returns false at the end of the text, and after adding a problem that makes the rest unreadable.
+  // Returns false at the end of the text, and also if a problem makes the rest of the text unreadable.
   bool next(CsvRecord& record);
 
   // The end of the last record, before its newline.
@@ -51,8 +51,8 @@ class CsvReader {
   Place end_;
 };
 
-// A field in CSV: in quotes if needed, and also if it is empty, since a field without any text means no
-// value. Newlines and tabs stay; other control characters become \uXXXX.
+// A field in CSV. Has quotes if needed. An empty text also has quotes, since an empty field without quotes
+// means no value. Newlines and tabs stay; other control characters become \uXXXX.
 std::string csv_field(std::string_view text);
 
 // A field in TSV, which has no quotes: tabs and newlines become blanks.

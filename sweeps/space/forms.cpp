@@ -50,7 +50,7 @@ int decimals_of(const YamlNode& node) {
   return std::clamp(digits, 0, 17);
 }
 
-// Whether a double can represent all whole numbers from `first` to `last`; adds a problem if it cannot.
+// Whether a double can represent all whole numbers from `first` to `last`. If not, adds a problem.
 bool check_exact(const YamlNode& node, const std::string& of, double first, double last, Problems& problems) {
   if (std::max(std::fabs(first), std::fabs(last)) < largest_whole) return true;
   problems.add(node.place,
@@ -206,8 +206,8 @@ YamlNode map_of(std::string key, YamlNode value, const Place& place) {
   return node;
 }
 
-// "0.5..0.9", "1..9:2", "1e-5..1e-1:log" as the map that a file would contain; nullopt for anything else,
-// with a problem if the text can only be a mistyped interval.
+// "0.5..0.9", "1..9:2", "1e-5..1e-1:log" as the map that a file would contain; nullopt for any other text.
+// Adds a problem if the text can only be a mistyped interval.
 std::optional<YamlNode> read_interval(const std::string& text, const Place& place, Problems& problems) {
   const std::size_t dots = text.find("..");
   if (dots == std::string::npos) return std::nullopt;

@@ -15,7 +15,7 @@ inline constexpr std::size_t most_values = 100'000;  // of one parameter
 
 // A list, one value, or one of {range: [first, last, step]}, {uniform: [low, high]}, {log_uniform: [low,
 // high]}, {int: [low, high]}, {int: [low, high], log: true}, {choice: [...]}, each with `when: {PATH: value
-// or list}` beside it. Mistakes go to `problems`; then there is no parameter.
+// or list}` beside it. Adds mistakes to `problems`, and then returns no parameter.
 std::optional<Parameter> read_form(const std::string& path, const YamlNode& node, const Names& names,
                                    Problems& problems);
 

@@ -22,8 +22,8 @@ using LedgerCurve = std::vector<std::pair<std::int64_t, double>>;
 
 // The size of the longest line: keys, braces and the state, three numbers, the objective and two times take
 // less than 300 bytes; a point of the curve is "[step,value],", at most 16 + 24 + 4 bytes; in a failure every
-// byte may need a backslash. That makes 11908 bytes, and leaves room for keys of later versions: 64 lines of
-// 14 KiB with newlines are 917568 bytes, and 900 KiB are 921600.
+// byte may need a backslash. The sum is 11908 bytes, so a line of 14 KiB has room for keys of later versions.
+// A shard of 64 such lines with newlines has 917568 bytes, and its limit of 900 KiB is 921600 bytes.
 constexpr std::size_t longest_rest = 300;
 constexpr std::size_t longest_curve_point = 44;
 static_assert(longest_rest + longest_point + longest_metrics + longest_curve * longest_curve_point +
@@ -50,8 +50,8 @@ std::string failure_line(const std::string& text) {
   return std::string(cut(line, longest_failure));
 }
 
-// The metrics that are numbers or words; null if there are none. Numbers that JSON cannot represent become
-// words.
+// The metrics that are numbers or words; null if the trial has no such metric. Numbers that JSON cannot
+// represent become words.
 json bounded_metrics(const json& metrics) {
   json out;
   if (!metrics.is_object()) return out;
@@ -87,7 +87,8 @@ LedgerCurve bounded_curve(const LedgerCurve& curve) {
 std::int64_t whole_in_line(const json& object, const char* key, std::int64_t most, std::int64_t otherwise) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) return otherwise;
-  // An unsigned number beyond the signed range becomes negative, so the next line refuses it.
+  // An unsigned number beyond the signed range becomes negative here, and the next line refuses negative
+  // numbers.
   const auto value = found->get<std::int64_t>();
   return value < 0 || value > most ? otherwise : value;
 }
@@ -103,7 +104,7 @@ LedgerCurve curve_in_line(const json& value) {
   return bounded_curve(curve);
 }
 
-// The rank of a state: of two otherwise equal views the view with the higher rank wins.
+// The rank of a state: if two views are otherwise equal, the view with the higher rank wins.
 int state_order(TrialState state) {
   switch (state) {
     case TrialState::waiting:
@@ -120,8 +121,8 @@ int state_order(TrialState state) {
   return 0;
 }
 
-// Whether `b` wins. The parts of the rank after the step only make the choice independent of the order of the
-// arguments.
+// Whether `b` wins. The elements of the rank after `step` only make the result independent of the order of
+// the arguments.
 bool view_loses(const Trial& a, const Trial& b) {
   const auto rank = [](const Trial& trial) {
     return std::tuple(trial.state == TrialState::succeeded, trial.tries, has_ended(trial.state), trial.step,
@@ -208,12 +209,12 @@ Trial combine(const Trial& a, const Trial& b) {
   const bool first_loses = view_loses(a, b);
   const Trial& other = first_loses ? a : b;
   Trial merged = first_loses ? b : a;
-  // Progress is taken only from a view of the same try; a success takes it from the same or a later try that
-  // did not fail.
+  // The winner copies progress only from a view of the same try. A success copies progress also from a later
+  // try, unless the later try has failed.
   const bool won = merged.state == TrialState::succeeded;
   const bool of_same_try =
       won ? other.tries >= merged.tries && other.state != TrialState::failed : other.tries == merged.tries;
-  // A verdict on an earlier try does not apply to this try, so it is not taken.
+  // A verdict on an earlier try does not apply to the try of the winner, so the winner does not copy it.
   const bool outdated = is_verdict(other.failure) && other.tries < merged.tries;
   merged.tries = std::max(merged.tries, other.tries);
   if (of_same_try && merged.metrics.is_null() && !merged.objective) {

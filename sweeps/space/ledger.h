@@ -19,7 +19,7 @@
 
 namespace mlk::sweeps {
 
-// Bytes as JSON. The ledger contains no trial with a larger point: such points are refused earlier.
+// Bytes as JSON. mlk refuses larger points earlier, so the ledger has no trial with a larger point.
 inline constexpr std::size_t longest_point = 4096;
 // Bytes of metrics as JSON. Metrics that do not fit are dropped, from the end of the alphabet.
 inline constexpr std::size_t longest_metrics = 4096;
@@ -41,21 +41,22 @@ std::optional<Trial> from_line(std::string_view line);
 std::vector<Trial> from_shard(std::string_view text);
 
 // Merges two views of one trial. A success wins over the result of any other try. Otherwise the view with
-// more tries wins, for the same try the view that has ended, and then the view with more steps. The winner
-// takes missing values from the other view, except a verdict (trial.h) on an earlier try. The order of the
-// arguments does not matter, and merging a view again changes nothing.
+// more tries wins. If both views have the same try, an ended view wins, and then the view with more steps.
+// The winner copies missing values from the other view, except a verdict (trial.h) on an earlier try. The
+// order of the arguments does not matter, and merging a view again changes nothing.
 Trial combine(const Trial& a, const Trial& b);
 
-// Combines `now`, the trial as its objects show it, with `reported`, an earlier view from before its end: the
-// earlier reports come first. `whole`: also takes the last metrics of `reported` if `now` has none.
+// Combines `now`, the trial as its objects show it, with `reported`, an earlier view from before its end. The
+// reports of `reported` come first. `whole`: if `now` has no metrics, also copies the last metrics of
+// `reported`.
 Trial continued(const Trial& reported, Trial now, bool whole);
 
 // The number of lines that fit into a shard of at most `limit` bytes, however long they become; at least one.
 std::size_t lines_per_shard(std::size_t limit);
 
 // The lines as texts of at most `limit` bytes, each line with a newline. Line i is always in text i /
-// lines_per_shard(limit), so a longer line does not move other lines to another text. Lines may be empty.
-// Throws Error{failure} for a line over `longest_line`.
+// lines_per_shard(limit). So if a line becomes longer, the other lines stay in their texts. Lines may be
+// empty. Throws Error{failure} for a line over `longest_line`.
 std::vector<std::string> pack(const std::vector<std::string>& lines, std::size_t limit = longest_shard);
 
 }  // namespace mlk::sweeps

@@ -66,8 +66,8 @@ void keep_spellings(YamlNode& node) {
   for (YamlEntry& entry : node.entries) keep_spellings(entry.value);
 }
 
-// Whether the value at this path changes nothing that runs, or belongs to the sweep itself: then it cannot
-// vary.
+// Whether the value at this path does not affect the program, or belongs to the sweep itself. Such a value
+// cannot vary.
 bool cannot_vary(const std::string& path) {
   constexpr std::array fixed{"name", "tags", "note", "sweep"};
   const std::string first = path.substr(0, path.find('.'));

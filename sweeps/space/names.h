@@ -19,7 +19,7 @@ class Names {
   // Collects the names of the experiment's tree. Keeps no reference to the tree.
   explicit Names(const YamlNode& root);
 
-  // The full path that `written` means: the path itself, one of the user's own names, or the only path with
+  // The full path that `written` means: `written` itself, one of the user's own names, or the only path with
   // this last word. If no name matches, adds a problem at `place`.
   std::optional<std::string> resolve(const std::string& written, const Place& place,
                                      Problems& problems) const;
@@ -39,7 +39,7 @@ class Names {
   std::vector<Use> uses_;
 };
 
-// `workers.count` for `roles.worker.count`, as people write it; other paths unchanged.
+// `workers.count` for `roles.worker.count`, as people write this path. Returns other paths unchanged.
 std::string with_short_role(const std::string& path);
 
 // Replaces each ${sweep.NAME} in `run` and `env` by the text of that name, or by the empty text if the name

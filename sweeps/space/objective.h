@@ -14,7 +14,7 @@ namespace mlk::sweeps {
 
 struct Objective {
   enum class Goal { minimize, maximize };
-  enum class Of { last, best, mean };  // which of the values that a trial reports
+  enum class Of { last, best, mean };  // which reported values of a trial become its objective
   Goal goal = Goal::minimize;
   std::string metric;  // "accuracy"
   Of of = Of::last;
@@ -23,8 +23,9 @@ struct Objective {
   std::string position = "step";  // the unit of a trial's progress: step, or epoch
 };
 
-// From an experiment file: `maximize accuracy`, or a map {maximize: accuracy, of: last|best|mean, count: 10,
-// regex: 'acc: (\S+)'}. Messages call it `path`. nullopt after adding at least one problem.
+// Reads an objective from an experiment file: `maximize accuracy`, or a map {maximize: accuracy, of:
+// last|best|mean, count: 10, regex: 'acc: (\S+)'}. Messages call it `path`. nullopt after adding at least one
+// problem.
 std::optional<Objective> read_objective(const YamlNode& node, const std::string& path, Problems& problems);
 
 // Why the text cannot be the regex of an objective, worded to follow "regex " in a message; empty if it is
@@ -34,9 +35,10 @@ std::string why_no_regex(const std::string& text);
 // Whether `a` is better than `b`. Neither may be NaN.
 bool is_better(const Objective& objective, double a, double b);
 
-// The one number of a trial, from its reports (step and value) in the order of reporting. With fewer than
-// `count` reports, the mean is over all reports. nullopt if there are no reports, or if the trial diverged:
-// the last value, or a value in the mean, is NaN or infinite. `best` uses only the finite values.
+// The one number of a trial, from its reports (step and value) in the order of reporting. If there are fewer
+// than `count` reports, the mean is over all reports. nullopt if there are no reports, or if the trial
+// diverged. A trial diverged if the last value, or a value in the mean, is NaN or infinite. `best` uses only
+// the finite values.
 std::optional<double> value_of(const Objective& objective,
                                const std::vector<std::pair<std::int64_t, double>>& reports);
 

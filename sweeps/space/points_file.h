@@ -18,12 +18,12 @@ inline constexpr std::size_t longest_points_file = 16 * 1024 * 1024;  // bytes
 inline constexpr std::size_t most_points = 100'000;
 
 struct PointsFile {
-  std::vector<Point> points;  // at least one, all different, none empty; in the order of the file
+  std::vector<Point> points;  // at least one, all different and not empty; in the order of the file
   // Every parameter and the place where it first occurs, in this order. The caller checks whether the
   // parameter exists.
   std::vector<std::pair<std::string, Place>> columns;
   std::vector<Place> places;                 // of the points
-  std::map<std::string, Spellings> written;  // by column, for CSV, TSV and YAML
+  std::map<std::string, Spellings> written;  // spellings by column, for CSV, TSV and YAML
   std::map<std::string, WrittenAt> values;   // by column; for JSON the places of the points
 };
 
@@ -31,7 +31,7 @@ struct PointsFile {
 bool is_points_file(std::string_view name);
 
 // Parses the text of a file with points. The ending of its name decides the format:
-//   .csv .tsv  a line of parameters, then one line for each point; an empty field is a parameter left out
+//   .csv .tsv  a line of parameters, then one line for each point; an empty field leaves out its parameter
 //   .json      a list of objects: [{"lr": 0.1}, {"lr": 0.2}]
 //   .yaml      a list of maps
 // Values have the same types as in the experiment file: 0.1 is a number, true a boolean, sgd a text. A value

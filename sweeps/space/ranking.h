@@ -9,7 +9,8 @@
 namespace mlk::sweeps {
 
 // Whether `a` comes before `b` in the order from the best trial to the worst. Failed trials and trials
-// without an objective have no rank and come last. Of equal trials the one with the lower number comes first.
+// without an objective have no rank and come last. If trials are equal, the trial with the lower number comes
+// first.
 bool ranks_before(const Trial& a, const Trial& b, const Objective& objective);
 
 // The best trial. nullptr if no trial has a rank. Points into `trials`.

@@ -69,7 +69,8 @@ std::optional<Reported> find_in_words(std::string_view line, const Objective& ob
   return found ? std::optional(reported) : std::nullopt;
 }
 
-// Python writes NaN, Infinity and -Infinity, which are not JSON: in quotes they can be parsed.
+// Python writes NaN, Infinity and -Infinity, which are not valid JSON. In quotes the JSON parser accepts
+// these words.
 std::string with_quoted_words(std::string_view line) {
   constexpr std::string_view words[] = {"-Infinity", "Infinity", "NaN"};
   std::string out;

@@ -13,8 +13,8 @@ namespace mlk::sweeps {
 
 // One report of a metric.
 struct Reported {
-  std::optional<std::int64_t> step;  // or epoch; absent if the line has neither
-  double value = 0;                  // also NaN and infinities, as printed
+  std::optional<std::int64_t> step;  // the step or the epoch; absent if the line has neither
+  double value = 0;                  // as printed; may be NaN or infinite
 };
 
 // Finds the objective's metric in lines of a log. Without a regex a line may be a metrics line ("mlk step=10
@@ -30,8 +30,8 @@ class MetricFinder {
 
   std::optional<Reported> find(std::string_view line) const;
 
-  // Why a line that seems to contain the metric does not report it; mlk reports this if no line has the
-  // metric. nullopt for other lines. The reason is one line of text.
+  // Why a line that seems to contain the metric does not report it, as one line of text. mlk reports this
+  // reason if no line has the metric. nullopt for other lines.
   std::optional<std::string> near_miss(std::string_view line) const;
 
  private:

@@ -42,14 +42,14 @@ struct Parameter {
     integer,      // a whole number from low to high
     log_integer,  // a whole number from low to high, with a uniform logarithm; low is above 0
   };
-  std::string path;  // of the experiment, "train.optimizer.lr", or a name of the user's own
+  std::string path;  // a path in the experiment, "train.optimizer.lr", or one of the user's own names
   Kind kind = Kind::choice;
   std::vector<nlohmann::json> values;  // of a choice: at least one, distinct, in the order written
   double low = 0, high = 0;            // of the other kinds, both included
   std::vector<Condition> when;         // all must hold; on parameters that come earlier in the space
   Spellings written{};                 // of `values`; text is given to programs as it was written
-  Place place{};                       // of the text with its values; without a source in a record
-  WrittenAt places{};                  // of those `values` that were written one by one
+  Place place{};                       // of the text with the values; no source if read from a record
+  WrittenAt places{};                  // of `values` that the user has written one by one
 };
 
 struct Space {

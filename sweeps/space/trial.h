@@ -26,11 +26,11 @@ struct Trial {
   std::string hash;  // of the point (hash_of): the same in every sweep
   Point point;
   TrialState state = TrialState::waiting;
-  std::int64_t until = 0;           // it may train up to here before it is judged; 0: no decision yet
-  int tries = 0;                    // pods or runs that were started for it
-  std::int64_t step = 0;            // of its last metrics
-  nlohmann::json metrics;           // the last ones, {"loss": 0.1}; null before the first
-  std::optional<double> objective;  // the objective of the sweep; absent if unknown
+  std::int64_t until = 0;  // the trial may train up to this progress before it is judged; 0: no decision yet
+  int tries = 0;           // pods or runs that were started for the trial
+  std::int64_t step = 0;   // the step of the last metrics
+  nlohmann::json metrics;  // the last metrics, {"loss": 0.1}; null before the first metrics
+  std::optional<double> objective;                     // the objective of the sweep; absent if unknown
   std::vector<std::pair<std::int64_t, double>> curve;  // thinned: step, and the metric of the objective
   std::string failure;                                 // one line, printable: the reason of the failure
   std::optional<Time> started, ended;
@@ -39,7 +39,7 @@ struct Trial {
 };
 
 // The verdict on a trial that exited with 0 and still counts as failed, because it never reported the
-// objective, or never as a number. Always stored as Trial::failure of such a trial.
+// objective, or never reported a number as the objective. Always stored as Trial::failure of such a trial.
 std::string never_reported(const std::string& metric, const std::string& near_miss = "");
 std::string diverged(const std::string& metric);
 // Whether `failure` is a verdict.

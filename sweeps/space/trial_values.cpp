@@ -85,8 +85,8 @@ std::string first_difference(const json& a, const json& b, const std::string& pa
   return path;
 }
 
-// Whether the text has $(NAME), which Kubernetes replaces only in pods. sh, which reads points.env, would
-// not.
+// Whether the text has $(NAME). Kubernetes replaces $(NAME) in the pod's own fields, but sh, which reads
+// points.env, would not.
 bool needs_kubernetes(const std::string& text) { return text.find("$(") != std::string::npos; }
 
 std::vector<std::string> words_of(const json& run) {

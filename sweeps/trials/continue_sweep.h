@@ -19,7 +19,7 @@ struct SameSweep {
   std::string sweep;
   int trials = 0;      // of the sweep
   int candidates = 1;  // number of matching sweeps; `sweep` is the newest
-  bool other = true;   // the sweep was started with other code than that of the definition
+  bool other = true;   // the sweep was started with other code than the code of the definition
 };
 
 // Gives the definition the name of the newest sweep of its experiment with the same kin hash (identity.h):
@@ -28,7 +28,8 @@ std::optional<SameSweep> go_on_with_same(kube::Client& client, const std::string
                                          Definition& definition);
 
 // The owner of the newest sweep of this name, if that sweep differs from the definition only in its code.
-// Nothing if the sweep of the definition itself exists: it continues without --same. Throws ApiError.
+// Nothing if the sweep of the definition itself exists, since this sweep continues without --same. Throws
+// ApiError.
 std::optional<nlohmann::json> find_with_other_code(kube::Client& client, const std::string& name_space,
                                                    const Definition& definition);
 

@@ -11,8 +11,8 @@
 namespace mlk::sweeps {
 
 // stop_sweep() marks the owner before it suspends the first Job, and resume_sweep() removes the mark after
-// the last Job has resumed. If one of them is cut off, repeating it completes its work. Both functions throw
-// ApiError.
+// the last Job has resumed. If one of these functions is cut off, repeating it completes its work. Both
+// functions throw ApiError.
 void stop_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects);
 void resume_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects);
 
@@ -21,7 +21,7 @@ void resume_sweep(kube::Client& client, const std::string& name_space, const Swe
 void drain_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep);
 
 // Writes the record of the sweep with this phase (null: the sweep continues). Does nothing if the owner has
-// changed since it was read: then the next look reads the newer owner. Throws ApiError.
+// changed since it was read. In this case the driver's next look reads the newer owner. Throws ApiError.
 void write_phase(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                  const Record& record, const nlohmann::json& phase);
 
@@ -48,9 +48,9 @@ void let_train(kube::Client& client, const std::string& name_space, const RunObj
 void mark_paused(kube::Client& client, const std::string& name_space, const RunObjects& run,
                  std::int64_t rung);
 
-// Brings the Jobs of a trial in line with its marks: suspends them while the trial is paused. If the trial
-// may train beyond the rung of its pause, resumes them and removes the mark of the pause. If it is cut off at
-// any point, repeating it completes its work.
+// Updates the Jobs of a trial to match the trial's marks. Suspends the Jobs while the trial is paused. If the
+// trial may train beyond the rung of its pause, resumes the Jobs and removes the mark of the pause. If this
+// function is cut off at any point, repeating it completes its work.
 void settle_pause(kube::Client& client, const std::string& name_space, const RunObjects& run);
 
 // Suspends the run of a trial. With a `reason` the run has ended for good: resume_sweep() does not resume it.

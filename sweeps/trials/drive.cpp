@@ -40,9 +40,9 @@ constexpr std::chrono::minutes longest_trouble{30};
 // A look is due after this time even if no watch has reported a change, since the Lease lasts only 15 s.
 constexpr std::chrono::seconds look_again{5};
 // Limits the time of a step, since thousands of trials may have to be started or may have ended. The driver
-// does the rest after the next look, which also notices a request to stop the sweep.
+// continues after its next look, which also notices a request to stop the sweep.
 constexpr std::chrono::seconds longest_step{20};
-// How long a watch may take to report a created run. Later the driver takes it for deleted and recreates it.
+// The time for a watch to report a created run. Later the driver assumes a deletion, and recreates the run.
 constexpr std::chrono::seconds longest_news{60};
 
 using Runs = std::map<std::string, RunObjects>;
@@ -94,11 +94,11 @@ class Driver {
 
  private:
   // Lists the objects without a watch, while there is more work than fits into a step. A watch would report
-  // each of thousands of created objects, which costs the server as much as creating them.
+  // each of thousands of created objects. Each report costs the server as much as creating the object.
   std::optional<SweepObjects> listed() {
     std::optional<SweepObjects> objects;
     attempt([&] {
-      // Without warnings: to find them the server reads every event of the namespace from its disk.
+      // Fetches no warnings: for these the server reads every event of the namespace from its disk.
       SweepObjects found = fetch_sweep(client_, request_.name_space, sweep_, WithPods::no);
       set_pods(found, fetch_pods(client_, request_.name_space, sweep_));
       objects = std::move(found);
@@ -121,8 +121,8 @@ class Driver {
                   read_record(objects.owner).max_failures);
   }
 
-  // An ended sweep continues if this command has points that the sweep does not have, because they were added
-  // while another process drove the sweep, or if trials have to be tried again.
+  // An ended sweep continues if trials have to be tried again, or if this command has points that the sweep
+  // does not have. (The user may have added points while another process drove the sweep.)
   bool has_nothing_to_do(const SweepObjects& objects, const Runs& runs, const SweepStatus& status) const {
     if (is_final(status.phase)) {
       const NextStep next = next_step(objects, status);
@@ -137,7 +137,7 @@ class Driver {
     });
   }
 
-  // If the server fails now, does not throw, since a sweep runs for days: a later look repeats the action.
+  // Does not throw if the server fails now, since a sweep runs for days. A later look repeats the action.
   void attempt(const std::function<void()>& action) {
     try {
       action();
@@ -147,7 +147,7 @@ class Driver {
       const auto* answer = dynamic_cast<const kube::ApiError*>(&error);
       const int code = answer == nullptr ? 0 : answer->status();
       const bool transient = error.code() == ExitCode::cluster || (answer != nullptr && code == 404);
-      // A server that has just started does not know the roles yet, so a refusal may pass.
+      // A server that has just started does not know the roles yet, so its refusal may be temporary.
       const bool refused = code == 401 || code == 403;
       const bool final_answer = code == 400 || code == 422 || (refused && !has_worked_);
       if (!transient || final_answer) throw;
@@ -163,7 +163,7 @@ class Driver {
   // Includes the log lines of trials that left no result; each log is read once, when the trial has ended.
   SweepStatus look(const SweepObjects& objects, const Runs& runs) {
     SweepStatus status = observe_sweep(objects, runs, settled_, now());
-    // The objects do not show that this process drives the sweep, so `why` would say that nobody drives it.
+    // The objects do not show that this process drives the sweep, so `why` would say that no process does.
     if (needs_driver(status)) status.why.clear();
     if (judges() && steady_clock::now() - judged_ > hooks_.judge_every) {
       judged_ = steady_clock::now();
@@ -192,7 +192,7 @@ class Driver {
     if (next.hopeless) {
       stop_all(runs, status);
     } else {
-      // These Jobs are missing after a start that was cut off, or that began before the sweep was driven.
+      // These Jobs are missing if a start was cut off, or if a start began before the sweep was driven.
       TrialIndexes indexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner));
       indexes.start_missing(batches);
       indexes.mark_made(batches, objects.owner);
@@ -301,9 +301,9 @@ class Driver {
     return lines;
   }
 
-  // Starts as many trials as there is room for: trials just registered, trials that an earlier driver
+  // Starts as many trials as there are free places: trials just registered, trials that an earlier driver
   // registered but did not start, and trials that have to be tried again. Also creates missing objects of
-  // existing runs; in a sweep that is being drained, only these objects.
+  // existing runs. In a sweep that is being drained, creates only these objects.
   void start_missing(const SweepObjects& objects, const SweepStatus& status,
                      const std::vector<Batch>& batches, const std::vector<TrialLine>& fresh,
                      const GoOn& go_on) {
@@ -353,7 +353,7 @@ class Driver {
     return out;
   }
 
-  // Marks a trial that the cluster refuses as failed, unless a quota is exceeded: then the driver retries. If
+  // Marks a trial that the cluster refuses as failed. If a quota is exceeded, retries the trial instead. If
   // the cluster refuses the first trials of a sweep, removes the whole sweep.
   void take_refusals(const SweepObjects& objects, const SweepStatus& status,
                      const TrialRuns::Created& created) {
@@ -431,7 +431,7 @@ class Driver {
   std::set<std::string> settled_;
   std::map<std::string, steady_clock::time_point>
       created_;          // runs that no watch has reported yet, and when they were created
-  bool more_ = true;     // there is more work, or the first look is still to come
+  bool more_ = true;     // there is more work, or the driver has not looked yet
   std::string refused_;  // the last refusal of the cluster
   std::map<std::string, steady_clock::time_point> waiting_since_;  // of runs, in this driver's time
   std::map<std::string, steady_clock::time_point> ended_since_;    // of runs, in this driver's time

@@ -1,6 +1,6 @@
 // Drives a sweep in which each trial is a run: starts trials as other trials end, until all trials have ended
-// or too many trials have failed. Trials that were started as indexes of Jobs run without a driver, but count
-// as parallel trials.
+// or too many trials have failed. Trials that were started as indexes of Jobs run without a driver, but also
+// occupy places of parallel trials.
 //
 // State: only the objects of the cluster. A driver may be killed at any moment, and another driver continues.
 // A Lease names the current driver; other drivers wait.
@@ -29,16 +29,16 @@ namespace mlk::sweeps {
 
 struct DriveHooks {
   SubmitHooks submit;
-  std::function<void(const SweepStatus&)> changed;         // the state after every change
-  std::function<void(const std::string& holder)> waiting;  // another process drives the sweep
+  std::function<void(const SweepStatus&)> changed;         // gets the state after every change
+  std::function<void(const std::string& holder)> waiting;  // called while another process drives the sweep
   std::chrono::milliseconds judge_every{2000};  // how often early stopping reads the logs of running trials
   LeaseTimes lease{};
 };
 
-// Runs until the sweep has ended or is stopped. Also returns if the only remaining trials were added by
-// another command and are unknown to this one: then the returned status is neither ended nor stopped. While
-// another process drives the sweep, this process waits, and takes over when the other process is gone. Throws
-// Error, also the one of DriveHooks::submit.check_interrupted.
+// Runs until the sweep has ended or is stopped. Also returns if another command has added all remaining
+// trials and this command does not know them. In this case the returned status is neither ended nor stopped.
+// While another process drives the sweep, this process waits, and takes over when the other process is gone.
+// Throws Error, also the Error of DriveHooks::submit.check_interrupted.
 SweepStatus drive(kube::Client& client, const StartRequest& request, const DriveHooks& hooks);
 
 }  // namespace mlk::sweeps

@@ -18,8 +18,8 @@ constexpr std::string_view before_error = "mlk: error: ";
 // and the clocks of two machines differ by less than this.
 constexpr std::chrono::seconds certainly_gone{60};
 
-// The last error message of mlk in the pod, without its hint; without such a message, the usual description
-// of the pod's end.
+// The last error message of mlk in the pod, without its hint. If mlk has left no message, the usual
+// description of the pod's end.
 std::string words_of_end(const PodFacts& pod, Failure failure, Time now) {
   for (const std::string& line : split(pod.end_message, '\n')) {
     if (!line.starts_with(before_error)) continue;
@@ -48,8 +48,9 @@ std::string words_of_job(const JobFacts& job, const Facts& facts, Time now) {
   return "failed: " + words_of_end(*newest, describe_end(*newest, job, true), now);
 }
 
-// Why the Lease shows that nobody drives the sweep; empty if it does not. A driver that ends releases its
-// Lease. A killed driver cannot release it, so its last renewal has to be long ago.
+// The reason if the Lease shows that nobody drives the sweep; otherwise empty. A driver that ends releases
+// its Lease. A killed driver cannot release its Lease, so the function also checks whether the last renewal
+// was long ago.
 std::string words_of_lease(const SweepObjects& objects, Time now) {
   if (!objects.lease) return "";
   const std::string holder = text_of(*objects.lease, {"spec", "holderIdentity"});

@@ -1,5 +1,5 @@
-// Finds out who drives a sweep: a driver in the cluster, which has a Job, or a command, which only the Lease
-// shows. Pure.
+// Finds out who drives a sweep. A driver in the cluster has a Job. A command that drives is visible only in
+// the Lease. Pure.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 namespace mlk::sweeps {
 
 struct DriverStatus {
-  bool goes_on = false;  // its Job has not ended: the driver runs, or will be started
+  bool goes_on = false;  // the Job has not ended: the driver runs, or the cluster will start it
   bool runs = false;
-  std::string what;  // one line: "runs in the cluster", "failed: ..."; empty if the sweep has none
+  std::string what;  // one line: "runs in the cluster", "failed: ..."; empty if the sweep has no driver
   std::string gone;  // one line, if the Lease shows that nobody drives the sweep
 };
 

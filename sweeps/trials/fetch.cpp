@@ -37,7 +37,7 @@ constexpr int many_trials = 1000;
 
 using Reports = std::vector<std::pair<std::int64_t, double>>;
 
-// Keeps at most `most` points, evenly chosen, always with the first, the last and the best one.
+// Keeps at most `most` points, evenly chosen. Always keeps the first, the last and the best point.
 void thin(Reports& curve, std::size_t most, const Objective& objective) {
   if (curve.size() <= most) return;
   const std::size_t size = curve.size();
@@ -94,8 +94,7 @@ class LogHarvest {
         live ? due.push_front(&trial) : due.push_back(&trial);
     }
     read(due, deadline);
-    // The log of an ended trial is read only once, so retries the reading while the server or the node
-    // restarts.
+    // mlk reads the log of an ended trial only once, so it retries while the server or the node restarts.
     const Clock::time_point patience = std::min(deadline, Clock::now() + patience_with_failures);
     while (!unanswered_.empty() && Clock::now() + pause_after_failure < patience) {
       std::this_thread::sleep_for(pause_after_failure);
@@ -128,8 +127,8 @@ class LogHarvest {
   bool needs_log(const Trial& trial) const {
     if (trial.state == TrialState::running)
       return true;  // the known reports may be from an earlier part of the training
-    // A result contains only the curve of the loss; reading logs of many trials for other curves would take
-    // too long.
+    // A result contains only the curve of the loss. mlk does not read the logs of many trials for other
+    // curves, since this would take too long.
     const bool few = status_.trials.size() <= most_logs_for_curves;
     return (few && trial.curve.empty()) || trial.metrics.is_null() ||
            (status_.record.objective && !trial.objective) ||
@@ -208,7 +207,8 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
     const auto known = told.find(trial.number);
     const bool read =
         known != told.end() && has_ended(known->second.state) && known->second.tries >= trial.tries;
-    // The server may show the trial's pod later than the end of its Job, so a later look reads such a trial.
+    // The server may show the trial's pod later than the end of its Job. A later look reads the log of such a
+    // trial.
     const bool unseen = status.newest_pods.count(trial.number) == 0;
     return read || unseen || !has_ended(trial.state) || trial.objective || !status.record.objective;
   });
@@ -252,13 +252,14 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
     lease = std::async(std::launch::async, [&] { return read_lease(client, name_space, sweep); });
   if (large && harvest == Harvest::running) {
     set_pods(objects, fetch_running_pods(client, name_space, sweep));
-    // To find warnings the server reads every event of the namespace from its disk, many times as many as
-    // trials. So mlk requests them only to explain why no trial runs although trials are left.
+    // To find warnings the server reads every event of the namespace from its disk, and there are many times
+    // more events than trials. So mlk requests warnings only to explain why no trial runs although trials are
+    // left.
     const auto runs = [](const json& pod) { return text_of(pod, {"status", "phase"}) == "Running"; };
     if (!ended && std::none_of(objects.pods.begin(), objects.pods.end(), runs))
       objects.events = fetch_warnings(client, name_space, sweep);
     if (lease.valid()) objects.lease = lease.get();
-    return observe();  // not written to the ledger: a trial whose pod was not read has no reports here
+    return observe();  // does not write the ledger: without its pod a trial has no reports here
   }
   auto warnings = std::async(std::launch::async, [&] { return fetch_warnings(client, name_space, sweep); });
   set_pods(objects, fetch_pods(client, name_space, sweep));
@@ -267,7 +268,7 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
   SweepStatus status = observe();
   LogHarvest(client, name_space, status).read(deadline);
   apply_verdicts(status);
-  // Best effort: a user who may only read the sweep still sees it.
+  // Best effort: a user who may not write still sees the sweep.
   write_ledger(client, name_space, objects.owner, objects.config_maps, status.trials, status.ledger);
   return status;
 }

@@ -7,7 +7,7 @@
 
 namespace mlk::sweeps {
 
-// Which trials' logs to read. Logs are needed for trials without a result: a user's own program leaves no
+// Which logs to read. mlk needs the log of a trial if the trial has no result: a user's own program leaves no
 // result, and a running trial has no result yet.
 enum class Harvest {
   running,  // of running trials, as many as a short time allows
@@ -28,9 +28,9 @@ std::string run_of_trial(kube::Client& client, const std::string& name_space, co
                          int number);
 
 // Reads objects and logs, for at most 1.5 s (running) or 2 minutes (all). Writes new reports into the ledger,
-// best effort. For a sweep of more than 1000 trials, reads only the pods that it needs: no pods if the ledger
-// has the ends of all trials. With `running` it then reads only which trials run, without results and logs,
-// so results that are not in the ledger are missing. Throws Error{not_found} and ApiError.
+// best effort. For a sweep of more than 1000 trials, reads only the necessary pods, and no pods if the ledger
+// has the ends of all trials. For such a sweep `running` reads only which trials run, and neither results nor
+// logs. So results that are not in the ledger are missing. Throws Error{not_found} and ApiError.
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                        Harvest harvest);
 

@@ -11,8 +11,8 @@
 
 namespace mlk::sweeps {
 
-// Registers the trials in one ConfigMap for each Job, before it creates any of the Jobs. So if it is cut off,
-// another process can see how many Jobs are needed. Creation is idempotent.
+// Registers the trials in one ConfigMap for each Job, before it creates any Job. So if this process is cut
+// off, another process can see how many Jobs are needed. Creation is idempotent.
 class TrialIndexes {
  public:
   // References must outlive it. `owner_uid`: the uid of the sweep's owner; empty if the server only checks
@@ -20,7 +20,7 @@ class TrialIndexes {
   TrialIndexes(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks,
                std::string owner_uid);
 
-  // Returns false if other trials have this number: another process has added them at the same time.
+  // Returns false if another process has added trials with the same number at the same time.
   bool write_down(int number, const std::vector<TrialLine>& trials);
 
   // Creates the missing Jobs of registered trials, except Jobs that were made before and are gone. Returns

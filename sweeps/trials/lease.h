@@ -1,6 +1,6 @@
 // Ensures that one process at a time drives a sweep, by a Lease. Follows client-go's leader election: a
-// holder that has not renewed the Lease for 15 s counts as dead. This process measures the 15 s; it does not
-// compare clocks of machines.
+// holder that has not renewed the Lease for 15 s counts as dead. Each process measures the 15 s with its own
+// clock, and does not compare the clocks of machines.
 #pragma once
 
 #include <chrono>
@@ -23,13 +23,13 @@ extern const kube::Resource lease_resource;
 // The times of the Lease. Only tests use other values than these.
 struct LeaseTimes {
   std::chrono::milliseconds duration{15'000};  // the holder counts as dead after so long without a renewal
-  std::chrono::milliseconds renew_deadline{10'000};  // without a renewal, the holder gives it up
+  std::chrono::milliseconds renew_deadline{10'000};  // without a renewal, the holder gives up the Lease
   std::chrono::milliseconds renew_every{4'000}, ask_every{2'000};
   // A server that has just started does not know the roles yet, so hold() tolerates 401 and 403 for so long.
   std::chrono::milliseconds longest_refusal{30'000};
 };
 
-// The Lease of a sweep; null if the sweep has no Lease, nothing if the server fails or refuses.
+// The Lease of a sweep. null if the sweep has no Lease, and nothing if the server fails or refuses.
 std::optional<nlohmann::json> read_lease(kube::Client& client, const std::string& name_space,
                                          const std::string& sweep);
 
@@ -48,11 +48,11 @@ class DriverLease {
 
   // Takes or renews the Lease. Returns true while this process holds the Lease. Call it once a second; most
   // calls send no request. Gives up the Lease if the server fails for renew_deadline. Throws ApiError for 401
-  // and 403; if requests were allowed before, only after longest_refusal.
+  // and 403. If the server has allowed requests before, throws only after longest_refusal.
   bool hold();
-  void release();  // so that another process may take it at once; best effort
+  void release();  // so that another process may take the Lease at once; best effort
 
-  const std::string& holder() const { return holder_; }  // another process, if this one is not the holder
+  const std::string& holder() const { return holder_; }  // another process, if this process is not the holder
 
  private:
   bool take(Clock::time_point now);
@@ -80,9 +80,9 @@ class DriverWatch {
   DriverWatch(kube::Client& client, const std::string& name_space, std::string sweep)
       : client_(client), name_space_(name_space), sweep_(std::move(sweep)) {}
 
-  // True if the Lease was neither renewed nor taken for 15 s, as measured by this process; so a hand-over
-  // between drivers does not count. Call it often; most calls send no request. Returns false if the server
-  // fails or refuses.
+  // True if no process has renewed or taken the Lease for 15 s, by the clock of this process. So a hand-over
+  // between drivers gives false. Call it often; most calls send no request. Returns false if the server fails
+  // or refuses.
   bool nobody_drives(Clock::time_point now = Clock::now());
 
  private:

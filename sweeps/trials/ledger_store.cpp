@@ -41,8 +41,8 @@ std::string text_of_shard(const std::map<int, Trial>& trials) {
   return text;
 }
 
-// A cheap check for thousands of trials without changes. It fails for a trial that a line cannot store
-// unchanged; then the texts are compared.
+// A cheap check for thousands of trials without changes. If a line cannot store a trial unchanged, this check
+// fails, and the caller compares the texts.
 bool says_already(const std::map<int, Trial>& ledger, const Trial& trial) {
   const auto known = ledger.find(trial.number);
   return known != ledger.end() && combine(known->second, trial) == known->second;

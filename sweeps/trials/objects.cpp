@@ -292,8 +292,8 @@ std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel) {
 
 std::size_t append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
                           const std::vector<TrialLine>& trials, std::size_t most_bytes) {
-  // A write sends the whole ConfigMap, so a ConfigMap beyond this size stays unchanged, and new trials begin
-  // another one.
+  // A write sends the whole ConfigMap. So a ConfigMap beyond this size stays unchanged, and new trials go
+  // into another ConfigMap.
   constexpr std::size_t large_map = 64 * 1024;
   if (trials.empty()) return 0;
   const std::string sweep = kube::name_of(objects.owner);

@@ -1,4 +1,5 @@
-// The objects of a sweep in the cluster. These objects say which trials exist, and which Jobs run them.
+// The objects of a sweep in the cluster. These objects say which trials exist, and which Jobs run these
+// trials.
 //
 //   ConfigMap digits-abcde                the owner: the record of the sweep, marks of stop and drain
 //   ConfigMap digits-abcde-trials-0       a batch of points: those of Job 0, one index each (never changes)
@@ -11,8 +12,8 @@
 // fetch_sweep() reads the objects once; SweepWatch (watch.h) keeps copies of them current for a driver. Both
 // return SweepObjects, the input of observe_sweep() and of all other functions.
 //
-// Invariants: no two trials have the same number. mlk registers points before it makes a Job or a run of
-// them, and the server refuses a write to a ConfigMap that has changed since it was read.
+// Invariants: each trial has its own number. mlk registers points before it makes a Job or a run of these
+// points. The server refuses a write to a ConfigMap that has changed since it was read.
 #pragma once
 
 #include <map>
@@ -60,11 +61,11 @@ std::vector<nlohmann::json> fetch_running_pods(kube::Client& client, const std::
 // ConfigMaps; uses slim().
 kube::ListOptions of_sweep(const std::string& sweep, const kube::Resource& resource);
 
-// Removes the unused parts of an object, since a sweep may have thousands of objects: the pod template of a
-// Job, most of a pod's spec, the managed fields. These parts are nine tenths of the object. Pure.
+// Removes the unused parts of an object: the pod template of a Job, most of a pod's spec, the managed fields.
+// These parts are nine tenths of an object, and a sweep may have thousands of objects. Pure.
 void slim(nlohmann::json& object);
-// The cluster's warnings about objects of the sweep. Empty if the user has no right to list events: then the
-// status of the sweep only has less explanation.
+// The cluster's warnings about objects of the sweep. Empty if the user has no right to list events. Without
+// warnings the status of the sweep explains less.
 std::vector<nlohmann::json> fetch_warnings(kube::Client& client, const std::string& name_space,
                                            const std::string& sweep);
 
@@ -85,7 +86,7 @@ struct Batch {
   int job = 0;  // number of the ConfigMap, and of the Job
   std::vector<TrialLine> trials;
   bool by_cluster = false;               // for a Job
-  std::optional<nlohmann::json> object;  // the Job; missing if its creation was cut off or the Job is gone
+  std::optional<nlohmann::json> object;  // the Job; empty if its creation was cut off or it is gone
   bool made = false;  // the sweep's owner says that the Job was made; then mlk never remakes it
   bool gone = false;  // the sweep's owner says that the Job is gone
 };
@@ -93,7 +94,8 @@ struct Batch {
 // Reads again those Jobs that were made and are missing, of the sweep and of trials that are runs
 // (run/facts/absence.h).
 void look_twice(kube::Client& client, const std::string& name_space, SweepObjects& objects);
-// Returns the objects of a watch. If a Job that was made is missing in them, reads the objects again, twice.
+// Returns the objects of a watch. If a Job that was made is missing in these objects, reads the objects
+// again, twice.
 SweepObjects without_doubt(kube::Client& client, const std::string& name_space, SweepObjects watched);
 
 // The batches of the sweep, ascending by number. Pure.
@@ -113,8 +115,8 @@ std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel);
 bool any_job_goes_on(const std::vector<Batch>& batches);
 // Registers trials of a driven sweep before they are started, so that no number is used twice. A line with an
 // existing number means another try of that trial, in a run of its own. Makes one write, to a ConfigMap of at
-// most `most_bytes`, and returns how many of the first trials it contains; 0 if another process has written
-// since `objects` were read. Throws ApiError.
+// most `most_bytes`. Returns how many of the first trials this write contains, or 0 if another process has
+// written since `objects` were read. Throws ApiError.
 std::size_t append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
                           const std::vector<TrialLine>& trials, std::size_t most_bytes);
 

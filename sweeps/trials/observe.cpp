@@ -43,7 +43,7 @@ std::string first_failure(const SweepStatus& status) {
                      first->number, what);
 }
 
-// Marks a trial that exited with 0 and has a verdict as failed. Returns whether it has done so.
+// Marks a trial that exited with 0 and has a verdict as failed. Returns whether it has changed the trial.
 bool fail_by_verdict(Trial& trial) {
   if (trial.state != TrialState::succeeded || trial.objective || !is_verdict(trial.failure)) return false;
   trial.state = TrialState::failed;
@@ -74,7 +74,7 @@ class SweepObservation {
     for (const auto& [number, known] : status_.ledger) {
       const auto trial = trials_.find(number);
       if (trial == trials_.end()) continue;
-      // A verdict on an earlier try says nothing about this try.
+      // A verdict on an earlier try does not apply to this try.
       if (is_verdict(known.failure) && known.tries < trial->second.tries) continue;
       const bool can_tell_more = has_ended(trial->second.state) && status_.newest_pods.count(number) == 1;
       trial->second = has_ended(known.state) ? combine(known, trial->second)
@@ -107,7 +107,7 @@ class SweepObservation {
   }
 
   // The number of tries before a trial was started again. If the pods of the earlier Job are gone, counts all
-  // tries of that Job as used: with a lower number, the failure in the ledger would win over the new try.
+  // tries of that Job as used. With a lower number, the failure in the ledger would win over the new try.
   int tries_before(const Trial& earlier) const {
     int out = earlier.tries;
     const bool pods_gone = earlier.state == TrialState::failed && !earlier.started;
@@ -117,7 +117,7 @@ class SweepObservation {
     return out;
   }
 
-  // A trial that was started again later is described by its later try.
+  // If a trial was started again in a later batch, the later try replaces the earlier try.
   void read_batch(const Batch& batch) {
     const JobFacts* job = job_of(batch);
     for (std::size_t i = 0; i < batch.trials.size(); ++i) {
@@ -236,7 +236,7 @@ class SweepObservation {
     }
   }
 
-  // The phase that the driver wrote when it ended; before that, the phase of its trials.
+  // The phase that the driver has written at its end. Before this end, the phase follows from the trials.
   Phase driven_phase() const {
     const std::optional<Phase> written = parse_phase(kube::annotation_of(objects_.owner, annotations::phase));
     if (written) return *written;
@@ -255,7 +255,7 @@ class SweepObservation {
           return job_of(batch) == nullptr && !batch.gone;
         });
     if (lacks_jobs) return Phase::incomplete;
-    // Asks the Jobs here, because the facts treat them as Jobs of one run.
+    // Reads the conditions of the Jobs here, because the facts treat these Jobs as Jobs of one run.
     const bool ended = std::all_of(batches_.begin(), batches_.end(), [](const Batch& batch) {
       return batch.gone || (batch.object && has_finished(*batch.object));
     });
@@ -300,8 +300,9 @@ class SweepObservation {
                        [&](const Batch& batch) { return batch.made && job_of(batch) == nullptr; });
   }
 
-  // What the sweep cannot do without a driver; empty if nothing. Running trials continue without a driver,
-  // and trials that have a run will start, so only other waiting trials count.
+  // What the sweep cannot do without a driver; empty if it needs no driver. Running trials continue without a
+  // driver, and waiting trials that have a run will start. So only waiting trials without a run need a
+  // driver.
   std::string why_undriven() const {
     const bool over = is_final(status_.phase) || status_.phase == Phase::stopped;
     if (!status_.record.driven || status_.jobs_go_on || over || status_.driver.gone.empty()) return "";

@@ -35,16 +35,16 @@ struct SweepStatus {
       program_of;                // the container of the program in each of these pods, by the pod's name
   bool jobs_go_on = false;       // a Job whose indexes are trials has not finished
   std::map<int, Trial> ledger;   // the content of the ledger, by the number of the trial
-  bool draining = false;         // no more trials are started; the sweep is stopped when no trial runs
+  bool draining = false;         // the driver starts no more trials; the sweep is stopped when no trial runs
   bool is_of_one_trial = false;  // keep_trial() has dropped the other trials: best_of() finds no best trial
-  bool cannot_start = false;     // no trial has started, and waiting will not help
+  bool cannot_start = false;     // no trial has started, and the trials wait in vain
 
   // For trials that are runs.
   std::map<std::string, RunStatus> runs;  // by name
   // By the number of the trial.
-  std::map<int, std::string> newest_runs;  // the run of its newest try, whether that run exists or not
-  std::map<int, std::string> waits_for;    // for each that has a run and has not started: the reason, or ""
-  std::map<int, std::string> cannot_start_of;  // the reason, for each trial that waiting will not help
+  std::map<int, std::string> newest_runs;  // the run of the newest try, even if this run does not exist
+  std::map<int, std::string> waits_for;  // for each trial with a run that has not started: the reason, or ""
+  std::map<int, std::string> cannot_start_of;  // the reason, for each trial that waits in vain
 };
 
 SweepStatus observe_sweep(const SweepObjects& objects, Time now);
@@ -58,11 +58,11 @@ SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::strin
 void read_result(const nlohmann::json& result, const std::optional<Objective>& objective, Trial& trial);
 
 // Call after Trial::failure was filled in. A trial that ended with 0 and has a verdict (trial.h) has failed.
-// Such failures make the sweep fail if no trial has succeeded or too many trials have failed, even if its
-// driver had written another phase before the logs were read.
+// These failures make the sweep fail if no trial has succeeded or too many trials have failed. This holds
+// even if the driver has written another phase before mlk read the logs.
 void apply_verdicts(SweepStatus& status);
 
-// The run of the newest try of a trial; nullptr for a trial that has no run, and for an index of a Job.
+// The run of the newest try of a trial; nullptr if the trial has no run, or is an index of a Job.
 const RunObjects* run_of(const Trial& trial, const std::map<std::string, RunObjects>& runs,
                          const SweepStatus& status);
 
@@ -75,8 +75,8 @@ void use_objective(SweepStatus& status, const Objective& objective);
 // Whether the sweep needs a driver to continue: trials wait, and all started trials have ended.
 bool needs_driver(const SweepStatus& status);
 
-// The best of the trials that have succeeded, or that report the objective while they run; nullptr without
-// such a trial.
+// The best of the trials that have succeeded, or that report the objective while they run. nullptr if there
+// is no such trial.
 const Trial* best_of(const SweepStatus& status);
 
 // 0 if the sweep has succeeded: at least one trial has succeeded, and not too many have failed. 5 if it has

@@ -55,7 +55,7 @@ int register_again(kube::Client& client, const StartRequest& request, const Swee
                 "type the same command again");
   }
   if (written == again.size()) return static_cast<int>(written);
-  // Registered trials do not count as failed any more.
+  // Trials that are registered for another try do not count as failed any more.
   const SweepObjects rest =
       fetch_sweep(client, request.name_space, kube::name_of(objects.owner), WithPods::no);
   return static_cast<int>(written) +
@@ -76,7 +76,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   Creation creation(client, request.name_space, hooks);
   const Rendered rendered =
       render(definition.first, definition.files, request.templates, render_options(request));
-  // A search chooses its points later. All trials need the same rights as the first one.
+  // A search chooses its points later. All its trials need the same rights as the first trial.
   if (definition.points.empty()) {
     const std::vector<kube::AccessQuestion> of_trials = creation.check_kinds(
         rendered.objects, name_of_template(request.templates, "jobs/" + definition.first.mode + ".yaml"));

@@ -5,8 +5,8 @@
 
 namespace mlk::sweeps {
 
-// Creates the sweep's own objects; drive() starts the trials. A sweep that the cluster has run by itself
-// needs a driver from now on. Throws as submit_run().
+// Creates the sweep's own objects; drive() starts the trials. If the cluster has run this sweep by itself,
+// the sweep needs a driver from now on. Throws as submit_run().
 Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks);
 
 }  // namespace mlk::sweeps

@@ -30,7 +30,8 @@ void add_amounts(Amounts& to, const Amounts& more) {
   for (const auto& [name, amount] : more) to[name] += amount;
 }
 
-// The requests of a container. As in the API server, a limit without a request becomes the request.
+// The requests of a container. If a resource has a limit and no request, the limit becomes the request, as in
+// the API server.
 Amounts requests_of(const json& container) {
   Amounts out = amounts_of(at_path(container, {"resources", "limits"}));
   for (const auto& [name, amount] : amounts_of(at_path(container, {"resources", "requests"})))
@@ -122,7 +123,7 @@ class FreeNode {
   Amounts free_;
 };
 
-// Whether there is room for all pods of a trial. Occupies the room, even if it suffices only for some pods.
+// Whether there is room for all pods of a trial. Occupies the room, even if only some of the pods fit.
 bool place(std::vector<FreeNode>& nodes, const TrialNeed& need) {
   for (const PodNeed& pod : need.pods) {
     for (int i = 0; i < pod.count; ++i) {

@@ -50,16 +50,16 @@ struct Cost {
   double cpu_hours = 0, gpu_hours = 0,
          hours = 0;  // `hours`: from the start of the first trial to the end of the last
 };
-// The cost if each trial takes `minutes`, and `parallel` trials run at a time.
+// The cost, if each trial takes `minutes` and `parallel` trials run at a time.
 Cost cost_of(const std::vector<TrialGroup>& groups, double minutes, int parallel);
 
-// The number of trials that fit at a time, and the resource that limits it.
+// The number of trials that fit at a time, and the resource that limits this number.
 struct Room {
   int trials = 0;
   std::string limit;  // "requests.cpu of quota team: 6 of 8 used"; empty if all fit
 };
 
-// The room that ResourceQuotas leave for at most `most` trials; nothing if no quota limits a resource that
+// The room that ResourceQuotas leave for at most `most` trials. Nothing if no quota limits a resource that
 // trials need. A quota with scopes counts only some pods, so it is ignored.
 std::optional<Room> room_in_quotas(const std::vector<nlohmann::json>& quotas, const TrialNeed& need,
                                    int most);

@@ -18,7 +18,7 @@ struct Record {
   int max_failures = 0;
   nlohmann::json base;  // the experiment without `sweep:`, as written; null if unknown
   std::string kin;      // kin_of_sweep()
-  // True: mlk starts each trial as a run, except earlier ones that are indexes of Jobs. False: the cluster
+  // True: mlk starts each trial as a run, except earlier trials that are indexes of Jobs. False: the cluster
   // runs all trials as indexes of Jobs.
   bool driven = false;
 };
@@ -37,8 +37,8 @@ nlohmann::json owner_overlay(const Definition& definition, bool driven);
 // The merge patch that stores this record in an owner.
 nlohmann::json owner_patch(const Record& record);
 
-// Whether the record counts more trials than the sweep has (`known`) and than this definition has: another
-// command has added trials, and they are not registered yet.
+// Whether another command has added trials that are not registered yet. In this case the record counts more
+// trials than the sweep has (`known`) and than this definition has.
 bool others_have_added(const Record& record, const Definition& definition, int known);
 
 }  // namespace mlk::sweeps

@@ -168,8 +168,9 @@ class Start {
     return out;
   }
 
-  // Why the cluster cannot run these trials as well; empty if it can. While Jobs are unfinished, there must
-  // be places for all new trials at once: a Job that starts with a low parallelism would keep it.
+  // Why the cluster cannot run these trials as well; empty if it can run them. While Jobs are unfinished,
+  // there must be places for all new trials at once, since a Job that starts with a low parallelism would
+  // keep this parallelism.
   std::string why_no_room(const std::vector<Batch>& batches,
                           const std::vector<std::vector<TrialLine>>& jobs) const {
     const int free = definition_.spec.parallel - places_taken(batches);
@@ -208,14 +209,14 @@ class Start {
     return fresh;
   }
 
-  // The configuration of a sweep is written once; later points are patches of this configuration.
+  // mlk writes the configuration of a sweep once. Later points are patches of this configuration.
   json config_on_server() {
     if (!definition_.first.has_train) return nullptr;
     const json object = client_.get(kube::resources::config_maps, request_.name_space, sweep_ + "-config");
     return json_or_null(text_of(object, {"data", "config.json"}));
   }
 
-  // The failed trials, ascending by number. If a trial was tried in several Jobs, the last Job counts.
+  // The failed trials, ascending by number. If a trial was tried in several Jobs, the last Job decides.
   std::vector<TrialLine> failed_trials(const SweepObjects& there, const std::vector<Batch>& batches) const {
     std::set<int> succeeded;       // according to the ledger
     std::map<int, int> condemned;  // trials with a verdict, and the try of the verdict
@@ -260,7 +261,8 @@ class Start {
                 "let it go on with: mlk resume " + sweep_);
   }
 
-  // Called last, so that a refusal changes nothing. If two processes add trials, the larger number is right.
+  // Called last, so that the owner stays unchanged after a refusal. If two processes add trials, the larger
+  // number is right.
   void write_count(json owner, const Started& out) {
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       const int known = read_record(owner).trials;

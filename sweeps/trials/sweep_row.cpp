@@ -22,7 +22,7 @@ using nlohmann::json;
 
 constexpr char failed_reason[] = "FailedIndexes";  // of a Job all of whose indexes have ended
 
-// The reason in the row, without reading the trials as `mlk status` does. `ending`: why a Job gave up.
+// The reason in the row. Does not read the trials, unlike `mlk status`. `ending`: why a Job gave up.
 std::string why_of_row(const RunStatus& row, std::size_t failed, bool active, bool draining,
                        const std::string& ending) {
   if (row.phase == Phase::incomplete) return starter_was_cut_off;
@@ -48,13 +48,13 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   bool ended = !facts.jobs.empty(), hopeless = false, active = false;
   std::string ending;  // why a Job gave up
   for (const JobFacts& job : facts.jobs) {
-    const bool of_run = job.role != "trial";  // the trial is a run, and one of its Jobs decides its end
+    const bool of_run = job.role != "trial";  // the trial is a run; one of the run's Jobs decides its end
     if (of_run && !job.decides && job.role != "worker") continue;
     succeeded +=
         of_run ? static_cast<std::size_t>(job.end == JobFacts::End::succeeded) : job.completed.size();
     failed += of_run ? static_cast<std::size_t>(job.end == JobFacts::End::failed) : job.failed_ranks.size();
     ended = ended && !of_run && (job.finished || job.ending);
-    // A Job that fails for another reason leaves trials that no process will start.
+    // If a Job fails for another reason, some of its trials will never start.
     const bool gave_up = !of_run && job.end == JobFacts::End::failed && job.end_reason != failed_reason;
     hopeless = hopeless || gave_up;
     if (gave_up && ending.empty()) ending = job.end_message.empty() ? job.end_reason : job.end_message;

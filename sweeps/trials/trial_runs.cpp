@@ -53,7 +53,7 @@ bool is_of_sweep(const json& owner, const std::string& sweep_uid) {
                      [&](const json& reference) { return text_of(reference, {"uid"}) == sweep_uid; });
 }
 
-// Moves the Jobs or pods of runs out of `objects`. The sweep's own Jobs, and their pods, stay.
+// Moves the Jobs or pods of runs out of `objects`. The sweep's own Jobs and their pods stay in `objects`.
 std::vector<json> take_of_runs(std::vector<json>& objects, const std::string& sweep) {
   const auto first = std::stable_partition(objects.begin(), objects.end(), [&](const json& object) {
     return kube::label_of(object, labels::run) == sweep;
@@ -161,7 +161,8 @@ RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   options.local = local_;
   options.files_of = definition_.files_of;
   options.secret = hex(random_bytes(32));
-  // Only the part of the sweep's hash that is in its label: with --same the rest of the hash is unknown.
+  // Uses only the part of the sweep's hash that the label contains. With --same the rest of the hash is
+  // unknown.
   options.identity =
       Identity{trial_run(definition_.identity.run, trial.hash, trial.attempt),
                sha256_hex(definition_.identity.hash.substr(0, hash_digits_in_label) + trial.hash)};

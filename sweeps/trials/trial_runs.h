@@ -17,8 +17,8 @@
 
 namespace mlk::sweeps {
 
-// "digits-abcde-fghijk": the name of the run, computed from the sweep, the point and the try, so that no try
-// is started twice.
+// "digits-abcde-fghijk": the name of the run. mlk computes it from the sweep, the point and the try, so that
+// each try is started only once.
 std::string trial_run(const std::string& sweep, const std::string& hash, int attempt = 1);
 
 // The runs of all trials, by their names. Pure.
@@ -46,11 +46,12 @@ class TrialRuns {
   };
   struct Created {
     std::size_t begun = 0;              // how many trials were processed, from the first one on
-    std::vector<RefusedTrial> refused;  // by the cluster; none of their objects are left
+    std::vector<RefusedTrial> refused;  // trials that the cluster has refused; their objects are removed
   };
   // Creates the missing objects of these trials' runs, several in parallel, in order. `go_on` is called by
-  // the calling thread, several times a second; if it returns false or throws, no further trial is begun.
-  // Safe to repeat. Throws the first Error that is not a refusal, after creating the other runs.
+  // the calling thread, several times a second; if `go_on` returns false or throws, create() begins no
+  // further trial. Repeating the call is safe. Throws the first Error that is not a refusal, after creating
+  // the other runs.
   Created create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
                  const std::function<bool()>& go_on);
 

@@ -1,4 +1,4 @@
-// Trials that the cluster runs without a driver: an Indexed Job, and the ConfigMap with the points of its
+// Trials that the cluster runs without a driver: an Indexed Job, and a ConfigMap with the points of the Job's
 // indexes. Pure.
 #pragma once
 
@@ -22,7 +22,7 @@ struct TrialLine {
   std::string hash;
   Point point;
   Delta delta;
-  int attempt = 1;  // the try, from 1: this is the n-th line with this number; batches_of() sets it
+  int attempt = 1;  // the try, from 1: n for the n-th line with this number; batches_of() sets it
 
   std::size_t bytes() const;  // the bytes of both lines
 };
@@ -35,7 +35,7 @@ struct TrialsJob {
   int job = 0;                    // the sweep's Jobs are counted from 0
   std::vector<TrialLine> trials;  // ascending by number
   int parallel = 1;
-  int may_fail = 0;  // more failed trials end the Job
+  int may_fail = 0;  // if more trials fail, the Job ends
 };
 
 // Divides the trials, ascending by number, into as few Jobs as possible, such that the points of each Job fit

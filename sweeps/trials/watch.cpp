@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds patience{60'000};  // a longer silence is reported
-constexpr int rests = 4;  // a pause is so many times as long as the look before it
+constexpr int rests = 4;  // the pause after a look is so many times as long as the look
 constexpr std::chrono::seconds longest_rest{3};
 
 }  // namespace

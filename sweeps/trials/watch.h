@@ -19,8 +19,8 @@ class SweepWatch {
   SweepWatch& operator=(const SweepWatch&) = delete;
 
   // Returns true if something has changed since the last call, false after `timeout`. Reading the objects of
-  // a large sweep takes long, so not every change ends the wait: after each look follows a pause that is much
-  // longer than the look. A look is the time between objects() and looked(), or the next wait(). For one
+  // a large sweep takes long, so not every change ends the wait: after each look, wait() pauses for much
+  // longer than the look took. A look is the time from objects() until looked() or the next wait(). For one
   // thread.
   bool wait(std::chrono::milliseconds timeout);
 

@@ -1,5 +1,6 @@
-// A library with the symbols of cuBLASLt 13, for tests: it checks what it is asked for, and multiplies with
-// plain loops when the stream comes to the product. Only what kernels/cuda/cublaslt.cpp uses is there.
+// A library with the symbols of cuBLASLt 13, for tests. It checks the arguments of each call, and multiplies
+// with plain loops when the stream reaches the product. It has only the functions that
+// kernels/cuda/cublaslt.cpp uses.
 #include "tests/cuda/fake_cublaslt.h"
 
 #include <cmath>
@@ -115,7 +116,7 @@ struct Product {
     if (layout.type == CUDA_R_32F) return static_cast<const float*>(numbers)[place];
     return static_cast<const mlk::kernels::BFloat16*>(numbers)[place].value();
   }
-  // The derivative is that of the reference, but for its precision.
+  // The derivative has the formula of the reference, but another precision.
   float finish(float number, std::uint64_t row, std::uint64_t column) const {
     if (desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return number;
     if (desc.epilogue == CUBLASLT_EPILOGUE_BIAS) return number + desc.bias[row];
@@ -214,8 +215,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return which >= 0 && which < 4 ? assign(preference->alignments[which], value, bytes) : refuse();
 }
 
-// Vectors of 16 bytes are loaded where the alignment and the strides allow it, in products of bfloat16
-// always: as with the real one, there is nothing for others.
+// Products load vectors of 16 bytes where alignment and strides allow it. As in the real library, there is no
+// algorithm for a product of bfloat16 whose alignment or strides do not allow it.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,

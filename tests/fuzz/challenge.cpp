@@ -1,4 +1,4 @@
-// What registries ask for when they answer 401.
+// The challenges of registries that answer 401.
 #include "cli/registry/challenge.h"
 
 #include <cctype>
@@ -21,7 +21,7 @@ bool is_name(const std::string& text) {
   return !text.empty();
 }
 
-// The same in quotes.
+// Returns the challenges as text, with each value in quotes.
 std::string written(const std::vector<Challenge>& challenges) {
   std::string out;
   for (const Challenge& challenge : challenges) {

@@ -1,4 +1,4 @@
-// Checkpoints of which a file was changed, with a manifest that agrees with the change or not.
+// Checkpoints with one changed file. The manifest may or may not agree with the change.
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct File {
   std::string text;
 };
 
-// A checkpoint that is good, and what its files hold.
+// A good checkpoint, and the contents of its files.
 struct Good {
   test::TemporaryFolder folder;
   Log log{"fuzzer", open("/dev/null", O_WRONLY | O_CLOEXEC)};
@@ -65,7 +65,7 @@ std::string changed(FuzzedDataProvider& input, std::string text) {
   }
 }
 
-// Makes the manifest name the size and checksum of the file as it is now.
+// Returns the manifest with the present size and checksum of the file.
 std::string agreeing(const std::string& manifest, const fs::path& file) {
   json parsed = json::parse(manifest, nullptr, false);
   if (!parsed.is_object() || !parsed.contains("files") || !parsed["files"].is_array()) return manifest;

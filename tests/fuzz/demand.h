@@ -1,9 +1,9 @@
-// What a fuzzer holds its target to, beside what the sanitizers see.
+// The checks of a fuzzer, in addition to those of the sanitizers.
 #pragma once
 
 namespace mlk::fuzz {
 
-// Ends the fuzzer, which then keeps the input, unless it holds.
+// Ends the fuzzer if the condition does not hold. The fuzzer then saves the input.
 inline void demand(bool holds) {
   if (!holds) __builtin_trap();
 }

@@ -1,4 +1,4 @@
-// Files of logins, and what helpers print: no error repeats what may be a secret.
+// Files of logins, and the output of helpers. No error message repeats text that may be a secret.
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -13,7 +13,7 @@ using mlk::registry::Login;
 
 namespace {
 
-// Errors are among these, in which digits alone may come from the input.
+// Each error has one of these messages. Only the digits of a message may come from the input.
 void demand_no_secret(const mlk::Error& error) {
   static const std::set<std::string> known{
       "FILE is not JSON: byte ",

@@ -1,4 +1,5 @@
-// Expressions of --where: any text is refused with a reason, or is printed in a form that means the same.
+// Expressions of --where. The parser refuses a text with a reason, or the printed form of the expression
+// means the same as the text.
 #include "cli/where/expression.h"
 
 #include <cstdint>
@@ -14,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-// Values of every type; which one a name has follows from its length.
+// Values of every type. The length of a name determines its value.
 const json& value_of(const std::string& name) {
   static const json values = {nullptr, 1,          -0.5,       "Succeeded",
                               true,    {128, "a"}, {{"k", 1}}, std::numeric_limits<double>::quiet_NaN()};

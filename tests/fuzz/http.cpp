@@ -1,4 +1,4 @@
-// What somebody sends to the port for metrics: any bytes have an answer that begins as HTTP does.
+// Requests to the port for metrics. The answer to any bytes begins as an HTTP answer does.
 #include <cstdint>
 #include <string>
 #include <string_view>

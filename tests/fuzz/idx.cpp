@@ -1,4 +1,4 @@
-// Data sets: four files, each any bytes or a header that is nearly right with some data, plain or packed.
+// Data sets of four files. Each file has any bytes, or a nearly right header and some data, plain or packed.
 #include <cstdint>
 #include <fuzzer/FuzzedDataProvider.h>
 #include <string>
@@ -55,7 +55,7 @@ std::string packed(const std::string& text) {
 #endif
 }
 
-// Everything that a training run would touch.
+// Reads all data that a training run would read.
 void use(const Dataset& data) {
   demand(data.size() > 0 && data.shape().inputs > 0 && data.shape().classes > 0);
   std::vector<std::uint64_t> ids(data.size());

@@ -1,4 +1,4 @@
-// What registries keep of images: any JSON, and that nearly right one which a mutated document is.
+// Documents of images in registries: any JSON, and mutated documents, which are nearly right.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -21,7 +21,7 @@ void demand_good(const Descriptor& descriptor) {
   demand(descriptor.size <= std::uint64_t{1} << 42);
 }
 
-// An image above it has its layers, and is read again.
+// Composes an image above the base. The image also has the layers of the base, and it can be parsed.
 void compose_above(const Manifest& manifest, const std::string& text) {
   const Configuration configuration = parse_configuration(text, manifest.layers.size(), "x");
   demand(configuration.diff_ids.size() == manifest.layers.size());
@@ -55,7 +55,7 @@ void read(const std::string& text, const std::string& type) {
 
 }  // namespace
 
-// The input is a document; after a newline, the type that its answer had, and after one more, a
+// The input is a document, a newline, the media type of the registry's answer, a newline, and a
 // configuration.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string all(reinterpret_cast<const char*>(data), size);
@@ -67,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     read(document, type);
   } catch (const mlk::Error&) {
-    // It says why it cannot be read.
+    // The error says why the document cannot be read.
   }
   try {
     Manifest manifest;
@@ -76,7 +76,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     manifest.layers.resize(type.size() % 3, manifest.configuration);
     compose_above(manifest, configuration);
   } catch (const mlk::Error&) {
-    // The same.
+    // The error says why the image cannot be composed.
   }
   return 0;
 }

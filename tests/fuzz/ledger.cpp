@@ -1,5 +1,5 @@
-// Lines of the ledger of a sweep: any bytes, or a trial with some of them changed. What is read of a line is
-// written within its bounds, and reads the same.
+// Lines of the ledger of a sweep: any bytes, or the line of a trial with some bytes changed. If a line can be
+// read, its trial is written as a line that is not too long, and this line is read as the same trial.
 #include "sweeps/space/ledger.h"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a stranger, and what one with the key, may send to mlk-mpi: before and after the handshake.
+// Bytes that a peer may send to mlk-mpi, with the key or without it, before and after the handshake.
 #include <cstdint>
 #include <fuzzer/FuzzedDataProvider.h>
 
@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     pass(client, server);
     demand(text_of(server.next()->payload) == text);
   }
-  // Frames that nobody with the key has made are never taken.
+  // The server never accepts a frame that was made without the key.
   while (input.remaining_bytes() > 0 && server.receive(bytes_of(input.ConsumeRandomLengthString())))
     demand(!server.next());
   demand(has_key || !server.ready());

@@ -1,4 +1,4 @@
-// Files of points: any bytes, or lines that are nearly points, and what a trial makes of them.
+// Files of points: any bytes, or lines that are nearly points. A trial reads its point from the file.
 #include <cstdint>
 #include <fuzzer/FuzzedDataProvider.h>
 #include <sstream>

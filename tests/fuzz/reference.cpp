@@ -1,4 +1,5 @@
-// Names of images: what is accepted is read again as the same, and can be a URL and a path.
+// Names of images. The text of an accepted name is parsed as the same name, and can be part of a URL and of a
+// path.
 #include "cli/image/reference.h"
 
 #include <cstdint>

@@ -86,7 +86,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     check(parse_safetensors(file), file);
   } catch (const std::runtime_error&) {
-    // Refused, with a reason.
+    // The parser refuses the file with a reason.
   }
   return 0;
 }

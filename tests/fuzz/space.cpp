@@ -1,5 +1,5 @@
-// The space of a sweep, as people write it: the file's `sweep:` and the words of the command line, and a file
-// of points. Whatever is not refused with a reason can be counted, and gives points that lie in it.
+// Spaces of sweeps as users write them: the file's `sweep:` with the words of the command line, and files of
+// points. A space that is not refused with a reason can be counted, and its points lie in the space.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,7 +36,7 @@ void use_space(const Space& space) {
   for (const Point& point : points) demand(!is_left_out(space, point));
 }
 
-// The first line: words of the command line, parted by blanks; the rest is the file.
+// The first line has the words of the command line, separated by blanks. The other lines are the file.
 void read_sweep_text(const std::string& text) {
   const std::size_t line = text.find('\n');
   const std::vector<std::string> words = split(text.substr(0, line), ' ');

@@ -1,5 +1,6 @@
-// A connection's bytes: good frames, in pieces of any size, some of them spoilt on the way. What was not
-// spoilt arrives as it was sent, and nothing else arrives.
+// The bytes of a connection: good frames, sent in pieces of any size, sometimes with spoilt bytes. A frame
+// that arrives is as it was sent. If no byte is spoilt, all frames before the first frame that is too long
+// arrive.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -31,7 +32,7 @@ Sent any_frame(FuzzedDataProvider& input, std::uint32_t sequence) {
   sent.header.sender = {Role::worker, input.ConsumeIntegralInRange<std::uint32_t>(0, (1u << 24) - 1)};
   sent.header.key = input.ConsumeIntegralInRange<std::uint32_t>(0, 3);
   sent.header.clock = input.ConsumeIntegralInRange<std::uint64_t>(0, 3);
-  // Beyond 32 KiB a payload goes another way through the link.
+  // The link handles a payload of more than 32 KiB in another way than a shorter one.
   const auto length = input.ConsumeIntegralInRange<std::uint32_t>(0, length_limit + 10);
   sent.payload.assign(length, std::byte{input.ConsumeIntegral<std::uint8_t>()});
   sent.header.length = length;

@@ -1,4 +1,5 @@
-// Archives of code: of any bytes, nearly right ones, and those that we write, which are read as they were.
+// Archives of code: any bytes, nearly right archives, and archives that mlk writes. Files of the last kind
+// are read back unchanged.
 #include "cli/image/tar.h"
 
 #include <cstdint>
@@ -55,12 +56,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     demand_safe(mlk::image::read_tar(tar));
   } catch (const mlk::Error&) {
-    // It says why it cannot be read.
+    // The error says why the archive cannot be read.
   }
   try {
     demand(mlk::image::gunzip(rest, 1 << 16).size() <= 1 << 16);
   } catch (const mlk::Error&) {
-    // The same.
+    // The error says why the bytes cannot be unpacked.
   }
   return 0;
 }

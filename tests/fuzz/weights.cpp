@@ -1,4 +1,5 @@
-// Files of weights: any bytes, or the tensors of a small GPT that are nearly right, beside any description.
+// Files of weights: any bytes, or nearly right tensors of a small GPT. The description beside them has any
+// text.
 #include <cstdint>
 #include <fuzzer/FuzzedDataProvider.h>
 #include <string>
@@ -26,7 +27,7 @@ const std::vector<TensorInfo>& tensors_of_model() {
   return model->tensors();
 }
 
-// A change of one tensor, of its name, type, shape or size.
+// Changes the name, type, shape or size of the tensor.
 void change(SafeTensor& tensor, FuzzedDataProvider& input) {
   switch (input.ConsumeIntegralInRange(0, 4)) {
     case 0:

@@ -1,5 +1,5 @@
-// Headers and payloads as a stranger may send them. A checksum would keep nearly every input out, so the
-// first byte says whether magic, version and checksum are put right before the header is decoded.
+// Headers and payloads as a stranger may send them. The checksum would reject nearly every input, so a flag
+// in the input says whether the fuzzer corrects magic, version and checksum before it decodes the header.
 #include "runtime/transport/wire.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ void put_right(HeaderBytes& bytes) {
   std::memcpy(bytes.data() + header_size - sizeof crc, &crc, sizeof crc);
 }
 
-// What is read whole says the same when it is written again.
+// If a payload can be decoded, it has the same content when it is encoded again.
 void read_payload(const Header& header, std::span<const std::byte> payload) {
   if (const auto hello = read_hello(header, payload)) {
     demand(std::ranges::equal(hello_payload(*hello), payload));

@@ -16,7 +16,8 @@ using rt::SteadyTime;
 using Duration = std::chrono::nanoseconds;
 using namespace std::chrono_literals;
 
-// The time until the Job of a process starts it again, and from SIGTERM to the kubelet's SIGKILL.
+// How long the Job of a process waits before it starts the process again, and the time from SIGTERM to
+// SIGKILL.
 constexpr Duration first_restart = 10s, longest_restart = 40s, termination_grace = 30s;
 constexpr Duration settled_after = 60s;  // after this time of calm all processes run and are connected
 

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::uint32_t longest_payload = 1 << 30;
 
-// The message, decoded and encoded again; nothing for a part of a sum: floats without a codec.
+// Returns the message, decoded and encoded again. Returns nothing for a part of a sum, since floats have no
+// codec.
 std::optional<rt::EncodedMessage> again(const rt::Header& header, const rt::Bytes& payload) {
   const auto encoded = [](const auto& message) { return std::optional(encode(message.value())); };
   switch (header.type) {

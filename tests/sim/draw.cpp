@@ -32,7 +32,8 @@ void heal_all(Scenario& scenario, Duration at) {
   }
 }
 
-// Faults that belong together: a fault that begins also ends. focus: the rank that half of the faults hit.
+// Draws faults that belong together: each fault that begins also ends. focus: the rank that half of the
+// faults hit.
 void draw_fault(Random& random, Scenario& scenario, Duration begin, std::optional<std::uint32_t> focus = {}) {
   const std::uint32_t ranks = scenario.settings.ranks;
   const auto rank = [&] {
@@ -137,7 +138,7 @@ Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
     cut_sides(random, scenario, Duration(0), random.between(Duration(2s), Duration(20s)));
   // The remaining ranks are more than half, and enough to begin.
   const std::uint32_t most = std::min(s.ranks - s.minimum, (s.ranks - 1) / 2);
-  // A rank may be missing only if all ranks are seeds: then no rank is found through another.
+  // A rank may be missing only if all ranks are seeds, since then no rank is found through another rank.
   if (s.seeds == s.ranks && random.one_in(3)) {
     for (auto left = random.below(most + 1); left > 0; --left)
       scenario.never.insert(static_cast<std::uint32_t>(random.below(s.ranks)));

@@ -38,7 +38,8 @@ void Invariants::gone(const rt::Member& member) {
   }
 }
 
-// The states that the members brought into a generation; since: the time of the first of them.
+// Combines the states that the members brought into a generation. since: the time when the first member
+// joined.
 Invariants::Joined Invariants::joined_together(const Number& number, const rt::Generation& generation) {
   std::optional<Joined> all;
   for (const auto& [member, joined] : joined_[number]) {
@@ -51,7 +52,7 @@ Invariants::Joined Invariants::joined_together(const Number& number, const rt::G
   return all.value_or(Joined{});
 }
 
-// The first commit of a generation.
+// Checks the rules at the first commit of a generation.
 void Invariants::check_start(const Number& number, const Commit& commit, const std::string& what) {
   ++generations_;
   const Joined joined = joined_together(number, commit.generation);

@@ -37,10 +37,11 @@ class Invariants {
   struct Begun {
     rt::Member member;
     std::uint64_t lineage = 0, generation = 0;
-    std::uint64_t newest_step = 0;  // newest step it has, or had before any other state came
-    bool anew = false;              // no member had a state: it was made from a checkpoint, or from the start
+    std::uint64_t newest_step = 0;  // newest step it has, or had before it received another state
+    bool anew = false;  // no member had a state, so it was made from a checkpoint or from the start
   };
-  // A member takes part from here on. It has no result yet: others may have continued meanwhile.
+  // A member takes part in the generation from here on. It has no result yet, but other members may have
+  // continued.
   void begun(const Begun& begun, SteadyTime now);
 
   struct Commit {
@@ -58,12 +59,13 @@ class Invariants {
   // 3. (A10, A11) A generation does not begin before the newest step that a member has: a committed step is
   //    lost only with the processes that had it.
   // 4. (A4, A6 to A9) A generation does not begin before a step that an older generation has passed, except
-  //    for the one step that was being summed; and no older generation continues beside it.
-  // 5. Once the run is trained, and that is on disk or all ranks can hear of it, no rank begins to train, and
-  //    the trained lineage has no further generation.
+  //    for the one step that was being summed. No older generation continues beside the new one.
+  // 5. If the run is trained, and this is on disk or all ranks can learn it, no rank begins to train, and the
+  //    trained lineage has no further generation.
   void committed(const Commit& commit);
 
-  // The process has ended. A generation whose members have all ended is forgotten; its number may return.
+  // The process has ended. If all members of a generation have ended, the generation is forgotten, and its
+  // number may return.
   void gone(const rt::Member& member);
 
   // The checkpoints made so far are lost; later checkpoints are not.

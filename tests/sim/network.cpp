@@ -92,7 +92,7 @@ void Network::freeze(Place rank) {
   host.frozen_at = clock_.now();
   for (Place peer = 0; peer < hosts_.size(); ++peer) {
     listen(peer, rank);
-    // The timers by which the frozen process notices silent peers stand still, too.
+    // The timers by which the frozen process notices silent peers stop, too.
     host.sides[peer].quiet += host.sides[peer].quiet & 1;
   }
 }
@@ -389,7 +389,7 @@ bool Network::hears(Place rank, Place peer) const {
   const auto& connection = side(rank, peer).connection;
   const int its = connection->rank[0] == rank ? 1 : 0;
   const Place other = connection->rank[its];
-  // An end of stream that is under way counts like a heartbeat.
+  // An end of stream in transit counts as a sign of life, like a heartbeat.
   const bool speaks = connection->open[its]
                           ? alive(other, connection->incarnation[its]) && !hosts_[other].frozen
                           : !connection->vanished[its] && !connection->given_up[its];
@@ -438,7 +438,7 @@ void Network::note_silence(Place rank, Place peer, std::uint64_t incarnation, st
   tell(rank, peer, Event::Kind::silent, its.connection->incarnation[1 - own]);
 }
 
-// A peer that is only frozen acknowledges what it receives, and stays.
+// A peer that is only frozen is not lost, because its host acknowledges messages.
 void Network::note_loss(Place rank, Place peer, std::uint64_t incarnation, std::uint64_t quiet) {
   const Side& its = side(rank, peer);
   if (!alive(rank, incarnation) || its.quiet != quiet || !its.connection) return;
@@ -460,7 +460,7 @@ void Network::note_heard(Place rank, Place peer) {
   const std::uint64_t incarnation = host.incarnation;
   const int own = its.connection->rank[0] == rank ? 0 : 1;
   tell(rank, peer, Event::Kind::audible, its.connection->incarnation[1 - own]);
-  // Messages that the cut had held back have arrived, but none follows: the silence starts again.
+  // Messages that the cut had held back have arrived, but no message follows, so the silence starts again.
   if (!alive(rank, incarnation) || !its.connection || hears(rank, peer)) return;
   its.quiet += its.quiet & 1;
   listen(rank, peer);

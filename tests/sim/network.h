@@ -1,10 +1,11 @@
-// What the transports of all processes report to them, without sockets: connections between hosts, cuts of
-// the network in each direction, and processes that freeze and die.
+// Simulates the transports of all processes without sockets: connections between hosts, cuts of the network
+// in each direction, and processes that freeze and die.
 //
 // Like the real transport (runtime/transport) it has one connection for each pair, which one side dials with
-// the real Dialer. Messages arrive in order; those under way are lost with the connection. A cut only delays,
-// since TCP sends again. There is silence, and after 15 s a loss that proves nothing. An end of stream or a
-// refused attempt proves the end of a process. Of two incarnations the newer stays and the older hears of it.
+// the real Dialer. Messages arrive in order; messages in transit are lost with the connection. A cut only
+// delays messages, since TCP sends again. A peer that is not heard is reported as silent, and after 15 s as
+// lost, which does not prove its end. An end of stream or a refused attempt proves the end of a process. If a
+// process has two incarnations, the newer one stays connected, and the older one hears of the newer one.
 #pragma once
 
 #include <deque>
@@ -23,7 +24,7 @@ namespace mlk::sim {
 
 // A fault that can be planted in the simulated transport, to check that the rules detect it.
 struct Plants {
-  bool given_up_ends = false;  // an end after giving up is visible to the peer, like a death
+  bool given_up_ends = false;  // a peer sees an abandoned connection as a death
 };
 
 struct NetworkSettings {
@@ -39,8 +40,8 @@ class Network {
   using Deliver = std::function<void(Place, rt::Event&&)>;
   using Trace = std::function<void(Place, const std::string&)>;
 
-  // ids: of the processes, by their numbers. Several processes may have the same id: an old process and its
-  // successor. A dialled id leads to the process that was started last.
+  // ids: the ids of the processes, by their numbers. Several processes may have the same id: an old process
+  // and its successor. A dialled id leads to the process that was started last.
   Network(Clock& clock, Random& random, NetworkSettings settings, std::vector<rt::PeerId> ids,
           Deliver deliver, Trace trace);
 
@@ -77,7 +78,7 @@ class Network {
     std::uint64_t incarnation[2];
     bool open[2] = {true, true};
     bool vanished[2] = {false, false};  // without an end of stream
-    bool given_up[2] = {false, false};  // the other side must not see the end of it yet
+    bool given_up[2] = {false, false};  // the other side must not see the end yet
     SteadyTime opened, arrives[2];
     std::deque<Packet> held[2];  // held back by a cut, or by a frozen receiver
   };
@@ -134,7 +135,7 @@ class Network {
   const Deliver deliver_;
   const Trace trace_;
   const std::vector<rt::PeerId> ids_;
-  std::vector<Place> first_, newest_;  // per id: its first number, and that of its newest process
+  std::vector<Place> first_, newest_;  // by id: its first number; the number of its newest process
   std::vector<Host> hosts_;
   std::vector<bool> cut_;
   std::vector<std::weak_ptr<Connection>> connections_;

@@ -51,14 +51,14 @@ void print_probes() {
     std::printf("probe %s %lu\n", name.c_str(), static_cast<unsigned long>(probe.runs));
 }
 
-// At these probes processes lose each other while one may have begun a generation and another has not.
+// If processes lose each other at these probes, one may have begun a generation that another has not begun.
 bool is_at_a_beginning(std::string_view probe) {
   return probe == "allreduce.accepted" || probe == "allreduce.begun-elsewhere" ||
          probe == "allreduce.begun-with-lagging";
 }
 
-// One probe in four brings a fault, once: at one of its first thirty passages. In half of the runs the
-// beginnings of generations bring two faults for certain, and early.
+// One probe in four brings one fault, at one of its first thirty passages. In half of the runs a probe at the
+// beginning of a generation always brings two faults, at early passages.
 std::optional<std::uint64_t> ProbeFaultDraw::passed(std::string_view probe, Duration now) {
   if (faults_.seed == 0 || now >= faults_.until) return {};
   auto found = passages_.find(probe);

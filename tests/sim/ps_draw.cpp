@@ -11,7 +11,7 @@ using Kind = PsFault::Kind;
 using rt::PeerId;
 using rt::Role;
 
-// Faults that belong together: a fault that begins also ends.
+// Draws faults that belong together: each fault that begins also ends.
 class FaultDraw {
  public:
   // Half of the faults happen soon after an earlier fault, while its consequences last.
@@ -23,7 +23,7 @@ class FaultDraw {
                      : random_.between(Duration(500ms), storm);
     draw_end();
   }
-  // At a probe: half of the faults hit the process that has passed it.
+  // At a probe: half of the faults hit the process that has passed the probe.
   FaultDraw(Random& random, PsScenario& scenario, PeerId focus)
       : random_(random),
         scenario_(scenario),
@@ -112,13 +112,14 @@ class FaultDraw {
     add(again, Kind::kill, {Role::server, server()});
     add(again + random_.between(Duration(0), Duration(15s)), Kind::thaw, behind);
   }
-  // SIGTERM at a server while a worker does not answer.
+  // A server gets SIGTERM while a worker does not answer.
   void stop_within_step() {
     pair(Kind::freeze, Kind::thaw, {Role::worker, worker()});
     add(begin_ + random_.between(Duration(0), Duration(2s)), Kind::terminate, {Role::server, server()});
   }
 
-  // Short faults end within every patience. Long faults outlast that of connections, some that of the run.
+  // Short faults end within every patience. Long faults outlast the patience of connections, and some also
+  // the patience of the run.
   void draw_end() {
     end_ = begin_ + (random_.one_in(2)   ? random_.between(Duration(10ms), Duration(4s))
                      : random_.one_in(8) ? random_.between(Duration(40s), Duration(200s))
@@ -177,7 +178,7 @@ void fill_disk(PsScenario& s, Random& random, Duration storm) {
       {storm + s.patience + random.between(Duration(10s), Duration(120s)), Kind::disk_full, {}, {}, 0});
 }
 
-// A worker starts when the others, and all servers except perhaps server 0, have ended.
+// A worker starts when the other workers, and all servers except perhaps server 0, have ended.
 void come_after_the_end(PsScenario& s, Random& random, Duration storm) {
   if (s.workers == 1 || s.servers == 1) return;
   s.minimum = 1;
@@ -239,7 +240,7 @@ PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks) {
     s.faults.push_back(
         {random.between(Duration(0), Duration(random.one_in(12) ? 20s : 1s)), Kind::start, process, {}, 0});
   }
-  // The last server starts when others have given it up.
+  // The last server starts when other processes have given up waiting for it.
   if (random.one_in(75)) s.faults.back().at = random.between(Duration(90s), Duration(250s));
   // The storm is over before the end of training, if no fault delays the training.
   const Duration training = static_cast<std::int64_t>(s.steps) * s.compute / (s.consistency.sync ? 1 : 2);

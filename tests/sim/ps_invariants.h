@@ -1,7 +1,7 @@
 // The rules that must hold after every event of a simulated run with parameter servers.
 //
 // *Commit*: sync: the last slice of a clock makes a chunk's weights those of the next clock. async: server 0
-// counts a finished lease. Offline steps count once a worker that made some has seeded the servers.
+// counts a finished lease. Offline steps count when a worker that made some of them has seeded the servers.
 //
 // Gradients are small whole numbers that follow from the position of a slice, so sums are exact, and with
 // sync the weights of step s follow from s alone: exact_weights(). If weights are not those of their step, a
@@ -45,8 +45,8 @@ class PsInvariants {
   const std::vector<float>& exact_weights(std::uint64_t step);
 
   // 2. sync: a lease covers the samples of its slice. async: some leased samples are not done and no longer
-  //    leased; these are at most as many as are counted as lost. Bounded: no worker gets work that is
-  //    further ahead of the slowest worker than the bound.
+  //    leased; their number is at most the number that is counted as lost. Bounded: no worker gets work that
+  //    is further ahead of the slowest worker than the bound.
   void granted(std::uint64_t coordinator, std::uint32_t worker, const rt::Header& header,
                const rt::WorkMessage& work);
 
@@ -61,16 +61,17 @@ class PsInvariants {
   void seeding_opened(std::uint64_t server) { sources_.erase(server); }
   void seeded(std::uint64_t server, std::uint32_t chunk, const Source& source);
 
-  // 5. A process that has heard of a successor of a peer no longer hears the peer itself. (If it met the
-  //    successor first, it may take the old process for the successor: incarnations have no order.)
+  // 5. A process that has heard of a successor of a peer no longer hears the peer itself. (If the process met
+  //    the successor first, it may regard the old process as the successor, since incarnations have no
+  //    order.)
   void heard(std::uint64_t process, rt::PeerId peer, std::uint64_t incarnation);
 
   // 6. A checkpoint appears only when all of its parts are written, and it has the part of each server.
   void committing(const rt::Manifest& manifest, const std::set<std::string>& whole, std::uint64_t step);
 
   // 7. If a worker exits with 0, the run is trained. If there is a disk, the last checkpoint was made. The
-  //    last report was made, unless this worker cannot make it: it has no report, and does not see that
-  //    checkpoint.
+  //    last report was made, unless this worker cannot make it, because it has no report and does not see
+  //    that checkpoint.
   void worker_ends(bool was_saved, bool can_report);
   void evaluated(std::uint64_t step);
   bool is_evaluated() const { return evaluated_; }

@@ -68,7 +68,7 @@ void PsProcess::thaw() {
   for (const Clock::Action& action : std::exchange(postponed_, {})) action();
 }
 
-// Runs unless the process is another one by then.
+// Runs the action unless the process has ended or was started again by then.
 void PsProcess::plan(Duration time, Clock::Action action) {
   s_.clock.after(time, [this, own = incarnation_, action = std::move(action)] {
     if (!running() || incarnation_ != own) return;
@@ -117,7 +117,7 @@ void PsProcess::deliver(rt::Event&& event) {
   handle_server(event);
 }
 
-// As Peers::next().
+// Handles an event as Peers::next() does.
 bool PsProcess::ends_with(const rt::Event& event) {
   if (trained_) return false;
   const auto code = static_cast<rt::ExitCode>(event.header.clock);

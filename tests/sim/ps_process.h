@@ -68,8 +68,8 @@ class PsProcess {
   void freeze() { frozen_ = true; }
   void thaw();
   void deliver(rt::Event&& event);
-  // For a worker that is connected with all servers, has no work and does not know of the end: how long it
-  // has heard nothing from server 0.
+  // How long a worker has heard nothing from server 0, if it is connected with all servers, has no work and
+  // does not know of the end.
   Duration unheard() const;
   std::string describe() const;
 

@@ -154,9 +154,9 @@ class PsRun {
     start_later(id, code);
   }
 
-  // A server ends with 0 before the run is trained, or reported. That is right if it has heard no worker
-  // during its whole patience: the run is over then. If the last checkpoint is there, workers may still find
-  // it.
+  // A server ends with 0 before the run is trained, or before this is reported. This is right if the server
+  // has heard no worker during its whole patience, since the run is then over. If the last checkpoint is
+  // there, workers may still find the checkpoint.
   void abandon(Place place) {
     const bool saved = disk_.has(scenario_.steps);
     const Duration patience = scenario_.patience;
@@ -219,7 +219,7 @@ class PsRun {
     }
   }
 
-  // A process has passed a probe. During the storm that may bring faults to this process or to others.
+  // A process has passed a probe. During the storm a probe may bring faults to this process or to others.
   void pass(Place place, std::string_view probe) {
     if (probe == "ps.finish-told" && scenario_.lost_at_end && !std::exchange(lost_at_end_, true))
       clock_.after(Duration(0), [this, id = ids_[place]] { happen({{}, PsFault::Kind::kill, id, {}, 0}); });
@@ -315,7 +315,7 @@ class PsRun {
   }
 
   // True if all workers know that the run is trained, and all servers have ended. Without the last checkpoint
-  // on disk a late worker cannot know.
+  // on disk a late worker cannot learn that the run is trained.
   bool over() const {
     if (abandoned_) return true;
     if (!trained_) return false;
@@ -328,8 +328,8 @@ class PsRun {
     return true;
   }
 
-  // The time by which the run must be over. Until then in calm all processes are started again and connected,
-  // servers are seeded, perhaps twice, and all steps are made, as if one worker made each step alone.
+  // The time by which the run must be over. In calm this time is enough to start and connect all processes
+  // again, to seed the servers, perhaps twice, and to make all steps, as if one worker made them alone.
   SteadyTime deadline() const {
     const auto steps = static_cast<std::int64_t>(scenario_.steps);
     const std::int64_t slices = scenario_.consistency.sync ? scenario_.workers : 1;

@@ -28,8 +28,8 @@ const char* name_of(MessageType type) {
   return found == names.end() ? "?" : found->second;
 }
 
-// The payload, decoded and encoded again. A payload without a codec in ps/machines/protocol.h is returned
-// unchanged: floats, a text, or nothing.
+// The payload, decoded and encoded again. Returns a payload unchanged if ps/machines/protocol.h has no codec
+// for it: floats, a text, or nothing.
 Bytes again(rt::PeerId from, const Header& header, const Bytes& payload) {
   const auto both = [](const auto& message) { return message ? encode(*message) : Bytes(); };
   switch (header.type) {

@@ -1,6 +1,6 @@
 // One rank of a simulated allreduce run: the real RankMachine in a process without threads, sockets and a
-// model. A state is two numbers that follow from the steps before it. A sum is a message from each member to
-// each other member. Computing, transfers and the disk only take time.
+// model. A state is two numbers that follow from the steps before it. For a sum each member sends a message
+// to each other member. Computing, transfers and the disk only take time.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct RunSettings {
   std::uint64_t steps = 20, step_samples = 64, checkpoint_every = 5;
   std::chrono::seconds patience{120}, late{60};
   Duration compute{50ms}, transfer{20ms}, write{100ms};
-  bool devices = false;   // devices sum: a sum may hang, and is then given up
+  bool devices = false;   // devices add up: a sum may hang, and ranks then abandon it
   bool overlaps = false;  // ranks hear their peers while they compute, as ranks with large models do
   NetworkSettings network;
 };

@@ -38,7 +38,7 @@ Part SimulatedRank::own_part() const {
   return {mix(process_->weights[0], process_->weights[1]), process_->step->begin, process_->step->end};
 }
 
-// False: a member is not connected, which the transport reports to the ring.
+// False: a member is not connected. The transport reports this to the ring.
 bool SimulatedRank::add_part() {
   const Part part = own_part();
   const rt::Generation& generation = process_->machine.assembly().generation();

@@ -95,7 +95,7 @@ class Run {
   }
   // The state of the Job of a rank.
   struct Job {
-    std::uint32_t newest = 0;  // its newest process: the rank's number, or that of one started beside it
+    std::uint32_t newest = 0;  // its newest process: the rank's number, or the number of a process beside it
     bool trained = false;
     int failures = 0;
     std::uint64_t starts = 0;
@@ -164,7 +164,7 @@ class Run {
     clock_.after(restart_pause(code, jobs_[rank].failures), [this, rank] { start(rank); });
   }
 
-  // A process has passed a probe. During the storm that may bring faults to this process or to others.
+  // A process has passed a probe. During the storm a probe may bring faults to this process or to others.
   void pass(std::uint32_t number, std::string_view probe) {
     if (probe == "allreduce.started-apart") started_apart_ = number;
     const auto seed = probe_draw_.passed(probe, clock_.now() - begin_);
@@ -191,8 +191,8 @@ class Run {
     if (network_.is_cut(from, to) && !are_apart(from, to)) network_.heal(from, to);
   }
 
-  // Whether no rank may give up for lack of peers: true in calm, if the patience exceeds the time of the
-  // transfers to all ranks that lag, and all ranks can reach each other. Two ranks that never reach each
+  // True if no rank may give up for lack of peers. This holds in calm if the patience exceeds the time of the
+  // transfers to all ranks that lag, and if all ranks can reach each other. Two ranks that never reach each
   // other may both start the run, and delay the others until one of the two has given up.
   bool must_find_peers() const {
     return !scenario_.apart && settings_.patience > 2 * settings_.ranks * settings_.transfer &&
@@ -296,8 +296,8 @@ class Run {
     if (all_meet) clock_.after(longest_restart + 5s, [this] { invariants_.all_can_be_told(); });
   }
 
-  // True if all ranks that may still come know that the run is trained. Without the disk, a rank that comes
-  // late during the storm cannot know.
+  // True if all ranks that may still come know that the run is trained. Without the disk, a rank that starts
+  // late during the storm cannot learn this.
   bool over() const {
     if (unsaved_) return true;
     const bool tells = invariants_.is_told() || (disk_.there && !disk_lost_);
@@ -308,8 +308,9 @@ class Run {
     return true;
   }
 
-  // The time by which the run must be over. Until then in calm each rank gives up once, if necessary, is
-  // started again and assembles, and all steps are made, each with the pauses of a transfer of a state.
+  // The time by which the run must be over. In calm this time is enough for each rank to give up once, if
+  // necessary, to start again and to assemble, and for all steps, each with the pauses of a transfer of a
+  // state.
   SteadyTime deadline() const {
     const auto steps = static_cast<std::int64_t>(settings_.steps);
     return quiet_ + 3 * settings_.patience + 3 * longest_restart + 2 * settings_.late + 60s +
@@ -341,7 +342,7 @@ class Run {
   bool unsaved_ = false;  // the run has ended because the disk was full
   Invariants invariants_;
   ProbeFaultDraw probe_draw_;
-  std::optional<std::uint32_t> started_apart_;  // the last process that met another start: ends with 75
+  std::optional<std::uint32_t> started_apart_;  // the last process that met another start; it ends with 75
   std::vector<Job> jobs_;
   std::vector<std::unique_ptr<SimulatedRank>> processes_;  // two for each rank
   std::vector<std::uint64_t> incarnations_;                // of the last process with this number

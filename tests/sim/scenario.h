@@ -17,8 +17,8 @@
 //   hang R (a sum of it), cut FROM TO, heal FROM TO, disk_full 0 or 1, disk_slow FACTOR,
 //   transfer_slow FACTOR, lose_disk
 // - `at 4.5 isolate 1` cuts all connections of a process. 10 s later its Job starts another process beside
-//   it. `reconnect R` heals all connections of the process. Seeds do not draw these two: the Jobs of
-//   allreduce workers replace only pods that have ended
+//   it. `reconnect R` heals all connections of the process. Seeds do not draw `isolate` and `reconnect`,
+//   since the Jobs of allreduce workers replace only pods that have ended
 //
 // A process that does not end as trained is started again by its Job after 10, 20, 40, 40... s. A process
 // that was terminated (SIGTERM, and SIGKILL 30 s later) is started again after 1 s. After the last line with

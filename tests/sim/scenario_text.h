@@ -1,4 +1,4 @@
-// The text of a scenario: a line for each thing, which its first word names; `#` begins a comment.
+// The text of a scenario. The first word of a line names the thing that the line sets; `#` begins a comment.
 #pragma once
 
 #include <concepts>

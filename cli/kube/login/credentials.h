@@ -28,8 +28,8 @@ class Credentials {
   };
   [[nodiscard]] Turn next(SteadyTime now, Time wall);
 
-  // Call it after a 401 for `used`. True: send the request once more, with the credential that next() then
-  // returns.
+  // Call it after a 401 for `used`. Returns true if the caller shall send the request once more, with the
+  // credential that next() then returns.
   [[nodiscard]] bool refused(const CredentialPtr& used, SteadyTime now);
   // Call it after any other answer.
   void accepted(const CredentialPtr& used);

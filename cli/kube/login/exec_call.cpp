@@ -83,7 +83,7 @@ void PluginCaller::stop() {
 void PluginCaller::start() {
   if (busy_) return;
   busy_ = true;
-  if (thread_.joinable()) thread_.join();  // it has ended: its last answer was taken
+  if (thread_.joinable()) thread_.join();  // the thread has ended: its last answer was taken
   const auto call = [this] {
     PluginAnswer answer;
     try {

@@ -41,7 +41,7 @@ class PluginCaller {
   PluginCaller(const PluginCaller&) = delete;
   PluginCaller& operator=(const PluginCaller&) = delete;
 
-  void start();  // does nothing while a call runs or its answer has not been taken
+  void start();  // does nothing while a call runs, or until its answer has been taken
   [[nodiscard]] std::optional<PluginAnswer> take();
   void stop();  // final; abandons a call that is running
 

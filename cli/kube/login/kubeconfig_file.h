@@ -37,8 +37,8 @@ struct Kubeconfig {
 // the file and the mistake; never contains a value of a user entry.
 Kubeconfig parse_kubeconfig(std::string_view text, const std::filesystem::path& file);
 
-// The first file that defines a name provides the whole entry; the first file that sets current-context
-// provides that. Pure.
+// The whole entry of a name comes from the first file that defines the name. The current-context comes from
+// the first file that sets it. Pure.
 Kubeconfig merge_kubeconfigs(const std::vector<Kubeconfig>& files);
 
 }  // namespace mlk::kube

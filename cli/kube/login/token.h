@@ -15,7 +15,7 @@ class Token {
 
   // The token to send now; reads the file again when a minute has passed since the last read.
   const std::string& current(Time now);
-  // Call it after a 401 for `refused`: true if there is now another token.
+  // Call it after a 401 for `refused`. Returns true if the current token is now another token.
   bool renew(const std::string& refused, Time now);
 
  private:

@@ -1,4 +1,4 @@
-// The user entry of a kubeconfig: all ways to log in that it may contain, and their precedence.
+// Reads the user entry of a kubeconfig: all ways to log in that the entry may contain, and their precedence.
 #pragma once
 
 #include <string>

@@ -22,8 +22,8 @@ struct Admission {
 nlohmann::json admit_new(const Admission& admission, nlohmann::json object);
 
 // `after` as it will be stored in place of `before`; fields that the server owns keep their values.
-// `of_status`: the change affects only status. Otherwise it affects everything except status. Throws
-// StatusError 409 if resourceVersion or uid do not match, 422 if an immutable field changes.
+// `of_status`: the change applies only to the status. Otherwise it applies to all fields except the status.
+// Throws StatusError 409 if resourceVersion or uid do not match, 422 if an immutable field changes.
 nlohmann::json admit_change(const Admission& admission, const nlohmann::json& before, nlohmann::json after,
                             bool of_status);
 

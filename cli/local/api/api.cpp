@@ -179,7 +179,7 @@ Answer Api::review(const Request& request) {
   if (!request.content_type.starts_with("application/vnd.kubernetes.protobuf"))
     object = parse_body(request.body);
   object["apiVersion"] = request.path.substr(6, request.path.rfind('/') - 6);
-  // The token belongs to the user who runs the cluster. So every request that the server supports is allowed.
+  // The token belongs to the user who runs the cluster, so the server allows every request that it supports.
   if (plural == "selfsubjectaccessreviews") {
     object["kind"] = "SelfSubjectAccessReview";
     object["status"] = {{"allowed", true}};
@@ -217,7 +217,8 @@ Answer Api::list(const Request& request, const Target& target) {
   Store::Snapshot snapshot;
   std::string after;
   if (!token_text.empty()) {
-    // A later page shows the state at the time of the first page, so the token has the version.
+    // A later page shows the state at the time of the first page, so the continue token has the version of
+    // the first page.
     const ContinueToken token = decode(token_text);
     snapshot = store_.snapshot_at(target.kind->plural, target.name_space, token.revision);
     after = token.after;

@@ -91,8 +91,8 @@ class Api {
   std::atomic<bool> stopping_{false};
 };
 
-// A watch as a stream; api_watch.cpp. `revision`: the last version that the client has seen; with "" and "0"
-// all existing objects come first.
+// A watch as a stream, in api_watch.cpp. `revision`: the last version that the client has seen. With "" or
+// "0" the stream begins with all existing objects.
 struct WatchOptions {
   std::string label_selector, field_selector, revision;
   bool bookmarks = false;

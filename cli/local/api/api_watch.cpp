@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How often a silent watch checks whether its client is still there.
+// How often a watch without changes checks whether its client is still connected.
 constexpr std::chrono::seconds look_interval{2};
 constexpr std::chrono::seconds bookmark_interval{60};
 

@@ -14,7 +14,7 @@
 namespace mlk::local {
 namespace {
 
-// The dry run is requested in the query or in the options of a DELETE.
+// A client requests a dry run in the query, or in the options of a DELETE.
 bool is_dry_run(const Request& request, const json& options = json::object()) {
   std::string value = request.parameter("dryRun");
   for (const json& given : at_path(options, {"dryRun"}))

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// A group that only answers reviews. The table of kinds does not have these groups.
+// A group of the API that only answers reviews. The table of kinds does not have such groups.
 struct Review {
   const char* group;
   const char* plural;
@@ -69,8 +69,8 @@ json resource_list(const std::string& group) {
           {"resources", resources}};
 }
 
-// Only the parts that kubectl reads: which kinds exist, and that they accept fieldValidation. So kubectl
-// leaves the validation to the server.
+// Only the parts that kubectl reads: the kinds, and the parameter fieldValidation of each kind. With this
+// parameter kubectl leaves the validation to the server.
 json openapi(const std::string& group) {
   json paths = json::object();
   for (const Kind& kind : kinds()) {

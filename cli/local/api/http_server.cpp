@@ -30,7 +30,8 @@ constexpr std::size_t connection_limit =
 constexpr std::size_t unauthenticated_limit = 64;
 constexpr std::chrono::milliseconds idle_patience{5000};  // between two requests
 
-// A thread for each open connection, reused for the next one: a stream may stay open for hours.
+// Each open connection has its own thread, since a stream may stay open for hours. The next connection reuses
+// the thread.
 class ConnectionThreads : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> task) override {
@@ -111,8 +112,8 @@ Request to_request(const httplib::Request& from, std::string body) {
   Request request;
   request.method = from.method == "HEAD" ? "GET" : from.method;
   request.path = from.path;
-  // The library would take the text after the last "=" as the value, which is wrong for "labelSelector=a=b".
-  // So the query is split here.
+  // The library would read the text after the last "=" as the value, which is wrong for "labelSelector=a=b".
+  // So this function splits the query.
   const auto mark = from.target.find('?');
   for (const std::string& pair : split(mark == from.target.npos ? "" : from.target.substr(mark + 1), '&')) {
     const std::size_t equals = std::min(pair.find('='), pair.size());
@@ -223,8 +224,8 @@ struct HttpServer::State {
       return refuse(StatusError(415, "UnsupportedMediaType", "the body is not JSON"), response);
     std::string body;
     bool whole = true;
-    // A request without these headers has no body, so nothing is read: the library would wait for a body
-    // until the connection ends.
+    // A request without these headers has no body, so the server does not read one. The library would wait
+    // for a body until the connection ends.
     if (request.has_header("Content-Length") || request.has_header("Transfer-Encoding")) {
       whole = reader([&](const char* data, std::size_t size) {
         if (body.size() + size > body_limit) return false;

@@ -41,7 +41,8 @@ class TlsConnection : public httplib::Stream {
  private:
   using Clock = std::chrono::steady_clock;
   bool wait(short events, Clock::time_point end) const;
-  // Repeats the operation until the TLS library has done it or the time is over. Returns its result, or -1.
+  // Repeats the operation until the TLS library has completed it or the time is over. Returns its result, or
+  // -1.
   template <class Operation>
   int complete(Clock::time_point end, const Operation& operation);
   Clock::time_point read_deadline() const;

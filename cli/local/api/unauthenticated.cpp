@@ -22,8 +22,8 @@ std::optional<sockaddr_in> address_by(int (*of)(int, sockaddr*, socklen_t*), int
   return is_known ? std::optional(address) : std::nullopt;
 }
 
-// The kernel's answer about the socket at the other end of a connection (sock_diag(7)). This is a single
-// look-up. A search of /proc/net/tcp would be slow, since other users can make it long.
+// The kernel's answer about the socket at the other end of a connection (sock_diag(7)). The question is a
+// single look-up. A search of /proc/net/tcp would be slow, since other users can make this file long.
 std::optional<inet_diag_msg> ask_kernel(const sockaddr_in& its, const sockaddr_in& ours) {
   struct {
     nlmsghdr head;
@@ -72,7 +72,8 @@ void UnauthenticatedConnections::enter(int socket, Side side) {
   std::deque<int>& sockets = side == Side::ours ? ours_ : others_;
   sockets.push_back(socket);
   if (sockets.size() <= most_) return;
-  // This wakes the thread of the connection, which finds the end of the connection and calls leave().
+  // The shutdown wakes the thread of the connection. The thread finds the end of the connection and calls
+  // leave().
   ::shutdown(sockets.front(), SHUT_RDWR);
   sockets.pop_front();
 }

@@ -15,8 +15,9 @@ namespace mlk::local {
 // kernel does not report the user.
 std::optional<uid_t> user_of_peer(int socket);
 
-// A connection over the limit of its side (ours or others) closes the oldest connection of this side. So
-// another user who only opens connections does not lock out the owner of the cluster. Safe from any thread.
+// Each side (ours or others) has a limit: a connection over the limit closes the oldest connection of the
+// same side. So another user who only opens connections does not lock out the owner of the cluster. Safe from
+// any thread.
 class UnauthenticatedConnections {
  public:
   enum class Side { ours, others };

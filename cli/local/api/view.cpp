@@ -205,7 +205,7 @@ json show_list(const Kind& kind, const ListPage& page, View view, Time now) {
       items.push_back(metadata_only(*object));
       continue;
     }
-    json item = *object;  // items of a typed list have no type of their own
+    json item = *object;  // items of a typed list have no fields for their type
     item.erase("kind");
     item.erase("apiVersion");
     items.push_back(std::move(item));

@@ -15,8 +15,8 @@ namespace mlk::local {
 
 enum class View { object, metadata, table };
 
-// The form that the Accept header asks for. Throws StatusError 406 if it accepts none of our forms (for
-// example only protobuf).
+// The form that the Accept header asks for. Throws StatusError 406 if the header accepts only forms that the
+// server does not have, such as protobuf.
 View view_of(const std::string& accept);
 
 nlohmann::json show(const Kind& kind, const nlohmann::json& object, View view, Time now);

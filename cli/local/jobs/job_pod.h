@@ -17,7 +17,7 @@ inline constexpr char index_annotation[] = "batch.kubernetes.io/job-completion-i
 struct JobPod {
   const nlohmann::json* object;
   std::string name, uid;
-  int index;      // -1: it has none
+  int index;      // -1: the pod has no index
   bool tracked;   // has the finalizer: its Job has not counted it yet
   bool deleted;   // has a deletion time
   bool finished;  // its phase is final

@@ -49,7 +49,7 @@ FailureAction action_of(const std::string& text) {
 
 FailureRule match_failure(const json& job_spec, const json& pod) {
   if (!job_spec.contains("podFailurePolicy")) return {};
-  // A rule is about the end of a pod, so it does not match a pod that is still terminating.
+  // A rule describes the end of a pod, so it does not match a pod that has not ended yet.
   if (pod.value("/status/phase"_json_pointer, "") != "Failed") return {};
   const json& conditions = at_path(pod, {"status", "conditions"});
   const json& metadata = pod.at("metadata");

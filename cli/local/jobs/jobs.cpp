@@ -53,7 +53,7 @@ void mark_for_deletion(Store& store, const std::string& name_space, const std::s
 }
 
 // Handles one object, so that its errors do not delay the other objects. A StatusError means that the object
-// has changed or was deleted meanwhile, so it is ignored: the next step decides again.
+// has changed or was deleted meanwhile. The function ignores this error, since the next step decides again.
 template <class Action>
 void attempt(const Action& action) {
   try {
@@ -116,14 +116,14 @@ void correct_end(Store& store, const json& job, Time now) {
   });
 }
 
-// Whether reconcile() needs the pods of this Job that have succeeded and are counted. If not, they are left
-// out, since a sweep has thousands of them.
+// Whether reconcile() needs the pods of this Job that have succeeded and are counted. If not, the caller
+// leaves these pods out, since a sweep has thousands of them.
 bool needs_counted_successes(const json& job) {
   const json& spec = job.at("spec");
   return !is_finished(job) && (!spec.contains("backoffLimitPerIndex") || spec.contains("successPolicy"));
 }
 
-// The pods by the uid of their Job. The uid is empty for pods whose Job was deleted without them.
+// The pods by the uid of their Job. The uid is empty if the Job of a pod was deleted without the pod.
 std::map<std::string, std::vector<Object>> pods_of_jobs(const std::vector<Object>& pods,
                                                         const std::vector<Object>& jobs) {
   std::set<std::string> short_lists;
@@ -171,7 +171,7 @@ std::optional<Time> step_jobs(Store& store, Time now) {
       carry_out(store, *job, actions, now);
     });
   }
-  // The remaining pods belong to Jobs that are gone and will not count them, so they lose the finalizer.
+  // The Jobs of the remaining pods are gone and cannot count these pods, so the pods lose the finalizer.
   for (const auto& [job, orphans] : pods) {
     for (const Object& pod : orphans) {
       const json& finalizers = at_path(pod->at("metadata"), {"finalizers"});

@@ -34,7 +34,8 @@ namespace {
 // finalizer, then is counted. Each step is stored before the next, so a crash between two steps neither loses
 // nor doubles the pod.
 
-// Two seconds, and not one, since the times in a pod's status are whole seconds.
+// The time for ranks that end together. One second is too short, since the times in a pod's status are whole
+// seconds.
 constexpr std::chrono::seconds gathering{2};
 
 constexpr std::chrono::seconds first_delay{10};
@@ -145,8 +146,8 @@ class JobSync {
   }
 
   // Whether the pod must be kept. The failed pod of an index stores the number of failures of the index until
-  // the replacement pod stores it. A suspended Job keeps no pods: it ends them itself, and when it resumes
-  // these ends do not count as failures of the ranks.
+  // the replacement pod stores it. A suspended Job keeps no pods, since the Job itself ends its pods. When
+  // the Job resumes, these ends do not count as failures of the ranks.
   bool is_held(const JobPod& pod) const {
     if (spec_.value("suspend", false)) return false;
     if (!by_index_ || pod.index < 0 || failed_indexes_.contains(pod.index) || completed_.contains(pod.index))
@@ -163,7 +164,8 @@ class JobSync {
     for (const JobPod& pod : pods_) {
       if (!pod.tracked || known.contains(pod.name)) continue;
       if (pod.index < 0 || pod.index >= completions_) {
-        // The Job does not count a pod without an index, or beyond its size after it became smaller.
+        // The Job does not count a pod without an index, or a pod whose index is beyond the size of a Job
+        // that was made smaller.
         if (pod.finished || pod.deleted) actions_.release.push_back(pod.name);
       } else if (pod.succeeded) {
         uncounted["succeeded"].push_back(pod.uid);
@@ -187,7 +189,7 @@ class JobSync {
     return count;
   }
 
-  // Whether and how the Job ends. An earlier decision does not change.
+  // Whether and how the Job ends. A decision that is stored in the status does not change.
   std::optional<Verdict> decide() {
     for (const json& condition : status_.value("conditions", json::array())) {
       if (condition.value("status", "") != "True") continue;
@@ -237,8 +239,8 @@ class JobSync {
   }
 
   // Whether more ranks may end at any moment, since the ranks of a trained run end almost together. The real
-  // controller collects changes of pods for a second before it acts. So it counts all these pods, instead of
-  // removing the last pods with their logs.
+  // controller collects changes of pods for a second before it acts. So the real controller counts all these
+  // pods, instead of removing the last pods with their logs.
   bool ranks_may_end_together() const {
     const std::optional<Time> last = last_success();
     return static_cast<int>(completed_.size()) < completions_ && last && now_ < *last + gathering;
@@ -326,8 +328,8 @@ class JobSync {
     }
   }
 
-  // Without backoffLimitPerIndex all indexes wait together; the wait grows with each failure since the last
-  // success.
+  // Without backoffLimitPerIndex all indexes wait until the same time. Each failure since the last success
+  // makes the wait longer.
   Time common_due() const {
     std::optional<Time> success, failure;
     for (const JobPod& pod : pods_) {

@@ -50,7 +50,7 @@ Addresses::Addresses(std::filesystem::path file) : file_(std::move(file)) {
         taken_.insert(by_host_[host]);
       }
     } catch (const nlohmann::json::exception&) {
-      continue;  // mlk has not written this value, so it is chosen again
+      continue;  // mlk has not written this value, so mlk ignores the value
     }
   }
 }

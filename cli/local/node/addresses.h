@@ -18,13 +18,13 @@ class Addresses {
   // not change.
   std::string address_of(const std::string& name_space, const std::string& host);
 
-  // The port on which the host can listen: the wanted port, or the next free port of its address if another
-  // program listens on the wanted port, possibly on all addresses (0.0.0.0). All pods of the service get the
-  // same port until forget_ports(), since the pods do not send each other new ports.
+  // The port on which the host can listen: the wanted port or, if another program listens on the wanted port
+  // (possibly at all addresses, 0.0.0.0), the next free port of the host's address. All pods of the service
+  // get the same port until forget_ports(), since the pods do not send each other new ports.
   int port_of(const std::string& name_space, const std::string& service, const std::string& host, int wanted);
-  // Like port_of(), but the port belongs to no other host of this cluster, and nobody listens on it at any
-  // address. This is for programs that listen at all addresses. The name determines the first choice, so that
-  // other clusters of this machine seldom choose the same port at the same time.
+  // Like port_of(), but no other host of this cluster has the port, and no program of this machine listens on
+  // the port at any address. Such a port is for programs that listen at all addresses. The name determines
+  // the first choice, so that other clusters of this machine seldom choose the same port at the same time.
   int own_port_of(const std::string& name_space, const std::string& service, const std::string& host,
                   int wanted);
   void forget_ports(const std::string& name_space, const std::string& service);

@@ -25,8 +25,9 @@ std::vector<std::string> visible_gpus(std::size_t count, const std::optional<std
 // The number of GPUs that a pod requests. Pure.
 std::size_t wanted_gpus(const nlohmann::json& pod);
 
-// The scheduler assigns GPUs together with the node, and stores them in an annotation of the pod. So the pod
-// has them until its end, even if this server ends. gpus_of: as in CUDA_VISIBLE_DEVICES; empty: none. Pure.
+// The scheduler assigns GPUs together with the node, and stores their names in an annotation of the pod. So
+// the pod has its GPUs until its end, even if this server ends. gpus_of: the names as in
+// CUDA_VISIBLE_DEVICES; empty if the pod has no GPUs. Pure.
 void give_gpus(nlohmann::json& pod, const std::vector<std::string>& free);
 std::string gpus_of(const nlohmann::json& pod);
 

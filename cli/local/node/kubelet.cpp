@@ -32,8 +32,8 @@ bool is_finished_pod(const json& pod) {
   return phase == "Succeeded" || phase == "Failed";
 }
 
-// Whether other pods find this pod by its host name. If so, its address is kept while the pod or its Job
-// exists.
+// Whether other pods find this pod by its host name. If so, the kubelet keeps the address of the pod while
+// the pod or its Job exists.
 bool has_name_in_service(const json& pod_spec) { return !text_of(pod_spec, {"subdomain"}).empty(); }
 
 bool is_past_deadline(const json& pod, Time now) {
@@ -41,8 +41,8 @@ bool is_past_deadline(const json& pod, Time now) {
   return deadline && now >= *deadline;
 }
 
-// The variables that a pod gets from the shell in which the cluster was started. They are enough to find
-// programs, and contain no keys.
+// The variables that a pod gets from the shell in which the cluster was started. With these variables a
+// program finds other programs. The variables contain no keys.
 std::vector<std::pair<std::string, std::string>> inherited_environment(const std::filesystem::path& program) {
   std::vector<std::pair<std::string, std::string>> env;
   for (const char* name : {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
@@ -65,7 +65,7 @@ std::string how_it_ended(int status, const std::filesystem::path& log) {
       if (!trim(line).empty()) last = line;
     }
   } catch (const Error&) {
-    last.clear();  // it wrote no line, or far too much
+    last.clear();  // the log is missing or far too long
   }
   return last.empty() ? text : text + ": " + last;
 }
@@ -101,7 +101,7 @@ void Kubelet::step(Time now, bool sweep) {
       }
     } catch (const StatusError&) {
       continue;                              // changed or deleted meanwhile: the next step reads it again
-    } catch (const std::exception& error) {  // for example a full disk; the other pods continue
+    } catch (const std::exception& error) {  // a full disk, for example; the loop continues
       std::cerr << name_of(*pod) << ": " << error.what() << std::endl;
     }
   }
@@ -180,7 +180,8 @@ void Kubelet::enforce_deadline(const json& pod, Local& local, Time now) {
     const long grace = pod.at("spec").value("terminationGracePeriodSeconds", 30L);
     return stop(pod, local, {grace, deadline_reason}, now);
   }
-  // The pod has no process to stop, since its container could not be created so far. So it fails here.
+  // The container of the pod could not be created so far, so the pod has no process to stop. The pod fails
+  // here.
   const std::string at = format_time(now);
   PodState state;
   state.exit = Exit{128 + SIGKILL, SIGKILL, at, at, deadline_reason, ""};
@@ -213,7 +214,7 @@ Process Kubelet::localised(const json& pod) {
       return addresses_.own_port_of(name_space, service, host, port);
     return addresses_.port_of(name_space, service, host, port);
   };
-  // If no other pod of the service exists, chooses new ports: another program may use the old ones now.
+  // If the service has no other pod, chooses new ports, since another program may use the old ports now.
   const std::string service = pod.at("spec").value("subdomain", "");
   if (!service.empty() && !has_other_pods(pod, service)) addresses_.forget_ports(name_space, service);
   return localise(pod, around);
@@ -288,15 +289,15 @@ void Kubelet::hold_up(const json& pod, const std::string& reason, const std::str
   event(pod, "Warning", reason == "ContainerCreating" ? "FailedMount" : "Failed", state.waiting->second, now);
 }
 
-// Reads what the supervisor left in the folder, and notices when it has died.
+// Reads the records of the supervisor in the folder, and detects that the supervisor has died.
 void Kubelet::sync(const json& pod, Local& local, Time now) {
   local.has_news = false;
   const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   auto exit = folder.exit();
   const auto started = folder.started();
   if (!exit && local.child == 0 && !folder.supervisor().held) {
-    // The supervisor has ended before it started the program, or has not taken the lock yet. So another
-    // supervisor is started, and only one of the two gets the lock.
+    // The supervisor has ended before it started the program, or does not hold the lock yet. So the kubelet
+    // starts another supervisor, and only one of the two supervisors gets the lock.
     if (!started && !is_deleted(pod)) return start_supervisor(pod, local, now);
     if (!declare_lost(folder)) {
       local.has_news = true;  // the supervisor has just ended regularly

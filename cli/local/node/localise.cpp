@@ -29,8 +29,8 @@ std::size_t digits_at(const std::string& text, std::size_t begin) {
   return end - begin;
 }
 
-// "worker-3" has a number: it is a pod of an Indexed Job. Any other word before the name of a service is left
-// unchanged.
+// A name with a number, such as "worker-3", is a pod of an Indexed Job. Any other word before the name of a
+// service stays unchanged.
 bool is_pod_host(const std::string& text) {
   const auto dash = text.rfind('-');
   return dash != text.npos && dash > 0 && dash + 1 < text.size() &&
@@ -80,8 +80,8 @@ class Localiser {
         replace_peers(text, name_space_, around_.services, around_.address_of, around_.port_of), mounts_);
   }
 
-  // The value of a variable, with names and paths replaced. A port may have a variable X_PORT of its own
-  // beside the variable of the host, such as X_ADDR or X_URI. Then the host decides the port.
+  // The value of a variable, with names and paths replaced. If a port has its own variable X_PORT beside the
+  // variable of the host, such as X_ADDR or X_URI, the host decides which port X_PORT gets.
   std::string place(const std::string& variable, const std::string& value) const {
     constexpr std::string_view port = "_PORT";
     const bool is_port = variable.ends_with(port) && !value.empty() && digits_at(value, 0) == value.size();

@@ -41,7 +41,7 @@ struct LocalFile {
 struct Process {
   std::vector<std::string> argv;
   std::vector<std::pair<std::string, std::string>> env;
-  std::filesystem::path working_folder;  // of the container, mapped; the pod's folder if it names none
+  std::filesystem::path working_folder;  // of the container, mapped; by default the pod's folder
   std::vector<LocalFile> files;
   std::vector<std::filesystem::path> folders;  // to be created
   std::filesystem::path termination_message;
@@ -60,9 +60,9 @@ class WaitingReason : public std::runtime_error {
   std::string reason_;
 };
 
-// Names of peers and paths of mounts in its variables, command and arguments are replaced as below. If X_PORT
-// is the port of the peer in another variable that begins with X_, such as X_ADDR, both are replaced. Throws
-// WaitingReason.
+// Names of peers and paths of mounts in its variables, command and arguments are replaced as below. If
+// another variable that begins with X_, such as X_ADDR, names a peer, and X_PORT is the port of this peer,
+// both variables are replaced. Throws WaitingReason.
 Process localise(const nlohmann::json& pod, const PodContext& around);
 
 // Replaces "$(NAME)" if `env` has it, and "$$" by "$", as Kubernetes does in command, args and env.

@@ -59,7 +59,7 @@ void LogFile::append(std::string_view lines) {
   }
 }
 
-// Writes all lines or nothing, since a reader would join a part of a line with the text after it.
+// Writes all lines or no line, since a reader would join a part of a line with the next text.
 bool LogFile::write(std::string_view lines) {
   std::uint64_t end = size_;
   while (!lines.empty() && fd_ >= 0) {

@@ -12,14 +12,15 @@ namespace mlk::local {
 
 class LogFile {
  public:
-  // When `path` reaches half of `limit` bytes it is renamed to `path`.1, replacing an older one.
+  // When the file `path` reaches half of `limit` bytes, it is renamed to `path`.1. An older file of this name
+  // is replaced.
   LogFile(std::filesystem::path path, std::uint64_t limit);
   ~LogFile();
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
-  // Appends whole lines. On a full disk whole lines are lost. When there is room again, a line of the log
-  // reports how many lines were lost.
+  // Appends whole lines. On a full disk whole lines are lost. When the disk has room again, a line of the log
+  // reports the number of lost lines.
   void append(std::string_view lines);
 
  private:
@@ -41,9 +42,9 @@ class LogStream {
             Clock::time_point now = Clock::now());  // writes complete lines, and long ones in parts
   void finish();                                    // writes the rest that has no newline
 
-  // A progress bar rewrites its line with \r. So that a reader sees it before its end, its current text
-  // becomes a line every 2 s. due(): the time at which pass_on() has such a line to write; pass_on() then
-  // returns true.
+  // A progress bar rewrites its line with \r. Its current text becomes a line of the log every 2 s, so that a
+  // reader sees the progress before the end. due(): the time at which pass_on() has such a line to write.
+  // pass_on() returns true if it has written a line.
   std::optional<Clock::time_point> due() const { return due_; }
   bool pass_on(Clock::time_point now);
 

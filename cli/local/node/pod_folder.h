@@ -34,13 +34,13 @@ struct Start {
 // is up again.
 constexpr char shutdown_reason[] = "shutdown";
 
-// Another reason of a Stop and an Exit: the pod has run for activeDeadlineSeconds. Also the reason in its
-// status.
+// Another reason of a Stop and an Exit: the pod has run for activeDeadlineSeconds. The status of the pod has
+// this reason, too.
 constexpr char deadline_reason[] = "DeadlineExceeded";
 
 struct Stop {
   long grace_seconds = 0;
-  std::string reason;  // one of the above, or empty
+  std::string reason;  // shutdown_reason, deadline_reason or empty
 };
 
 struct Started {
@@ -54,7 +54,7 @@ struct Exit {
   int signal = 0;
   std::string at;  // RFC 3339
   std::string started_at;
-  std::string reason;  // "StartError": it never ran; "Lost": its end was not seen; or as in Stop
+  std::string reason;  // "StartError": never ran; "Lost": no record of the end; or as in Stop
   std::string message;
 };
 
@@ -80,8 +80,8 @@ class PodFolder {
   // locks.
   Holder supervisor() const { return FileLock::holder(lock()); }
 
-  // Writes stop.json and signals the supervisor if there is one on this machine, on a full disk too. False if
-  // the supervisor could not be signalled, because it is on another machine or has ended.
+  // Writes stop.json, and signals the supervisor if one runs on this machine, also on a full disk. False if
+  // the supervisor is on another machine or has ended, so that it could not be signalled.
   bool ask_to_stop(const Stop& stop) const;
 
   // A variable in the environment of the program, and of everything that it starts.

@@ -143,7 +143,8 @@ void PodLogs::read(const std::string& uid, const LogOptions& options,
     for (const std::string& line : last) more = more && writer.put(line);
   }
   while (more) {
-    // The end is checked before reading, so that the reader reads everything that was written before the end.
+    // The reader checks for the end before it reads, so that it reads everything that was written before the
+    // end.
     const bool at_end = !options.follow || ended();
     more = files.each_line([&](std::string_view line) { return writer.put(line); }) && writer.flush();
     if (at_end || !more || !alive()) break;

@@ -37,8 +37,8 @@ class PodLogs {
  public:
   explicit PodLogs(std::filesystem::path pods) : pods_(std::move(pods)) {}
 
-  // Calls `write` until the end of the log or, when following, until `ended` returns true: no more lines
-  // come. Stops early if `write` or `alive` returns false.
+  // Calls `write` with the lines up to the end of the log or, when following, until `ended` returns true,
+  // since no more lines are written then. Stops early if `write` or `alive` returns false.
   void read(const std::string& uid, const LogOptions& options,
             const std::function<bool(std::string_view)>& write, const std::function<bool()>& alive,
             const std::function<bool()>& ended);

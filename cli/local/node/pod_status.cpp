@@ -61,7 +61,7 @@ bool is_late(const PodState& state) { return state.exit && state.exit->reason ==
 bool has_succeeded(const PodState& state) { return state.exit && state.exit->code == 0 && !is_late(state); }
 bool is_lost(const PodState& state) { return state.exit && state.exit->reason == "Lost"; }
 // Whether the pod was disrupted, as by the loss of a node. The program has not failed, so the Job may ignore
-// it.
+// the end of the pod.
 bool is_disrupted(const PodState& state) {
   return is_lost(state) || (state.exit && state.exit->reason == "shutdown");
 }

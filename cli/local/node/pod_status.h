@@ -23,8 +23,8 @@ struct PodState {
 // Keeps the start time and the times of unchanged conditions from the old status.
 nlohmann::json pod_status(const nlohmann::json& pod, const PodState& state, Time now);
 
-// The time at which the kubelet ends the pod: activeDeadlineSeconds after its start time. nullopt: never, or
-// not started.
+// The time at which the kubelet ends the pod: activeDeadlineSeconds after its start time. nullopt if the pod
+// has no deadline or has not started.
 std::optional<Time> deadline_of(const nlohmann::json& pod);
 inline constexpr char deadline_message[] = "Pod was active on the node longer than the specified deadline";
 

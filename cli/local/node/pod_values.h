@@ -9,8 +9,8 @@
 
 namespace mlk::local {
 
-// fieldRef: "metadata.labels['x']", "status.podIP" ...; nullopt for a path that Kubernetes does not know
-// either.
+// fieldRef: "metadata.labels['x']", "status.podIP" ...; nullopt for a path that Kubernetes, too, does not
+// know.
 std::optional<std::string> pod_field(const nlohmann::json& pod, const std::string& path,
                                      const std::string& address);
 

@@ -126,8 +126,8 @@ void adopt_orphans() {
 bool end_descendants(pid_t kept, std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (true) {
-    // Kills only children, whose numbers are not reused until we reap them. Grandchildren become our children
-    // when their parents are gone.
+    // Kills only children, since the number of a child is not reused before we reap the child. Grandchildren
+    // become our children when their parents are gone.
     bool left = false;
     for (const pid_t pid : all_processes()) {
       const auto stat = stat_of(pid);
@@ -147,7 +147,7 @@ bool end_descendants(pid_t kept, std::chrono::milliseconds limit) {
 }
 
 void end_orphans(const ProcessId& supervisor, const std::string& mark) {
-  // The kernel does not give the number of a session to a new process while the session has members. So if
+  // While a session has members, the kernel does not give the number of the session to a new process. So if
   // another process has this number now, the session is empty.
   const auto now = stat_of(supervisor.pid);
   const bool session_is_ours =

@@ -20,23 +20,25 @@ struct ProcessId {
   bool operator==(const ProcessId&) const = default;
 };
 
-// Signals the process that holds the lock. False if there is none, or if we may not signal it because it
-// belongs to another machine or container.
+// Signals the process that holds the lock. False if no process holds the lock, or if the process belongs to
+// another machine or container, so that we cannot signal it.
 bool signal_holder(const std::filesystem::path& lock, int number);
 
-// Signals the process group of a child that is not reaped yet, so its number cannot be another's.
+// Signals the process group of a child. The child must not be reaped yet, so that no other group has its
+// number.
 void signal_group(pid_t child, int number);
 
 // Makes this process the parent of all orphans below it, so that this process can end everything that a
-// program started in other sessions or left behind. Does nothing where the system does not support that.
+// program started in other sessions or left behind. Has no effect if the system does not support such a
+// parent.
 void adopt_orphans();
 
 // Kills and reaps every descendant of this process, except `kept`, which is killed but not reaped. Needs
 // adopt_orphans(). False if some descendants still exist after `limit`.
 bool end_descendants(pid_t kept, std::chrono::milliseconds limit);
 
-// Kills the rest of a pod whose supervisor has died: the processes of the supervisor's session, and those
-// whose environment contains `mark` (NAME=VALUE).
+// Kills the remaining processes of a pod whose supervisor has died: the processes of the supervisor's
+// session, and all processes whose environment contains `mark` (NAME=VALUE).
 void end_orphans(const ProcessId& supervisor, const std::string& mark);
 
 }  // namespace mlk::local

@@ -9,8 +9,8 @@
 namespace mlk::local {
 
 // Runs `argv` in a session of its own, without input, with its output in `log`, and without our other
-// descriptors. Returns its process id; while this process lives, it has to reap that process. Safe with
-// several threads. Throws Error{failure}.
+// descriptors. Returns the process id of the new process. While the calling process lives, it has to reap the
+// new process. Safe with several threads. Throws Error{failure}.
 pid_t spawn_detached(const std::vector<std::string>& argv, const std::filesystem::path& log);
 
 }  // namespace mlk::local

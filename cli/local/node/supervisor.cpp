@@ -91,7 +91,8 @@ struct Child {
                          pid_t parent) {
   ::setpgid(0, 0);
 #ifdef __linux__
-  // The kernel kills the program with its supervisor, since otherwise nothing would record its end.
+  // The kernel kills the program when the supervisor dies, since no other process would record the end of the
+  // program.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
   if (::getppid() != parent) ::_exit(128 + SIGKILL);
@@ -129,7 +130,7 @@ Child start_program(const Start& start, const PodFolder& folder) {
   for (const int fd : {out[1], err[1], report[1]}) ::close(fd);
   int number = child.pid < 0 ? errno : 0;
   if (child.pid > 0) {
-    ::setpgid(child.pid, child.pid);  // in both processes, since either may come first
+    ::setpgid(child.pid, child.pid);  // parent and child both call this, since either may run first
     while (::read(report[0], &number, sizeof number) < 0 && errno == EINTR) {
     }
   }
@@ -170,8 +171,8 @@ class Supervisor {
   }
 
  private:
-  // On a full disk the record is written later, when the program prints something, and until then the pod is
-  // not shown as running.
+  // On a full disk the supervisor writes the record later, when the program prints something. Until then the
+  // status of the pod is not Running.
   void record_start() {
     try {
       folder_.write(Started{started_at_, child_.pid, self_});
@@ -181,9 +182,9 @@ class Supervisor {
     }
   }
 
-  // Without the record the pod counts as lost and its program runs again. On a full disk the record is
-  // written when there is room. A program that a shutdown of the cluster ended runs again in any case, so the
-  // supervisor does not wait for this record.
+  // Without the record the pod counts as lost and its program runs again, so on a full disk the supervisor
+  // waits until the disk has room. If a shutdown of the cluster has ended the program, the program runs again
+  // in any case, and the supervisor waits only for a limited time.
   void record(const Exit& exit) {
     const bool is_worth_waiting = exit.reason != shutdown_reason;
     const auto end = steady_clock::now() + shutdown_patience;
@@ -299,8 +300,8 @@ class Supervisor {
     ended_ = true;
   }
 
-  // Reads the pipes to their end, but only until a time limit: a process that could not be killed may hold
-  // them open.
+  // Reads the pipes to their end, but only for a limited time, since a process that could not be killed may
+  // keep the pipes open.
   void drain() {
     const auto end = steady_clock::now() + drain_limit;
     while ((child_.out >= 0 || child_.err >= 0) && steady_clock::now() < end) {
@@ -335,7 +336,8 @@ class Supervisor {
 int supervise(const std::filesystem::path& pod_folder) {
   const PodFolder folder(pod_folder);
   const FileLock lock(pod_folder / "lock");
-  // Another supervisor runs the pod, or the server has just decided that the pod is lost. So this one ends.
+  // Another supervisor runs the pod, or the server has just decided that the pod is lost. So this supervisor
+  // ends.
   if (!lock.held() || folder.exit() || folder.started()) return 0;
   if (const auto stop = folder.stop()) {
     folder.write(

@@ -48,7 +48,7 @@ void record_event(Store& store, const json& object, const std::string& component
          {"reportingComponent", component},
          {"reportingInstance", "local"}});
   } catch (const std::exception&) {
-    return;  // a full disk: the status of the object has the important facts
+    return;  // a full disk; the event may be lost, since the object's status has the important facts
   }
 }
 

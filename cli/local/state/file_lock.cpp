@@ -37,8 +37,8 @@ Holder FileLock::holder(const std::filesystem::path& file) {
   const bool asked = ::fcntl(fd, F_GETLK, &whole) == 0;
   ::close(fd);
   if (!asked || whole.l_type == F_UNLCK) return {};
-  // For a process of another machine NFS gives -1; for a process outside of a PID namespace the kernel gives
-  // 0.
+  // The process id is -1 for a process of another machine (NFS), and 0 for a process outside of the PID
+  // namespace.
   return {true, std::max<pid_t>(whole.l_pid, 0)};
 }
 

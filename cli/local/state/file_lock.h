@@ -20,7 +20,7 @@ struct Holder {
 // file nowhere else: closing any descriptor of it would release the lock.
 class FileLock {
  public:
-  // Does not wait. `held()` says whether it was free.
+  // Does not wait. `held()` returns whether the lock was free and belongs to this object now.
   explicit FileLock(const std::filesystem::path& file);
   ~FileLock();
   FileLock(const FileLock&) = delete;

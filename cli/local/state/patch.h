@@ -7,8 +7,8 @@
 
 namespace mlk::local {
 
-// The patched `object`. `content_type` says which kind of patch `body` is; apply patches are merged like
-// strategic ones. Throws StatusError 400 for an invalid body, 415 for another content type, 422 for a JSON
+// The patched `object`. `content_type` determines the kind of the patch `body`. An apply patch is merged like
+// a strategic patch. Throws StatusError 400 for an invalid body, 415 for another content type, 422 for a JSON
 // patch that cannot be applied to the object.
 nlohmann::json apply_patch(const std::string& content_type, const nlohmann::json& object,
                            const std::string& body);

@@ -8,8 +8,8 @@
 
 namespace mlk::local {
 
-// Adds the objects that are missing. gpus: the number of GPUs of the node, which may have had another number
-// before.
+// Adds the objects that are missing. gpus: the number of GPUs of the node. The stored node may have another
+// number, which is replaced.
 void seed(Store& store, Time now, std::size_t gpus = 0);
 
 void add_default_account(Store& store, const std::string& name_space, Time now);

@@ -11,7 +11,7 @@ namespace mlk::local {
 
 using nlohmann::json;
 
-// All code that serves requests throws this. api.cpp catches it and sends it as the answer.
+// All code that serves requests throws StatusError. api.cpp catches the error and sends it as the answer.
 class StatusError : public std::runtime_error {
  public:
   StatusError(int code, std::string reason, const std::string& message, json details = nullptr)

@@ -20,12 +20,13 @@ bool is_gone(const json& object) {
   const json& metadata = object.at("metadata");
   if (!metadata.contains("deletionTimestamp")) return false;
   if (metadata.contains("finalizers") && !metadata.at("finalizers").empty()) return false;
-  // A pod with a grace period is removed only when its process has ended: then the kubelet sets the grace
-  // period to 0.
+  // A pod with a grace period is removed only when its process has ended, since then the kubelet sets the
+  // grace period to 0.
   return metadata.value("deletionGracePeriodSeconds", 0) == 0;
 }
 
-// 0 for text that no store has written. Then the newest version comes from the objects themselves.
+// The number in the text; 0 if no store has written the text. Then the store derives its version from the
+// objects.
 std::uint64_t number_in(const std::string& text) {
   std::uint64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);

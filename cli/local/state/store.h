@@ -46,30 +46,32 @@ class Store {
               const std::string& name) const;  // or null
   Object get(const std::string& plural, const std::string& name_space,
              const std::string& name) const;  // or StatusError 404
-  // In the order of namespace and name; an empty namespace means all of them.
+  // In the order of namespace and name. An empty namespace means all namespaces.
   std::vector<Object> list(const std::string& plural, const std::string& name_space = "") const;
   struct Snapshot {
     std::vector<Object> objects;
     std::uint64_t revision;
   };
   Snapshot snapshot(const std::string& plural, const std::string& name_space) const;
-  // The list as it was at that version. Throws StatusError 410 if that is too long ago.
+  // The list as it was at that version. Throws StatusError 410 if the history does not have that version any
+  // more.
   Snapshot snapshot_at(const std::string& plural, const std::string& name_space,
                        std::uint64_t revision) const;
 
   // Sets metadata.resourceVersion. Throws StatusError 409, and 413 for an object over 1.5 MiB.
   Object create(const std::string& plural, json object);
-  // Replaces the object by the result of `change`, under the lock. Does nothing if both are equal. Removes an
-  // object that is being deleted and has no finalizer left. `change` may throw, and must not use the store.
+  // Replaces the object by the result of `change`, under the lock. If the result is equal to the object,
+  // nothing changes. Removes an object that is being deleted and has no finalizer left. `change` may throw,
+  // and must not use the store.
   Object modify(const std::string& plural, const std::string& name_space, const std::string& name,
                 const std::function<void(json&)>& change);
   // False if it does not exist. `check` may throw to keep the object.
   bool remove(const std::string& plural, const std::string& name_space, const std::string& name,
               const std::function<void(const json&)>& check = nullptr);
 
-  // Waits until `deadline` for changes after `revision`; empty if there were none. An empty plural means all
-  // kinds. Throws StatusError 410 if the history does not reach back that far. Sets `revision` to the last
-  // version that was read.
+  // Waits until `deadline` for changes after `revision`. Empty if there was no change. An empty plural means
+  // all kinds. Throws StatusError 410 if the history does not reach back that far. Sets `revision` to the
+  // last version that was read.
   std::vector<Change> changes_after(std::uint64_t& revision, const std::string& plural,
                                     std::chrono::steady_clock::time_point deadline) const;
   void wake_watches();  // makes changes_after() return early, once
@@ -86,8 +88,8 @@ class Store {
   void load_file(const std::filesystem::path& file);
   std::uint64_t next_revision();
   Object put(const Key& key, json object, Object before);
-  // The watches get `last` with a new version. Both objects are passed by value, since erase() removes the
-  // entry that holds them.
+  // The watches get the object `last` with a new version. Both objects are passed by value, since erase()
+  // removes the entry that holds them.
   void erase(const Key& key, Object last, Object before);
   void record(Change change, std::size_t bytes);
   Snapshot snapshot_locked(const std::string& plural, const std::string& name_space) const;

@@ -50,7 +50,8 @@ Error not_served(const json& object, const std::string& source) {
                    "api-resources");
 }
 
-// A cluster-scoped object with an owner in a namespace is garbage collected, so it gets an annotation.
+// The garbage collector deletes a cluster-scoped object with an owner in a namespace, so such an object gets
+// an annotation instead.
 json fit_to_scope(json object, const std::string& owner_uid) {
   object["metadata"].erase("namespace");
   object["metadata"].erase("ownerReferences");
@@ -242,7 +243,8 @@ std::future<kube::Answer> Creation::mark_created(const json& owner, const std::v
   return nothing.get_future();
 }
 
-// After a 409, only a live object of our owner counts as created. mlk waits until an earlier one is gone.
+// After a 409, only a live object of our owner counts as created. mlk waits until an earlier object of this
+// name is gone.
 Creation::Stored Creation::create_owned(const json& given, const std::string& owner_uid) {
   if (is_shared(given)) return create_shared(given, owner_uid);
   const kube::Resource resource = resource_of(given);
@@ -389,8 +391,8 @@ void Creation::check_dropped(const json& sent, const json& answered) {
               "a feature is switched off there; take the field out with patch:, or ask for the feature");
 }
 
-// A quota also refuses an object that exists already: a request whose answer was lost, or another command,
-// has stored it. Taking back such an object would delete a run that may already train.
+// A quota also refuses an object that exists already, because a request whose answer was lost, or another
+// command, has stored the object. Deleting such an object would delete a run that may already train.
 bool Creation::is_there(const json& object, const ApiError& error) {
   if (exists_already(error)) return true;
   if (says_nothing(error) || error.status() == 404) return false;

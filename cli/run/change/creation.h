@@ -1,5 +1,5 @@
-// Creates an owner and the objects that belong to it. The creation may be cut off and repeated at any point:
-// it never makes an object twice, and leaves nothing behind if an object is refused.
+// Creates an owner and the objects that belong to it. The creation may be cut off and repeated at any point.
+// It never makes an object twice, and leaves no objects behind if one of them is refused.
 #pragma once
 
 #include <chrono>
@@ -24,9 +24,9 @@ class Creation {
   Creation(kube::Client& client, const std::string& name_space, const SubmitHooks& hooks)
       : client_(client), name_space_(name_space), hooks_(hooks) {}
 
-  // The rights that the user needs to create these objects, and no other rights. Throws Error{cannot_start}
-  // for an object of a kind that the cluster does not serve. The error names `source`, the template that
-  // makes the objects.
+  // Returns exactly the rights that the user needs to create these objects. Throws Error{cannot_start} for an
+  // object of a kind that the cluster does not serve. The error names `source`, the template that makes the
+  // objects.
   [[nodiscard]] std::vector<kube::AccessQuestion> check_kinds(const std::vector<nlohmann::json>& objects,
                                                               const std::string& source);
 
@@ -53,11 +53,11 @@ class Creation {
   // of the existing object, if that object has any owner.
   Stored create_owned(const nlohmann::json& object, const std::string& owner_uid);
 
-  // Creates the missing objects of a run. Then sets the mark annotations::created on the owner: all objects
-  // were made. This last request may run in parallel with others, so the caller has to wait for the returned
-  // answer. If the mark is not set, a missing Job counts as not made yet. If the owner has the mark already,
-  // a missing deciding Job was deleted and is not made again: the run would be trained twice. Jobs that have
-  // pods left (pods_left.h) are not made again either.
+  // Creates the missing objects of a run. Then sets the mark annotations::created on the owner, which says
+  // that all objects were made. This last request may run in parallel with others, so the caller has to wait
+  // for the returned answer. If the mark is not set, a missing Job counts as not made yet. If the owner has
+  // the mark already, a missing deciding Job was deleted and is not made again, since the run would be
+  // trained twice. Jobs that have pods left (pods_left.h) are not made again either.
   [[nodiscard]] std::future<kube::Answer> create_all(const nlohmann::json& owner,
                                                      const std::vector<nlohmann::json>& objects,
                                                      const std::set<std::string>& jobs_with_pods_left = {});
@@ -65,8 +65,8 @@ class Creation {
   [[nodiscard]] std::future<kube::Answer> mark_created(const nlohmann::json& owner,
                                                        const std::vector<nlohmann::json>& objects);
 
-  // Creates missing shared objects again, after all other objects: a garbage collector that saw a shared
-  // object without its new owner may have deleted it meanwhile.
+  // Creates missing shared objects again, after all other objects. A garbage collector that saw a shared
+  // object without its new owner may have deleted the object meanwhile.
   void keep_shared(const std::vector<nlohmann::json>& objects, const std::string& owner_uid);
 
   // Returns the object if it exists, belongs to this owner and is not being deleted.
@@ -75,7 +75,8 @@ class Creation {
 
   // Deletes the owner, and so everything that belongs to it, and the created cluster-scoped objects.
   void take_back(const std::string& owner, const std::string& uid);
-  // Deletes an object that create_owned() has created. Reports it if the object cannot be deleted.
+  // Deletes an object that create_owned() has created. If the object cannot be deleted, reports the object to
+  // the user.
   void take_back(const nlohmann::json& object);
 
  private:

@@ -23,7 +23,7 @@ void remove_object(kube::Client& client, const kube::Resource& resource, const j
     client.remove(resource, client.config().name_space, kube::name_of(object),
                   {.uid = kube::uid_of(object), .propagation = "Background", .grace_seconds = {}});
   } catch (const kube::ApiError& error) {
-    if (error.status() != 404 && error.status() != 409) throw;  // it was deleted in between
+    if (error.status() != 404 && error.status() != 409) throw;  // the object was deleted meanwhile
   }
 }
 
@@ -58,7 +58,7 @@ std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   const std::string& name_space = client.config().name_space;
   std::optional<json> owner = client.find(kube::resources::config_maps, name_space, name);
   if (owner && kube::label_of(*owner, labels::run) == name) return owner;
-  if (!is_label(name)) return std::nullopt;  // the text would act as another selector
+  if (!is_label(name)) return std::nullopt;  // such a text would act as another selector
   std::vector<std::string> runs;
   const kube::ListOptions named{
       .label_selector = std::string(labels::name) + "=" + name, .field_selector = "", .metadata_only = true};

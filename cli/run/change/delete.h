@@ -19,9 +19,9 @@ struct Resource;
 
 namespace mlk {
 
-// The owner of the run or sweep that the user means. The name of an experiment is accepted only if it has one
-// run: otherwise deleting "the newest" twice would delete two runs. If the owner is not there any more but
-// has left objects, the returned owner has no uid. Throws Error{usage} and ApiError.
+// The owner of the run or sweep that the user means. The name of an experiment is accepted only if the
+// experiment has one run: otherwise deleting "the newest" twice would delete two runs. If the owner is gone
+// but has left objects, the returned owner has no uid. Throws Error{usage} and ApiError.
 std::optional<nlohmann::json> find_owner_to_delete(kube::Client& client, const std::string& name);
 
 // One run or sweep that is being deleted. The class identifies objects by uid, since a new run of the same

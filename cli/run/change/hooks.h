@@ -9,7 +9,7 @@ namespace mlk {
 // Hooks of the functions that stop, resume and delete runs.
 struct ChangeHooks {
   std::function<void(const std::string&)> note, warn;      // for people
-  std::function<bool()> interrupted;                       // the user wants to stop waiting
+  std::function<bool()> interrupted;                       // true: the user wants to stop waiting
   std::function<std::string(const std::string&)> command;  // how the user types "resume digits-abcde"
 };
 

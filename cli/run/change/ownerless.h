@@ -1,5 +1,5 @@
 // Objects of a run that have lost their owner, since somebody deleted the owner with --cascade=orphan. The
-// garbage collector does not delete such objects, and they go on for good.
+// garbage collector does not delete such objects, so they stay for good.
 #pragma once
 
 #include <string>

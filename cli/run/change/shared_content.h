@@ -1,5 +1,5 @@
-// Checks that a shared object from another user has the content that its name says, since the code in it will
-// run with the rights of this user.
+// Checks that a shared object from another user has the content that its name says, since its code will run
+// with the rights of the present user.
 #pragma once
 
 #include <string>
@@ -17,7 +17,8 @@ bool holds_digest(const nlohmann::json& config_map, const std::string& digest);
 enum class SharedContent { good, changed_meanwhile };
 
 // Reads the object with these metadata, and compares its content with its digest. Reads the content of each
-// uid once, since it cannot change. Throws Error: failure if the content is different.
+// uid only once, since the content of an immutable object cannot change. Throws Error: failure if the content
+// is different.
 SharedContent check_shared(kube::Client& client, const kube::Resource& resource,
                            const std::string& name_space, const nlohmann::json& metadata);
 

@@ -182,8 +182,8 @@ class RunStop {
 
 }  // namespace
 
-// Stops at most `most_at_once` runs at a time, since mlk watches each run. All runs of one batch get their
-// signal before mlk waits for the first of them.
+// Stops at most `most_at_once` runs at a time, since mlk watches each run. mlk suspends all runs of one batch
+// before it waits for the first of these runs.
 void stop_runs(kube::Client& client, const std::vector<std::string>& runs, std::chrono::seconds timeout,
                const ChangeHooks& hooks) {
   constexpr std::size_t most_at_once = 16;
@@ -209,8 +209,8 @@ void resume_stopped_run(kube::Client& client, const std::string& run, const Chan
     hooks.note("run " + run + " is not stopped: " + std::string(to_string(status.phase)));
     return;
   }
-  // Without a checkpoint volume, the training was lost with the pods. The results belong to weights that no
-  // longer exist, so the record is removed.
+  // Without a checkpoint volume, the training was lost with the pods. The recorded results belong to weights
+  // that no longer exist, so mlk removes the record.
   resume_run(client, name_space, objects,
              loses_training(objects.owner) ? record_removal_patch() : json::object());
   hooks.note("resumed " + run);

@@ -14,14 +14,14 @@ class Client;
 namespace mlk {
 
 // Suspends the runs, waits at most `timeout` until their processes have ended, and writes their records,
-// since results are lost with the pods. If a run has ended already, reports this and suspends its Jobs that
-// go on. Throws Error: timed_out and interrupted while it waits (the runs are being stopped all the same),
-// failure if a run was resumed meanwhile or its results could not be recorded, and ApiError.
+// since results are lost with the pods. If a run has ended already, reports its end and suspends those of its
+// Jobs that would continue. Throws Error: timed_out and interrupted while it waits (the cluster still stops
+// the runs), failure if a run was resumed meanwhile or its results could not be recorded, and ApiError.
 void stop_runs(kube::Client& client, const std::vector<std::string>& runs, std::chrono::seconds timeout,
                const ChangeHooks& hooks);
 
-// Resumes a stopped run. Reports it if the run is not stopped. Throws Error{failure} for a run that has
-// ended, and ApiError.
+// Resumes a stopped run. If the run is not stopped, only reports that. Throws Error{failure} for a run that
+// has ended, and ApiError.
 void resume_stopped_run(kube::Client& client, const std::string& run, const ChangeHooks& hooks);
 
 }  // namespace mlk

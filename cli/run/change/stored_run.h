@@ -20,7 +20,7 @@ struct StoredRun {
   std::string hash;           // the label mlk.dev/hash
   nlohmann::json experiment;  // as Experiment::effective
   nlohmann::json digests;     // of the files that travelled, as digests_of() returns them
-  std::string code;           // digest; empty: the run has none
+  std::string code;           // digest; empty: the run has no code
   std::string code_source;    // CodeArchive::source
   std::string image;          // of its pods
 };

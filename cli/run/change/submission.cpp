@@ -70,7 +70,7 @@ class Submission {
   }
 
  private:
-  // Explains an error about an existing object: it may belong to an earlier run that has lost its owner.
+  // Explains an error about an existing object, which may belong to an earlier run that has lost its owner.
   void explain_ownerless(const Error& error, const std::string& run) {
     if (error.code() != ExitCode::failure) return;
     bool is_left = false;

@@ -1,8 +1,8 @@
 // Suspends and resumes the Jobs of runs, and sets the mark on the owner that records the stop
 // (annotations::stopped).
 //
-// The mark exists from before the first Job is suspended until after the last Job was resumed. So if a stop
-// or a resume was cut off at any point, repeating the command completes it.
+// mlk sets the mark before it suspends the first Job, and removes the mark after it has resumed the last Job.
+// So if a stop or a resume was cut off at any point, the same command completes it later.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ namespace mlk {
 // The metadata.generation of each Job of a run after a command has changed the Job, by name.
 using Generations = std::map<std::string, std::int64_t>;
 
-// Marks the owner as stopped, unless it has the mark, adds `annotations`, and suspends the Jobs that go on.
-// If the server refuses to suspend the first Job, nothing was stopped, and the annotations of this call are
-// taken back. Throws ApiError.
+// Marks the owner as stopped, unless it has the mark, adds `annotations`, and suspends the Jobs that are not
+// suspended. If the server refuses to suspend the first Job, no Job was stopped, and the annotations of this
+// call are removed again. Throws ApiError.
 Generations suspend_run(kube::Client& client, const std::string& name_space, const RunObjects& run,
                         const nlohmann::json& annotations = nlohmann::json::object());
 

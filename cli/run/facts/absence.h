@@ -1,9 +1,9 @@
 // Decides what the absence of a Job means: the Job was not made yet, or the Job is gone. Pure.
 //
-// When all objects of a run have been made, its owner says so (annotations::created), and names the Jobs
-// whose end is the end of the run. From then on the absence of one of these Jobs is an end that nobody has
-// recorded. If an owner does not say so, its objects may still be under creation, or its submit was cut off,
-// or an earlier mlk has made it.
+// When all objects of a run have been made, its owner gets annotations::created, which names the Jobs whose
+// end is the end of the run. If one of these Jobs is absent later, the run has ended without a record of its
+// end. If an owner lacks the annotation, its objects may still be under creation, its submit may have been
+// cut off, or an earlier mlk may have made the owner.
 #pragma once
 
 #include <set>

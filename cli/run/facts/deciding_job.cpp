@@ -27,8 +27,8 @@ std::string name_of_deciding_job(const std::vector<json>& objects) {
   }
   const Facts facts = read_facts(jobs, {});
   const JobFacts* decider = facts.decider();
-  // An unmarked Job is perhaps only the first known Job: a controller (JobSet) may make the deciding Job
-  // later.
+  // An unmarked Job may be only the first of several Jobs, since a controller (JobSet) may make the deciding
+  // Job later.
   const bool marked = std::any_of(jobs.begin(), jobs.end(), [](const json& job) {
     return kube::annotation_of(job, annotations::decides) == "true";
   });

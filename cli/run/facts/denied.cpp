@@ -21,7 +21,8 @@ bool says(const std::string& line, std::string_view words) { return line.find(wo
 
 bool is_named(const json& value, const std::string& name) { return text_of(value, {"name"}) == name; }
 
-// Whether this character before a path belongs to the path: "/data" in "/mnt/data" is no path of its own.
+// Whether this character before a path belongs to the path. For example, "/data" in "/mnt/data" is only a
+// part of a path.
 bool goes_on_in_path(char before) {
   return std::isalnum(static_cast<unsigned char>(before)) != 0 ||
          static_cast<unsigned char>(before) >= 0x80 ||

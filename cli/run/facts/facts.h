@@ -26,7 +26,7 @@ struct PodFacts {
   bool node_lost = false;  // the node does not answer
   int failures_before =
       0;  // all failures of this rank, as the Job controller counted them when it made the pod
-  int counted_before = 0;  // the failures before that use up retries
+  int counted_before = 0;  // those of failures_before that use up retries
   Time created{};
   // Times of the program's container. If another container is at fault, `finished` is the end of that
   // container.
@@ -35,7 +35,7 @@ struct PodFacts {
   bool main_runs = false;
   std::optional<int> exit_code;         // absent until the program has ended
   std::string end_reason, end_message;  // "Error", "OOMKilled", "StartError"; the termination message
-  std::vector<Container> others;        // beside the program's
+  std::vector<Container> others;        // all containers except the program's
   bool done = false;  // the program has ended with 0 by itself; the other containers may still run or fail
   std::string pod_reason, pod_message;         // status.reason: "Evicted", "NodeLost" ...
   std::string disruption, disruption_message;  // reason of the DisruptionTarget condition
@@ -58,7 +58,7 @@ struct PodFacts {
 
 struct JobFacts {
   std::string name, uid, role;
-  std::string queue;  // of Kueue, if one was requested
+  std::string queue;  // the queue of Kueue, if the Job requests a queue
   int completions = 1, parallelism = 1;
   int needed = 1;  // the number of ranks that the run needs to continue
   int enough =
@@ -90,7 +90,7 @@ struct Warning {
 };
 
 struct Facts {
-  std::vector<JobFacts> jobs;                   // the deciding one first, then by name
+  std::vector<JobFacts> jobs;                   // the deciding Job first, then by name
   std::vector<JobFacts> gone_jobs;              // Jobs that are not there any more, as their pods name them
   std::vector<PodFacts> pods;                   // oldest first
   std::map<std::string, Warning> warnings;      // the newest, by uid of the Job or pod: names are reused

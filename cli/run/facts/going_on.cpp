@@ -31,7 +31,7 @@ bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds s
     waits = true;
     ends_by_itself = ends_by_itself || waited_for(pod).empty();
   }
-  // The program may have run for all of `patience`, so the end of the pod gets time of its own.
+  // The program may have run for all of `patience`, so the pod gets more time to end.
   if (ends_by_itself) return since_end <= patience + patience_beside;
   return waits && since_end <= patience_beside;
 }

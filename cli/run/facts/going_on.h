@@ -1,4 +1,4 @@
-// Finds out which pods and Jobs of a run still go on. Pure.
+// Finds the pods of a run that have not ended, and the Jobs that would continue. Pure.
 #pragma once
 
 #include <chrono>
@@ -12,12 +12,12 @@ namespace mlk {
 
 // Whether there is a pod that has not ended and can still report. A pod on a lost node cannot report.
 bool has_live_pods(const RunObjects& objects, Time now);
-// Whether the program of a pod runs.
+// Whether the program of at least one pod runs.
 bool has_running_programs(const RunObjects& objects, Time now);
-// Whether an ended run may still report something when `since_end` has passed since its end was seen. A
-// running program may report for `patience`. A pod whose program has ended may report for 10 s more, until
-// the kubelet reports the end of the pod. A pod that waits for another container may report for 10 s. A
-// caller that suspends the Job earlier removes the pod and its log.
+// Whether an ended run may still report results when mlk has known its end for `since_end`. A running program
+// may report for `patience`. A pod whose program has ended may report for 10 s more, until the kubelet
+// reports the end of the pod. A pod that waits for another container may report for 10 s. A caller that
+// suspends the Job earlier removes the pod and its log.
 bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
                  std::chrono::seconds patience);
 

@@ -1,5 +1,6 @@
-// The labels and annotations of mlk's objects, and what they mean. The templates use the same names; a test
-// compares them. The owner of a run or of a sweep is a ConfigMap; all its other objects belong to it.
+// The labels and annotations of mlk's objects, and what they mean. The templates use the same names, and a
+// test compares the names. The owner of a run or of a sweep is a ConfigMap. All other objects of the run or
+// sweep belong to this ConfigMap.
 #pragma once
 
 // Labels, by which objects are selected.
@@ -25,20 +26,20 @@ inline constexpr char roles[] = "mlk.dev/roles";          // {"worker": 5, ...}:
 inline constexpr char steps[] = "mlk.dev/steps";          // how many steps the run is to make
 inline constexpr char tags[] = "mlk.dev/tags";            // a JSON list of words
 inline constexpr char note[] = "mlk.dev/note";            // a remark for people
-inline constexpr char submit[] = "mlk.dev/submit";        // which call of submit made it
-inline constexpr char submitted[] = "mlk.dev/submitted";  // when it was sent, in nanoseconds since 1970
+inline constexpr char submit[] = "mlk.dev/submit";        // which call of submit made the owner
+inline constexpr char submitted[] = "mlk.dev/submitted";  // when the owner was sent, in ns since 1970
 inline constexpr char created[] = "mlk.dev/created";      // all objects were made; names the Jobs that decide
 inline constexpr char gone[] = "mlk.dev/gone";            // the Jobs in `created` that two lists have lacked
 inline constexpr char stopped[] = "mlk.dev/stopped";      // when, RFC 3339
-inline constexpr char phase[] = "mlk.dev/phase";          // the last one, once the end is recorded
-inline constexpr char summary[] = "mlk.dev/summary";      // then the data that `ls` shows, as one JSON object
+inline constexpr char phase[] = "mlk.dev/phase";          // the last phase, once the end is recorded
+inline constexpr char summary[] = "mlk.dev/summary";      // with `phase`: the data for `ls`, as JSON
 
 // Further annotations of the owner of a trial.
 inline constexpr char trial[] = "mlk.dev/trial";                  // its number in its sweep
 inline constexpr char stopped_early[] = "mlk.dev/stopped-early";  // why the sweep has ended it for good
 inline constexpr char cannot_start[] = "mlk.dev/cannot-start";    // why it failed without having started
 inline constexpr char until[] = "mlk.dev/until";                  // how far it may train before it is judged
-inline constexpr char paused[] = "mlk.dev/paused";                // the step; goes on when `until` is further
+inline constexpr char paused[] = "mlk.dev/paused";                // the step; resumes when `until` is further
 
 // Further annotations of the owner of a sweep.
 inline constexpr char draining[] = "mlk.dev/draining";  // since when no more trials are started

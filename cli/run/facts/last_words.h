@@ -16,8 +16,8 @@ std::string line_of(const std::string& text, std::size_t limit = 400);
 // Parses the result (CONTRACT.md) in a termination message. Returns null if the message has no result.
 nlohmann::json parse_result(const std::string& termination_message);
 
-// Whether the last words say that the program has lost its connection to another program: it may have failed
-// only because the other program failed.
+// Whether the last words say that the program has lost its connection to another program. Such a program may
+// have failed only because the other program failed.
 bool blames_a_peer(const std::string& message);
 // Whether the message only says that another rank has ended: "worker/1 ended with exit code 66".
 bool repeats_a_peer(std::string_view message);

@@ -23,9 +23,9 @@ struct Metrics {
   std::map<std::string, std::string> words;  // all keys with a bare word, such as slowest=worker/1
 };
 
-// Parses "mlk step=100 loss=0.2311". Any text may stand before it: colours, a logger's prefix. `mlk` is a
-// word of its own, and key=value follows it. Without a step, the epoch is taken as the step. nullopt for any
-// other line. Keys and words in the result are plain ASCII.
+// Parses "mlk step=100 loss=0.2311". Any text may precede `mlk`, such as colours or a logger's prefix. `mlk`
+// must be a separate word that is followed by key=value. Without a step, the epoch is used as the step.
+// nullopt for any other line. Keys and words in the result are plain ASCII.
 std::optional<Metrics> parse_metrics(std::string_view line);
 
 // A metric in a result, a record or JSON: the numbers that JSON cannot hold are written as "nan", "inf" and

@@ -10,8 +10,8 @@ namespace mlk {
 struct PodFacts;
 struct JobFacts;
 
-// Whether this pod, the newest of its rank, was the last try of the rank: the tries are used up, or the Job's
-// policy allows no further try.
+// Whether this pod, the newest of its rank, was the last try of the rank, because the tries are used up or
+// the Job's policy allows no further try.
 bool was_last_try(const PodFacts& pod, const JobFacts& job);
 
 // The time at which the next pod of the rank is made. Empty if no next pod comes (the run, the Job or the

@@ -1,5 +1,5 @@
 // Decides whether the node of a pod is lost. A node counts as lost only if there is a sign of the loss. A pod
-// that is merely not ready is no sign: the reason may be one of its containers. Pure.
+// that is merely not ready is not such a sign, since one of its containers may be the reason. Pure.
 #pragma once
 
 #include <string>
@@ -30,7 +30,8 @@ struct LossSigns {
 bool is_node_lost(const LossSigns& signs);
 
 // Whether the status of the Node may change soon. When a node falls silent, Kubernetes marks its pods only if
-// the node was ready until then. Otherwise only the Node object shows the silence, so mlk has to read it.
+// the node was ready until then. Otherwise only the Node object shows the silence, so mlk has to read this
+// object.
 bool is_doubtful(const LossSigns& signs);
 
 // Reads the state in a Node object. `node`: null if the node does not exist.

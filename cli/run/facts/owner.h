@@ -21,8 +21,8 @@ std::string label_of_owner(const nlohmann::json& owner);
 // Whether the owner belongs to a run that is a trial of a sweep.
 bool is_trial(const nlohmann::json& owner);
 
-// Whether a Job or pod is the driver of a detached sweep. A trial may have a role of the same name, but such
-// a Job belongs to the trial's run and not to the sweep.
+// Whether a Job or pod is the driver of a detached sweep. A trial may have a role named driver too, but the
+// Job of such a role belongs to the trial's run and not to the sweep.
 bool is_driver(const nlohmann::json& object);
 
 // The roles in the run's owner, with their counts: {"worker": 5}. Empty if the owner names no role.

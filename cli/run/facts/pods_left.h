@@ -1,7 +1,7 @@
-// Pods that have not ended although their Job is not there any more. After `kubectl delete job
-// --cascade=orphan` such pods have no owner: neither a Job nor the garbage collector ends them, and they
-// train on for good. Other such pods are being garbage collected and are in their grace period. No second
-// training may start beside such a pod: end_pods_left.h ends the pods first. Pure.
+// Pods that have not ended although their Job is gone. After `kubectl delete job --cascade=orphan` such pods
+// have no owner: neither a Job nor the garbage collector ends them, and they train for good. Other pods of a
+// gone Job are being garbage collected and are in their grace period. A second training must not start beside
+// such a pod, so end_pods_left.h ends the pods first. Pure.
 #pragma once
 
 #include <set>
@@ -15,7 +15,8 @@
 
 namespace mlk {
 
-// The pointers point into `facts`. A pod on a lost node is included: nobody knows whether it runs.
+// The pointers point into `facts`. A pod on a lost node is included, since mlk cannot know whether the pod
+// runs.
 std::vector<const PodFacts*> pods_left(const Facts& facts);
 
 // The names of the Jobs that these pods have lost.

@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::string_view traceback_head = "Traceback (most recent call last):";
 constexpr std::size_t most_lines_below = 40;     // an error further above is not the last error
-constexpr std::size_t most_of_termination = 79;  // lines; the kubelet takes no more
+constexpr std::size_t most_of_termination = 79;  // lines; the kubelet reads no more
 constexpr std::size_t nearly_cut = 1900;         // bytes; the kubelet cuts at 2048
 
 struct LogText {
   std::string_view text;     // without the mark of its process
-  std::string_view process;  // "[rank1]: "; empty without one
+  std::string_view process;  // "[rank1]: "; empty without a mark
   bool by_launcher = false;
 };
 
@@ -111,7 +111,7 @@ bool is_footer(std::string_view line) {
                                      [&](const char* each) { return words.starts_with(each); });
 }
 
-// Errors of processes that wait for other processes and only repeat that these have failed.
+// Errors of processes that wait for other processes and only repeat that the other processes have failed.
 bool is_error_of_launcher(std::string_view error) {
   constexpr std::array types = {"ChildFailedError", "CalledProcessError", "ProcessExitedException",
                                 "ProcessRaisedException",
@@ -245,7 +245,7 @@ class Reader {
     return "";
   }
 
-  // An error, and the beginning of its message if that is on the next line.
+  // An error, and the beginning of its message if the message begins on the next line.
   std::string with_rest(std::size_t i) const {
     std::string error(trim(lines_[i].text));
     if (error.starts_with("terminate called after throwing an instance of '") && i + 1 < lines_.size()) {

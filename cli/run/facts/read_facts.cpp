@@ -193,8 +193,8 @@ bool has_containers_beside(const PodFacts& pod) {
 }
 
 // Sets the end that the Job will report a moment later than the pod. While another container keeps a pod
-// whose program has failed, the Job does not report the failure at all: then the end of the program is the
-// end of the run.
+// alive whose program has failed, the Job does not report the failure at all. In this case, the end of the
+// program is the end of the run.
 void expect_end(JobFacts& job, const PodFacts& pod, const char* reason) {
   job.failing = true;
   job.ending = !has_containers_beside(pod);
@@ -320,7 +320,7 @@ void settle_deletions(Facts& facts) {
 }
 
 // The input of read_objects(). Sweeps hold their objects in another form than runs, so each read_facts()
-// makes this.
+// fills this struct.
 struct ObjectsToRead {
   const std::vector<json>&jobs, &pods, &events;
   const std::map<std::string, json>& nodes;

@@ -68,7 +68,7 @@ image::CodeLayers code_layers(const PrepareOptions& options) {
   return {.cache = image::layer_cache(), .prefix = code_folder + 1, .go_on = options.go_on};
 }
 
-// Stores code in the cache that is too large for a ConfigMap, or that shall not be in a ConfigMap.
+// Stores in the cache the code that is too large for a ConfigMap or shall not be in a ConfigMap.
 void keep_large(const PrepareOptions& options, const fs::path& folder, const image::Code& packed,
                 CodeArchive& code) {
   if (options.note && packed.size > image::long_to_compress)
@@ -171,7 +171,7 @@ fs::path folder_of_file(const fs::path& file) {
 }  // namespace
 
 ExperimentFile read_experiment_file(const std::string& path) {
-  // Do not open /dev/stdin by its name: that fails if it is a socket.
+  // Do not open /dev/stdin by its name: this would fail if standard input is a socket.
   if (path == "-") return {"<stdin>", "", read_descriptor(STDIN_FILENO, "standard input", longest_yaml)};
   return {path, folder_of_file(path), read_file(path, longest_yaml)};
 }

@@ -39,12 +39,12 @@ struct PrepareOptions {
   std::string registry{};                 // $MLK_REGISTRY: used unless the experiment names a registry
   bool local = false;                     // the run will be on this machine
   std::function<void(const std::string&)> note{};  // long steps, for people
-  std::function<bool()> go_on{};                   // false: the user wants to stop
+  std::function<bool()> go_on{};                   // returns false if the user wants to stop
   bool all_code_is_layer = false;                  // to build an image, even if the code is small
 };
 
-// Reads a text file of at most `limit` bytes that an experiment file names. The allowed places and the errors
-// are those of read_user_folder().
+// Reads a text file of at most `limit` bytes that an experiment file names. The rules for the place of the
+// file and the errors are the same as for read_user_folder().
 ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareOptions& options,
                                 const std::string& named, const std::string& what, std::size_t limit);
 

@@ -30,7 +30,7 @@ fs::path real_path(const fs::path& path) {
   return error ? fs::path() : real;
 }
 
-// The relative path from `folder` down to `path`; empty if it is not below.
+// The relative path from `folder` down to `path`; empty if `path` is not below `folder`.
 fs::path way_down(const fs::path& folder, const fs::path& path) {
   const fs::path way = path.lexically_relative(folder);
   return way.empty() || *way.begin() == ".." ? fs::path() : way;

@@ -193,7 +193,7 @@ std::string selector_of(const RunFilter& filter) {
 std::vector<json> list_owners(kube::Client& client, const std::string& name_space, const RunFilter& filter) {
   const std::string selector = selector_of(filter);
   const kube::Resource& config_maps = kube::resources::config_maps;
-  // Only owners have a mode. Other ConfigMaps hold the files of runs, which would be much data.
+  // Only owners have the label mode. Other ConfigMaps hold the files of runs, which would be much data.
   std::vector<json> owners =
       filter.configured ? client.list(config_maps, name_space, by_label(selector + "," + labels::mode)).items
                         : client.list(config_maps, name_space, by_label(selector, true)).items;
@@ -283,7 +283,7 @@ std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_s
   using namespace kube::resources;
   const std::string selector = selector_of(filter);
   auto list_of_jobs = list_aside(client, jobs, name_space, by_label(selector));
-  // Without the pods of sweeps, which may be thousands.
+  // Leaves out the pods of sweeps, which may be thousands.
   const std::string which = (filter.sweep.empty() ? "!" : "") + std::string(labels::sweep) +
                             (filter.sweep.empty() ? "" : "=" + filter.sweep);
   auto list_of_pods = list_aside(client, pods, name_space, by_label(selector + "," + which));

@@ -18,7 +18,7 @@ struct RunFilter {
   std::string sweep{};  // only the trials of this sweep that are runs; empty: all runs that are not trials
   std::string name{};   // of the experiment; empty: any
   std::string tag{};    // KEY or KEY=VALUE; empty: any
-  bool configured = false;  // also fill RunStatus::experiment of each: more to read
+  bool configured = false;  // also fill RunStatus::experiment of each run, which takes longer
 };
 
 // Reads everything of one run: makes four requests in parallel, one more request if a Job ended between them,
@@ -35,7 +35,7 @@ struct RunAddress {
   std::string run;  // full name
   bool is_sweep = false;
   std::optional<int> trial;       // of a sweep, if one was named: digits-abcde/7
-  std::optional<Time> created{};  // if --where has selected it: tells it from a later one of the same name
+  std::optional<Time> created{};  // set by --where: distinguishes the run from a later run of this name
 };
 
 // Finds what `typed` names: the run or sweep of that name, else the newest run or sweep of the experiment of

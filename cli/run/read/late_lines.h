@@ -16,12 +16,12 @@ struct RunStatus;
 // time differ by less than 10 s, since the clocks of the node and of this machine may differ. Pure.
 bool may_have_late_lines(const std::optional<Time>& ended, Time now);
 
-// Whether the logs of an ended run may still get what its record lacks: the result of a run that succeeded,
-// or the error of a container that failed by itself. Pure.
+// Whether the logs of an ended run may still get lines that its record lacks: the result of a run that
+// succeeded, or the error of a container that failed by itself. Pure.
 bool may_complete_record(const RunStatus& status, Time now);
 
 // Calls `read` as long as `lacks` returns true, at most five times, each time after 0.4 s. Returns false if
-// `deadline` passed first: the missing lines may still come.
+// `deadline` passed first, so the missing lines may still arrive.
 bool read_late_lines(const std::function<bool()>& lacks, const std::function<void()>& read,
                      std::chrono::steady_clock::time_point deadline);
 

@@ -51,7 +51,7 @@ struct RunLogFollower::State {
 
   std::mutex mutex;
   LogMerger merger;   // under it
-  bool full = false;  // under it: no more lines arrive until half of the lines are taken
+  bool full = false;  // guarded by the mutex: no more lines arrive until half of the lines are taken
 
   struct Followed {
     std::string pod, node;
@@ -88,7 +88,7 @@ void RunLogFollower::update(const std::vector<json>& pods) {
   const auto sources = choose_sources(pods, state.filter);
   std::set<std::pair<std::string, std::string>> chosen;
   for (const auto& [source, pod] : sources) chosen.emplace(source.who.uid, source.container);
-  // A pod may end before its program starts: its log is then not read any more.
+  // If a pod has ended before its program started, the log of the program is not read any more.
   for (const json& pod : pods) {
     std::erase_if(state.followed, [&](const auto& entry) {
       return entry.first.first == kube::uid_of(pod) && chosen.count(entry.first) == 0;

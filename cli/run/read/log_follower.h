@@ -20,9 +20,9 @@ class Client;
 
 namespace mlk {
 
-// Brings lines of several streams into the order of their times. A line is held back for `window`, so that
-// earlier lines of other streams may arrive. Lines of one stream keep their order of arrival. The clocks of
-// nodes differ, so the order of time is not exact.
+// Sorts lines of several streams by their times. A line is held back for `window`, so that earlier lines of
+// other streams may arrive. Lines of one stream keep their order of arrival. The clocks of nodes differ, so
+// the order of time is not exact.
 class LogMerger {
  public:
   using Clock = std::chrono::steady_clock;

@@ -115,8 +115,8 @@ class LogReader {
 
   // Runs on the client's loop thread, which serves all logs, so slow work is left to the reader. If lines
   // arrive faster than they are given out, this thread waits, and so the server waits too. While the reader
-  // waits for another log, this thread must not wait, since it also reads the other log: it takes further
-  // lines, and closes the stream of this log if too many bytes are held.
+  // waits for another log, this thread must not wait, since it also reads the other log. It then stores
+  // further lines, and closes the stream of this log if too many bytes are held.
   void take(OpenLog& log, std::string_view line) {
     std::unique_ptr<kube::Stream> ending;
     std::unique_lock lock(mutex_);
@@ -143,7 +143,7 @@ class LogReader {
     if (!said.empty() && log.about.said.size() < most_sayings) log.about.said.insert(std::move(said));
   }
 
-  // Moves to the next line of the text. Returns false if there is none.
+  // Moves to the next line of the text. Returns false if the text has no further line.
   static bool advance(OpenLog& log) {
     while (log.next < log.text.size()) {
       const std::size_t end = log.text.find('\n', log.next);
@@ -188,7 +188,7 @@ class LogReader {
     return true;
   }
 
-  // Takes the text that has arrived. Returns false if there is none.
+  // Moves the text that has arrived into the log. Returns false if no text has arrived.
   bool refill(OpenLog& log) {
     bool reopen = false;
     std::unique_ptr<kube::Stream> ending;

@@ -18,14 +18,14 @@ namespace mlk {
 // The receiver of the lines, called in the thread that reads.
 struct LogTaker {
   std::function<bool(RunLogLine)> line;  // false: stop reading
-  std::function<bool()> pause{};  // called before a wait, to print what came; false: stop. May be empty
+  std::function<bool()> pause{};         // called before a wait, to print lines; false: stop. May be empty
 };
 
 // One log to read, and the result.
 struct LogRead {
   LogSource source;
   kube::LogOptions options;
-  kube::StreamEnd end{200, "", ""};     // how it ended; 0 also for an abandoned log
+  kube::StreamEnd end{200, "", ""};     // how the log ended; 0 also for an abandoned log
   std::set<std::string> said{};         // messages of the node in place of lines
   std::size_t bytes = 0;                // of its lines, with their times
   std::optional<Time> first{}, last{};  // the times of its lines
@@ -33,9 +33,9 @@ struct LogRead {
 
 // For a log that is wanted as a whole, the reader first requests 32 KiB and then the rest, so that the first
 // lines of all logs arrive soon. It retries a broken log for 10 s. It holds at most 16 MB: it closes the
-// stream of a log that is ahead of the others, and reads on when the log's turn comes. When nothing has
-// arrived for 2 s, silent logs do not hold up the others any more. A log that is silent for `longest_silence`
-// is opened again. Throws nothing: `logs` hold the failures.
+// stream of a log that is ahead of the others, and continues when the next line of this log is due. When no
+// line has arrived for 2 s, the other logs do not wait for silent logs any more. A log that is silent for
+// `longest_silence` is opened again. Does not throw: `logs` holds the failures.
 void read_logs(kube::Client& client, const std::string& name_space, std::vector<LogRead>& logs,
                const LogTaker& taker, std::chrono::milliseconds longest_silence = std::chrono::seconds(30));
 

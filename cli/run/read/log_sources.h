@@ -53,8 +53,8 @@ std::vector<std::string> container_names(const std::vector<nlohmann::json>& pods
 
 RunLogLine line_of(const LogSource& source, Time time, std::string text);
 
-// For each source, whether another source has the same rank. The last lines of such a rank are known only
-// after the lines of its logs are counted.
+// For each source, whether another source has the same rank. To find the last lines of such a rank, mlk has
+// to count the lines of its logs first.
 std::vector<bool> shares_rank(const std::vector<LogSource>& sources);
 
 // How many last lines of each log to show, so that each rank shows its last `tail` lines. `counts`: how many

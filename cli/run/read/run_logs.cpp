@@ -74,8 +74,8 @@ std::vector<std::string> problems_of(const std::vector<LogRead>& logs, const Sou
         sentences.push_back(std::move(text));
       continue;
     }
-    // 500, or no answer at all: the API server does not reach the node of this pod, so only this log is
-    // missing.
+    // Status 500 or no answer at all means that the API server does not reach the node of this pod, so only
+    // this log is missing.
     const kube::ApiError error = kube::log_error(log.end, config);
     const bool silent = error.status() == 0;
     if (!silent && error.status() != 400 && error.status() != 404 && error.status() < 500)

@@ -20,7 +20,7 @@ void read_run_logs(kube::Client& client, const std::string& name_space,
                    const std::vector<nlohmann::json>& pods, const LogFilter& filter, const LogTaker& taker,
                    std::vector<std::string>* problems = nullptr);
 
-// The same, but returns all lines at once.
+// As the function above, but returns all lines at once.
 std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space,
                                       const std::vector<nlohmann::json>& pods, const LogFilter& filter,
                                       std::vector<std::string>* problems = nullptr);

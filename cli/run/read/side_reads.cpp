@@ -135,7 +135,7 @@ struct SideReads::State {
     if (!text.empty()) of.known = std::move(text);
   }
 
-  // If the user may not read the Service, its state is unknown.
+  // If the user may not read the Service, the state of the Service is unknown.
   static void take(Service& service) {
     const kube::Answer answer = service.answer.get();
     if (!answer.unreachable.empty()) return;

@@ -19,7 +19,7 @@ struct RunObjects;
 
 class SideReads {
  public:
-  // `runs`: for many runs, no requests about their Services.
+  // `runs`: many runs, without requests about their Services.
   enum class Scope { one_run, runs };
 
   // The client must outlive this object.
@@ -34,7 +34,7 @@ class SideReads {
   // 30 s unless it exists and all ranks run. Call it from one thread.
   void look(RunObjects& objects);
 
-  // The same, but waits for the answers, at most for `budget`.
+  // As look(), but waits for the answers, at most for `budget`.
   void wait(const std::vector<RunObjects*>& runs,
             std::chrono::milliseconds budget = std::chrono::milliseconds(1500));
 

@@ -22,7 +22,7 @@ struct Extent {
   std::size_t bytes;
 };
 constexpr Extent first_look{40, 32 * 1024};
-constexpr Extent longer_look{1000, 256 * 1024};  // for programs that print much else
+constexpr Extent longer_look{1000, 256 * 1024};  // for programs that also print many other lines
 constexpr Extent newest_lines{3, 256 * 1024};    // for programs with long lines
 constexpr Extent ending_of_a_log{400, 256 * 1024};
 

@@ -20,7 +20,7 @@ namespace {
 using json = nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr milliseconds patience{60'000};  // a silence of this length is reported
+constexpr milliseconds patience{60'000};  // the watcher reports a silence of this length
 
 bool has_ended(const json& pod) {
   const std::string phase = text_of(pod, {"status", "phase"});
@@ -80,7 +80,7 @@ RunObjects with_ended_jobs(RunObjects objects, const std::map<std::string, json>
     if (ours && !there) before.jobs.push_back(job);
   }
   if (before.jobs.size() == objects.jobs.size()) return objects;
-  RunObjects jobs_alone = before;  // only Jobs show the end: their pods were deleted with them
+  RunObjects jobs_alone = before;  // only Jobs show the end, since their pods were deleted too
   jobs_alone.pods.clear();
   return is_final(observe(jobs_alone, now).phase) ? before : objects;
 }
@@ -100,7 +100,7 @@ struct RunWatcher::State {
   PodMemory memory;
   SideReads side_reads;                   // used by the thread that calls objects()
   std::map<std::string, json> gone_jobs;  // by name, in their last state
-  // Declared last, so that they stop before the things that their callbacks use are destroyed.
+  // Declared last, so that the reflectors stop before the members that their callbacks use are destroyed.
   std::unique_ptr<kube::Reflector> owner, jobs, pods, events;
 
   void mark() {

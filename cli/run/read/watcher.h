@@ -53,12 +53,12 @@ class RunWatcher {
   bool synced() const;        // all first lists have arrived
   bool owner_exists() const;  // also false before it is synced
   RunObjects objects();       // a snapshot, including pods that are gone
-  // The same, but reads the objects from the server now. Jobs and pods are watched separately, so the end of
-  // a Job may be known here before the ends of the pods that caused it. Throws as fetch_run().
+  // As objects(), but reads the objects from the server now. Jobs and pods are watched separately, so the end
+  // of a Job may be known here before the ends of the pods that caused it. Throws as fetch_run().
   RunObjects read_again();
 
-  // Why the copies have not been current for a minute or longer (for example an unreachable cluster); empty
-  // if all is well. The watcher continues in any case.
+  // The reason if the copies have not been current for a minute or longer (for example an unreachable
+  // cluster); empty if the copies are current. The watcher continues in any case.
   std::string trouble() const;
 
  private:

@@ -17,7 +17,7 @@ std::optional<CheckpointPlace> checkpoint_place(const json& owner, const json& r
   const json& volume = at_path(experiment, {"checkpoint", "volume"});
   if (!volume.is_object() || volume.empty() || volume.contains("emptyDir")) return std::nullopt;
   CheckpointPlace place{volume, checkpoint_folder(kube::name_of(owner), kube::uid_of(owner)), {}, ""};
-  // A user's program may write any value there, so a value that is not a step counts as missing.
+  // A user's program may write any value into its result, so a value that is not a step counts as missing.
   const std::int64_t step = count_of(result, {"checkpoint"}, -1);
   if (step >= 0 && at_path(experiment, {"train"}).is_object()) {
     place.step = step;

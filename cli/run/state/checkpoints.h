@@ -13,7 +13,7 @@ struct CheckpointPlace {
   nlohmann::json volume;             // as in the experiment file: {"pvc": "checkpoints"}
   std::string path;                  // in the volume: of the newest known checkpoint, else the run's folder
   std::optional<std::int64_t> step;  // of that checkpoint
-  std::string folder;                // the same on this machine, if its volume is here; else empty
+  std::string folder;                // this path on this machine, if the volume is here; else empty
   std::optional<bool> has_files{};   // whether the folder has files; nullopt: not checked
 };
 

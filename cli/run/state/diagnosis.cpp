@@ -206,8 +206,8 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
                            contains(pull->second.message, '"' + container.image + '"');
   const std::string& message = pulls_again ? pull->second.message : container.message;
   auto warning = facts.warnings.find(pod.uid);
-  // The kubelet has not read an existing ConfigMap or Secret yet. It reads the object within seconds, but the
-  // warning stays longer, so mlk ignores the warning.
+  // The kubelet has not read an existing ConfigMap or Secret yet. The kubelet reads the object within
+  // seconds, but the warning stays longer, so mlk ignores the warning.
   if (warning != facts.warnings.end() && contains(warning->second.message, "failed to sync "))
     warning = facts.warnings.end();
   if (pod.node_lost) {
@@ -272,12 +272,12 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts) {
   }
   if (contains(message, "is being terminated"))
     return {cause_weight::refused, "the namespace is being deleted", true, job.role, {}};
-  // In a new namespace, the default service account and the quota's status appear later: this refusal is
+  // In a new namespace, the default service account and the quota's status appear later, so this refusal is
   // temporary.
   if (contains(message, "serviceaccount \"default\" not found") ||
       contains(message, "status unknown for quota"))
     return {cause_weight::cannot_begin, "the cluster refuses its pods: " + said, false, job.role, {}};
-  // The server refuses the pod itself and not only at this time: it would accept only a different pod.
+  // The server refuses the pod itself, and not only at this time. It would accept only a different pod.
   const bool refused = contains(message, "is forbidden") || contains(message, "is invalid") ||
                        contains(message, "denied the request");
   return {refused ? cause_weight::refused : cause_weight::cannot_begin,

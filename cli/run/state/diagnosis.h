@@ -14,17 +14,17 @@ namespace mlk {
 // weighs least.
 namespace cause_weight {
 inline constexpr int beside = 5;       // the program runs, or has ended well; another container has a problem
-inline constexpr int removed = 10;     // its Job had succeeded
+inline constexpr int removed = 10;     // the Job of the rank had succeeded
 inline constexpr int starting = 15;    // main waits for another container
 inline constexpr int restarting = 20;  // the new pod does not exist yet
 inline constexpr int unscheduled = 30;      // no node, or a gate
-inline constexpr int failed_for_good = 35;  // one rank; other causes may show why
+inline constexpr int failed_for_good = 35;  // one rank failed; other causes may show why
 inline constexpr int node_lost = 40;
-inline constexpr int failed = 45;             // is tried again
+inline constexpr int failed = 45;             // the rank is tried again
 inline constexpr int cannot_begin = 50;       // a volume, the network, or a pod that is refused for now
-inline constexpr int quota_used_up = 55;      // other pods may end
+inline constexpr int quota_used_up = 55;      // the pod waits until other pods end
 inline constexpr int container_problem = 60;  // no image, or no container
-inline constexpr int refused = 80;            // no pod like this is ever accepted
+inline constexpr int refused = 80;            // the cluster never accepts such a pod
 inline constexpr int image_name = 90;
 inline constexpr int short_of_ranks = 100;  // added to a cause that stops the whole run
 }  // namespace cause_weight

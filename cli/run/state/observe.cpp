@@ -10,8 +10,8 @@
 // Example: an owner, a Job with two completions, one pod that runs and none for rank 1 give Scheduling, and
 // the event about the quota gives its reason.
 //
-// Invariants: the same objects and time give the same answer on every machine. A record of a run's end wins
-// over all later reports of its pods.
+// Invariants: the same objects and time give the same answer on every machine. A record of a run's end
+// overrides all later reports of its pods.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -64,7 +64,7 @@ class Observation {
     status_.result = std::move(report.result);
     status_.result_at = report.at;
     if (status_.steps == 0)
-      status_.steps = count_of(status_.result, {"steps"}, 0);  // with epochs the runtime counts them
+      status_.steps = count_of(status_.result, {"steps"}, 0);  // with epochs, the runtime counts the steps
     status_.absence = absence();
     decide_phase();
     describe_failures();
@@ -134,7 +134,8 @@ class Observation {
     status_.why = join(reasons, "; ");
   }
 
-  // Once all objects were made, only the deciding Job matters: the run may go on without another Job.
+  // Once all objects were made, only the deciding Job matters, since the run may continue without another
+  // Job.
   Absence absence() const {
     const bool made = !jobs_made(objects_.owner).empty();
     std::set<std::string> names;
@@ -168,8 +169,8 @@ class Observation {
     return unscheduled ? Phase::scheduling : Phase::starting;
   }
 
-  // Finds the Jobs that have fewer running (or done) ranks than the run needs. The run goes on without a rank
-  // that has failed for good if its Job does not decide.
+  // Finds the Jobs that have fewer running (or done) ranks than the run needs. The run continues without a
+  // rank that has failed for good if the Job of the rank does not decide.
   void find_short_jobs() {
     std::map<const JobFacts*, int> good;
     for (const Rank& rank : ranks_) {
@@ -388,7 +389,7 @@ class Observation {
   const Time now_;
   const Facts facts_;
   RunStatus status_;
-  std::vector<Rank> ranks_, left_;  // left_: of Jobs that are not there any more
+  std::vector<Rank> ranks_, left_;  // left_: ranks of Jobs that are gone
   std::vector<PodEnd> ends_;
   std::set<const JobFacts*> short_jobs_;
   std::optional<Time> stopped_at_;

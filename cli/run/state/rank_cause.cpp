@@ -31,7 +31,7 @@ Cause why_failed(const Rank& rank, Time now) {
           {rank.number}};
 }
 
-// Nothing blocks the new pod of the rank. The pod has only not started yet.
+// The new pod of the rank is not blocked, but it has not started yet.
 Cause why_restarting(const Rank& rank) {
   const PodFacts& pod = *rank.pods.back();
   std::string text = "restarting";

@@ -127,7 +127,7 @@ const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decid
                                     [&](const PodEnd& end) { return !end.cascade && wanted(end); });
     return found == ends.end() ? nullptr : &*found;
   };
-  if (decider.end_reason == "DeadlineExceeded") return nullptr;  // no pod caused it
+  if (decider.end_reason == "DeadlineExceeded") return nullptr;  // no pod caused this end
   if (decider.end_reason == "PodFailurePolicy") {
     // "Container main for pod ns/name failed with exit code 66 matching FailJob rule at index 1"
     const PodEnd* named = first([&](const PodEnd& end) {

@@ -33,7 +33,8 @@ std::optional<Failure> read_failure(const json& value) {
   return failure;
 }
 
-// Contains only what `ls` shows: every `ls` reads it, and all annotations together may have 256 KiB.
+// Contains only the data that `ls` shows, since every `ls` reads the summary, and all annotations together
+// may have 256 KiB.
 json summary_of(const RunStatus& status) {
   json record = to_record(status);
   record.erase("ranks");

@@ -10,8 +10,8 @@
 
 namespace mlk {
 
-// Fills in from an earlier watcher's record the facts that the objects no longer show: pods of a stopped run,
-// and lost pods that were deleted.
+// Adds to `status` the facts that only an earlier watcher's record still has: facts about pods of a stopped
+// run, and about lost pods that were deleted.
 void fill_from(const RunStatus& recorded, RunStatus& status);
 
 // The record was written when the end of the run was decided. Servers end after the workers. So for ranks

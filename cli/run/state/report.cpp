@@ -39,7 +39,7 @@ json result_of(const PodFacts& pod) {
   return step_of(result) < 0 ? json() : result;  // only the reporting rank writes steps
 }
 
-// Reads only results, which only ended pods have.
+// Reads only results, which live pods do not have yet.
 Report newest_result(const Facts& facts) {
   Report best;
   for (const PodFacts& pod : facts.pods) {  // oldest first

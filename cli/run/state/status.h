@@ -54,14 +54,14 @@ struct RunStatus {
   int pods_ending = 0;              // those of `pods_left` whose deletion was requested
   std::optional<Time> created, started, ended;
   std::vector<RankStatus> ranks;
-  std::optional<Failure> first_failure;  // the cause, not the later ends with exit code 137
+  std::optional<Failure> first_failure;  // the cause of the failure, not a later end with exit code 137
   std::optional<Failure> last_failure;
   int restarts = 0;
   long steps = 0;                 // of the whole run; 0 if the run does not report it
   nlohmann::json result;          // of the reporting rank (CONTRACT.md), or null
   std::optional<Time> result_at;  // the latest possible time of its report; absent if unknown
   std::string last_checkpoint;
-  std::optional<CheckpointPlace> checkpoint;  // where it is stored
+  std::optional<CheckpointPlace> checkpoint;  // where the checkpoint is stored
 
   // The experiment as it was submitted.
   nlohmann::json experiment;  // with all defaults; null if the owner was read as metadata only

@@ -57,7 +57,8 @@ void Coordinator::peer_down(PeerId peer, Turn& turn) {
   }
   connected_.erase(peer.rank);
   pace_.leave(peer.rank);
-  // This comes before the check for an offer, since gathering removes all offers, but not the leases.
+  // The lease is removed even if the worker has no offer, since gathering removes all offers, but not the
+  // leases.
   leases_.leave(peer.rank);
   if (std::erase_if(generation_.members, [&](const Member& member) { return member.rank == peer.rank; }) > 0)
     ++generation_.number;
@@ -122,7 +123,7 @@ void Coordinator::server_without(std::uint32_t server, std::uint64_t clock, Turn
 }
 
 void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready, Turn& turn) {
-  if (!offers_.contains(worker.rank)) {  // this server gave the worker up, and the worker is back
+  if (!offers_.contains(worker.rank)) {  // this server had removed the worker
     code_probe("ps.rejoin-wanted");
     send(turn, worker, MessageType::wait, leases_.step(), 0, flag_rejoin);
     return;
@@ -183,8 +184,8 @@ bool Coordinator::serve(std::uint32_t worker, Turn& turn) {
   return true;
 }
 
-// Training pauses until all servers have copied their shards. At the end of the run or of this process it
-// pauses until the checkpoint is committed, or has failed for good.
+// Training pauses until all servers have copied their shards. At the end of the run or of this process
+// training pauses until the checkpoint is committed, or has failed for good.
 void Coordinator::save(Turn& turn) {
   code_probe("ps.saving");
   phase_ = Phase::saving;
@@ -222,14 +223,15 @@ void Coordinator::start_checkpoint(Turn& turn) {
   checkpoints_.start(std::move(manifest), {restarts_, leases_.lost_samples()}, others, turn);
 }
 
-// True when there is nothing left to save. Only the servers have the trained weights. So at the end of the
-// run the server repeats a save that fails, and this process fails if no attempt succeeds in time.
+// Returns true when the last state is saved, or its attempts are over. Only the servers have the trained
+// weights. So at the end of the run this server repeats a failed save, and this process fails if no attempt
+// succeeds in time.
 bool Coordinator::save_last(Turn& turn) {
   if (checkpoints_.under_way()) return false;
   if (!checkpoints_.wanted(leases_.step())) return true;
   const bool overdue = turn.now - saving_since_ > std::chrono::seconds(settings_.config.patience_seconds);
-  // After SIGTERM there are several attempts to save a trained model, and one to save any other state. With
-  // async the updates after that one attempt are lost.
+  // After SIGTERM a trained model gets several attempts to save it, and any other state gets one attempt.
+  // With async the updates after that one attempt are lost.
   const bool tried = leases_.finished() ? turn.now - stopping_since_ > ps_timers::last_save_patience
                                         : tried_step_.has_value();
   if (stopping_ && (tried || overdue)) return true;

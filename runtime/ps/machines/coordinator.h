@@ -39,13 +39,14 @@ class Coordinator {
 
   void worker_up(PeerId worker);
   void peer_down(PeerId peer, Turn& turn);
-  // The worker has lost another server, and takes no part until it is connected with that server again.
+  // The worker has lost another server. It gets no work until it is connected with that server again and has
+  // joined.
   void worker_cut_off(PeerId worker, Turn& turn);
   void worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join, Turn& turn);
   // round: the round in which the server got its weights, if it has any.
   void server_joined(std::uint32_t server, bool empty, std::uint64_t round, Turn& turn);
-  // sync: that server (0: this one) had to send or to save the weights of step `clock`, but is at a later or
-  // an earlier step.
+  // sync: that server (0: this server) had to send or save the weights of step `clock`, but its weights are
+  // of another step.
   void server_without(std::uint32_t server, std::uint64_t clock, Turn& turn);
   void seeding_opened(std::uint32_t server, std::uint64_t round, Turn& turn) {
     seeding_.opened(server, round, turn);
@@ -67,10 +68,10 @@ class Coordinator {
     std::optional<DataSummary> data = {};
   };
   void loaded(const std::optional<Saved>& saved, Turn& turn);
-  void unusable(const Failure& why, Turn& turn);  // there are checkpoints, but none can be read
+  void unusable(const Failure& why, Turn& turn);  // there are checkpoints, but all are unreadable
   void disk_done(bool committed, const std::string& why = "") { checkpoints_.disk_done(committed, why); }
-  // A server cannot save anything. Then the run does not begin, and does not restart from a checkpoint. If a
-  // worker has weights, the run continues with them all the same.
+  // A server cannot save anything. Then the run neither begins nor restarts from a checkpoint. Only if a
+  // worker has weights, the run continues with them.
   void unwritable(const Failure& why) { unwritable_ = why; }
 
   // Advances work that waits for time or disk. Called at least every 100 ms, or more often while saving().
@@ -90,7 +91,7 @@ class Coordinator {
   enum class Phase { gathering, seeding, running, saving, ending, finished, terminated };
   struct Offer {
     std::uint64_t clock = 0, position = 0, offline = 0;
-    std::uint64_t restarts = 0, lost_samples = 0;  // as far as the worker has heard
+    std::uint64_t restarts = 0, lost_samples = 0;  // as the worker reports them
   };
 
   void gather(Turn& turn);

@@ -8,10 +8,10 @@
 
 namespace mlk::rt {
 
-// joined: a worker that has just joined, and need not join again.
+// joined: a worker that has just joined. This worker need not join again.
 void Coordinator::start_gathering(Turn& turn, std::optional<std::uint32_t> joined) {
   code_probe("ps.gathering");
-  if (phase_ != Phase::gathering) patience_.restart(turn.now);  // until now no process was missing
+  if (phase_ != Phase::gathering) patience_.restart(turn.now);  // before this call no process was missing
   phase_ = Phase::gathering;
   offers_.clear();  // every worker has to join again when it is connected with all servers
   parked_.clear();
@@ -46,8 +46,8 @@ void Coordinator::gather(Turn& turn) {
   const bool under_way = newest > 0 || (has_weights_ && leases_.step() > 0);
   // Only the start of a run needs the minimum. Later one worker is enough.
   const int minimum = under_way || settings_.trained ? 1 : settings_.config.workers.min;
-  // A server that has its weights knows the current workers, and waits for these. A new process waits for all
-  // workers of the run.
+  // A server that has its weights knows the current workers, and waits for only these. A new process waits
+  // for all workers of the run.
   const int wanted =
       has_weights_ ? std::max<int>(1, static_cast<int>(connected_.size())) : settings_.config.workers.count;
   const int present = static_cast<int>(offers_.size());
@@ -126,8 +126,8 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
     }
     turn.log("warning: " + std::string(unwritable->what()));
   }
-  // Only the worker that made offline steps has them. They are used only if a server has lost its weights.
-  // Then all servers are seeded, since all chunks of a model must be of the same step.
+  // Only the worker that made offline steps has their weights. Server 0 uses these weights only if a server
+  // has lost its own. Then it seeds all servers, since all chunks of a model must be of the same step.
   const bool from_offline = !to_be_seeded(false).empty() && best->second.offline > 0;
   const auto servers =
       to_be_seeded(from_checkpoint || from_offline || (was_empty && best->second.clock == 0));
@@ -170,7 +170,7 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
 }
 
 // This process replaces a lost server 0, and takes the counts of that server from the workers. With async no
-// process knows the fate of the leases, so a batch of each worker counts as lost.
+// process knows which leases were done, so one batch of each worker counts as lost.
 void Coordinator::take_over() {
   code_probe("ps.takes-over");
   for (const auto& [rank, offer] : offers_) go_on_counting({offer.restarts, offer.lost_samples});
@@ -185,8 +185,8 @@ void Coordinator::go_on_counting(const RunHistory& history) {
     leases_.count_lost(history.lost_samples - leases_.lost_samples());
 }
 
-// The servers without weights. all: also the servers with weights, that is, all that hold chunks: a small
-// model may have fewer chunks than there are servers.
+// Returns the servers without weights. With `all`, returns all servers that hold chunks: a small model may
+// have fewer chunks than there are servers.
 std::set<std::uint32_t> Coordinator::to_be_seeded(bool all) const {
   std::set<std::uint32_t> servers;
   if (!has_weights_) servers.insert(0);
@@ -223,8 +223,8 @@ void Coordinator::maybe_run(Turn& turn) {
   if (!seeding_.done()) return;
   code_probe("ps.training");
   phase_ = Phase::running;
-  // A worker that has not joined again takes no part until it does. Otherwise, with a bound, the other
-  // workers would wait for it.
+  // A worker without a new join gets no work. If it had a lease in a run with a bound, the other workers
+  // would wait for it.
   std::set<std::uint32_t> joined;
   for (const auto& [rank, offer] : offers_) joined.insert(rank);
   leases_.keep_only(joined);

@@ -35,7 +35,7 @@ void JointCheckpoints::captured(std::uint32_t server, std::uint64_t step) {
 }
 
 void JointCheckpoints::written(std::uint32_t server, const WrittenMessage& written, Turn& turn) {
-  // A part of a checkpoint that was given up is removed at once: it would take space on the disk until the
+  // A part of an abandoned checkpoint is removed at once. Otherwise it would use space on the disk until the
   // next checkpoint.
   if (!round_ || round_->aside != written.aside) {
     code_probe("ps.part-too-late");

@@ -4,12 +4,11 @@
 // sync: all shards are copied between two steps, while no worker has work: the weights are those of exactly
 // that step. async: workers continue to push while the servers copy, one after the other. A chunk's weights
 // and its optimizer state are of the same moment. Two chunks may be some updates apart, as they are for every
-// worker that trains. Slices that workers were still computing are not in the weights, and the position does
-// not count them.
+// worker that trains. The weights and the position do not include slices that workers are still computing.
 //
-// sync: after a SIGTERM some chunks may have the step that is under way, while others do not. The saved
-// weights are then of the step before. The optimizer state of the chunks that have the new step is one update
-// ahead.
+// sync: after a SIGTERM some chunks may already have the update of the current step, and other chunks may
+// not. The saved weights are then of the step before. The optimizer state of the chunks that have the new
+// step is one update ahead.
 #pragma once
 
 #include <chrono>
@@ -29,30 +28,30 @@ using NameAside = std::function<std::string(std::uint64_t step)>;
 // The checkpoint that all servers make, one at a time, as server 0 sees it. Pure: checkpoint.h has the files.
 class JointCheckpoints {
  public:
-  // wanted: whether there is a folder for checkpoints. patience: the time that all servers have to write
+  // wanted: whether there is a folder for checkpoints. patience: the time within which all servers must write
   // their parts.
   JointCheckpoints(bool wanted, std::chrono::seconds patience, NameAside name_aside)
       : asked_for_(wanted), patience_(patience), name_aside_(std::move(name_aside)) {}
 
   // Whether a checkpoint of this step is needed and does not exist yet.
   bool wanted(std::uint64_t step) const { return asked_for_ && step != committed_ && step != 0; }
-  // manifest: without its files.
+  // manifest: all fields except its files.
   void start(Manifest manifest, const RunHistory& history, const std::set<std::uint32_t>& others, Turn& turn);
   bool under_way() const { return round_ || disk_works_; }
-  // True if no checkpoint is under way, and no server still writes its part of a checkpoint that was given
-  // up: a server writes one part at a time.
+  // True if no checkpoint is under way, and no server still writes its part of an abandoned checkpoint. A
+  // server writes only one part at a time.
   bool can_start() const { return !under_way() && still_writing_.empty(); }
   bool copying() const { return round_ && !round_->copying.empty(); }  // no worker may train meanwhile
 
   void captured(std::uint32_t server, std::uint64_t step);
   void written(std::uint32_t server, const WrittenMessage& written, Turn& turn);
-  // The work of CommitCheckpoint or DiscardAside is done. committed: the checkpoint exists; otherwise `why`
-  // says why a commit has failed.
+  // The work of CommitCheckpoint or DiscardAside is done. committed: whether the checkpoint exists. If not,
+  // `why` has the reason for which a commit failed.
   void disk_done(bool committed, const std::string& why = "");
   void server_lost(std::uint32_t server, Turn& turn);
   void tick(Turn& turn);
 
-  // The run continues from the disk, where this is the newest step.
+  // The run continues from the newest checkpoint on the disk, which is of this step.
   void loaded(std::uint64_t step) { committed_ = step; }
   // The step since which no checkpoint could be made, and why.
   const std::optional<Unsaved>& unsaved() const { return unsaved_; }
@@ -74,8 +73,8 @@ class JointCheckpoints {
   const std::chrono::seconds patience_;
   const NameAside name_aside_;
   std::optional<Round> round_;
-  std::set<std::uint32_t> still_writing_;  // servers that still write a part of a round that was given up
-  bool disk_works_ = false;                // with a commit, or the cleanup of a round that was given up
+  std::set<std::uint32_t> still_writing_;  // servers that still write a part of an abandoned round
+  bool disk_works_ = false;                // on a commit, or on the cleanup of an abandoned round
   std::uint64_t committing_ = 0, committed_ = 0;
   std::optional<Unsaved> unsaved_;
 };

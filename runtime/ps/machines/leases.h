@@ -1,4 +1,4 @@
-// Which worker works on which samples: the coordinator of parameter servers keeps this book. Pure.
+// The coordinator of parameter servers records here which worker works on which samples. Pure.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,12 @@ class Leases {
     // done, but at most own_slices + 1.
     std::uint64_t own_slices = 0, others_slices = 0;
   };
-  // The next work of the worker, whose earlier lease, if any, becomes void. Nothing: the worker must wait.
+  // Grants the worker its next slice. An earlier lease of the worker becomes void. Returns nothing if the
+  // worker must wait.
   std::optional<Grant> grant(std::uint32_t worker);
 
-  // The worker has pushed the slice of its lease. True if the step of the run moved on. A lease that does not
-  // belong to the worker, or no longer does, changes nothing.
+  // The worker has pushed the slice of its lease. Returns true if the step of the run has advanced. Has no
+  // effect if the worker does not have this lease.
   bool done(std::uint32_t worker, std::uint64_t clock, std::uint32_t slice);
 
   void join(std::uint32_t worker);
@@ -44,8 +45,8 @@ class Leases {
   std::uint64_t step() const { return step_; }          // updates done
   std::uint64_t position() const { return position_; }  // samples taken by these updates
   // async: the samples of leases that became void, because their gradients were pushed only in part or not at
-  // all. A lost worker costs at most one batch, a lost server 0 one batch for each worker. With sync no
-  // samples are lost.
+  // all. A lost worker loses at most one batch, and a lost server 0 loses one batch for each worker. With
+  // sync no samples are lost.
   std::uint64_t lost_samples() const { return lost_samples_; }
   void count_lost(std::uint64_t samples) { lost_samples_ += samples; }
   bool finished() const { return step_ >= steps_; }

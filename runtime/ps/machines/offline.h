@@ -1,10 +1,10 @@
-// How a worker uses the time while a parameter server is lost.
+// A worker continues to train while a parameter server is lost.
 //
 // The worker continues the run as if it were the only worker left: it makes the next steps, with the run's
 // next samples, and with an optimizer of its own that starts at zero. So the model and its step are those of
-// a run that lost all other workers. The worker that has come furthest can seed the servers, by the same rule
-// as without offline steps. The models of several workers are not averaged: that would need all of these
-// workers to be back, and a count of steps and samples that fits none of them.
+// a run that has lost all other workers. Therefore the worker with the highest step can seed the servers, by
+// the same rule as without offline steps. The models of several workers are not averaged: that would need all
+// of these workers, and the counts of steps and samples would be wrong for each of their models.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ class OfflineSteps {
   // Both arguments outlive this object.
   OfflineSteps(const Job& job, Trainer& trainer);
 
-  // Takes the next slice of the model's current step. With the last slice the model, `step` and `position`
-  // move one step on, and the function returns true. Costs the time of one slice. Throws as
+  // Computes the next slice of the model's current step. After the last slice the model, `step` and
+  // `position` advance by one step, and the function returns true. Takes the time of one slice. Throws as
   // Trainer::compute().
   bool advance(std::uint64_t& step, std::uint64_t& position);
 
   // Forgets the slices of a step that is not complete.
   void abandon_step();
 
-  // The servers' weights have arrived: they contain the steps made here, or these steps are void.
+  // The servers' weights have arrived. Either they contain the offline steps, or these steps are void.
   void forget();
 
   std::uint64_t made() const { return made_; }  // since forget()

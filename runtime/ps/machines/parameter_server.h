@@ -23,8 +23,8 @@ class ParameterShard {
   ParameterShard(std::span<const Chunk> chunks, std::uint32_t server, const Optimizer& optimizer,
                  std::uint32_t slices, kernels::Ops& ops);
 
-  // False if this shard does not hold the chunk or the sizes are wrong. state: of the optimizer, slot by
-  // slot; empty: the state was lost, and starts again at zero.
+  // Returns false if this shard does not hold the chunk, or if the sizes are wrong. state: of the optimizer,
+  // slot by slot. If it is empty, the state was lost and starts again at zero.
   bool seed(std::uint32_t chunk, std::uint64_t clock, std::span<const float> weights,
             std::span<const float> state);
   const Optimizer& optimizer() const { return optimizer_; }
@@ -32,7 +32,7 @@ class ParameterShard {
   void forget();                                              // goes back to the state before the first seed
 
   enum class Outcome {
-    accepted,  // counted now or earlier: a contribution counts once
+    accepted,  // counted now, or counted before
     advanced,  // counted, and the chunk has new weights
     ahead,     // the sender is ahead of this chunk, or the chunk has no weights
     unknown,   // this shard does not hold the chunk, or the size is wrong
@@ -42,8 +42,8 @@ class ParameterShard {
   Outcome push_slice(std::uint32_t chunk, std::uint64_t clock, std::uint32_t slice,
                      std::span<const float> gradient, std::uint32_t samples);
 
-  // async: the gradient is applied at once, with the step size divided by 1 + staleness; once per (worker,
-  // incarnation, clock).
+  // async: the shard applies the gradient at once, with the step size divided by 1 + staleness. It applies
+  // only one gradient for each worker, incarnation and clock.
   struct Origin {
     std::uint32_t worker = 0;
     std::uint64_t incarnation = 0, clock = 0;

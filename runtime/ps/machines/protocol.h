@@ -11,7 +11,7 @@
 // When all chunks are answered, the worker sends ready, which reports the slice as done and asks for the
 // next.
 //
-// A server that has lost its weights gets seeds, in a round (seeding.h). Server 0 sends it seed_wanted
+// A server without weights gets seeds in a round of seeding (seeding.h). Server 0 sends it seed_wanted
 // (header.clock: the round), and the server answers with the same message. Server 0 asks a worker with
 // seed_wanted (header.key: the server) for seeds (header.clock: of the weights; header.offset: the round;
 // header.key: chunk). When the server has all seeds, it sends seeded.
@@ -41,19 +41,19 @@ struct Chunk {
   std::size_t offset = 0, size = 0;
 };
 
-// 512 KiB of floats: large enough that waking the receiver for each chunk costs little, and small enough for
-// the cache of the server.
+// 512 KiB of floats: a chunk is large enough that the cost of waking its receiver is small, and small enough
+// for the cache of the server.
 inline constexpr std::size_t chunk_floats = 128 * 1024;
 
-// All chunks of the model in the order of their ids. Each is placed at the server with the fewest bytes so
-// far. The result is the same in every process.
+// All chunks of the model in the order of their ids. Each chunk is placed at the server that has the fewest
+// bytes so far. The result is the same in every process.
 std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t servers);
 
 // join: identifies the worker, and the state with which it could seed a server that lost everything.
 struct JoinMessage {
   std::uint64_t clock = 0;     // header.clock: the step of its parameters; 0: as initialised
   std::uint64_t position = 0;  // samples that the run has taken at that step
-  std::uint64_t offline = 0;   // number of its last steps that it made offline and that no server has
+  std::uint64_t offline = 0;   // number of its last steps that it made offline and no server has
   std::uint64_t restarts = 0, lost_samples = 0;  // counts of the run, as far as the worker knows
   std::vector<TensorInfo> tensors;
   std::optional<DataSummary> data = {};  // the data with which it trains
@@ -73,8 +73,8 @@ struct ReadyMessage {
 Bytes encode(const ReadyMessage& ready);
 std::optional<ReadyMessage> decode_ready(std::span<const std::byte> payload);
 
-// What the coordinator reports of the run. Loss and staleness are sums over the slices done since the last
-// message to the rank that reports. Other ranks get neither the sums nor the slowest rank.
+// The report of the coordinator about the run. Loss and staleness are sums over the slices done since the
+// last message to the rank that reports. Other ranks get neither the sums nor the slowest rank.
 struct Progress {
   double loss_sum = 0;
   std::uint64_t loss_count = 0;
@@ -86,9 +86,9 @@ struct Progress {
 //
 // Bounded staleness, as in "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server",
 // Ho et al., NIPS 2013: the weights for a worker's slice c hold the updates of the first c - bound slices of
-// every other worker. A worker whose weights are older pulls; server 0 grants the slice only when the servers
-// hold these updates. The staleness of weights is c minus the number of slices of each other worker that they
-// certainly hold.
+// every other worker. A worker pulls if its weights are older. Server 0 grants the slice only when the
+// servers hold these updates. The staleness of weights is c minus the number of slices of each other worker
+// that these weights certainly hold.
 struct WorkMessage {
   std::uint64_t position = 0;  // of the slice's first sample
   std::uint32_t samples = 0;

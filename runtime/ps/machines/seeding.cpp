@@ -45,12 +45,12 @@ void Seeding::be_patient(SteadyTime now) {
   until_ = now + std::chrono::duration_cast<SteadyTime::duration>(ps_timers::seed_patience + of_bytes);
 }
 
-// The seeds use the connection on which the round was opened, and arrive after that message. So this server
-// waits for no answer.
+// The seeds use the same connection as the message that opens the round, so they arrive after it. Therefore
+// this server waits for no answer.
 void Seeding::from_checkpoint(Turn& turn) {
   turn.decide(SeedFromCheckpoint{open_, round_});
   own_seeded();
-  be_patient(turn.now);  // the seeds of the other servers are sent from here on
+  be_patient(turn.now);  // from now on this server sends the seeds of the other servers
 }
 
 void Seeding::from_worker(std::uint32_t worker, Turn& turn) {

@@ -1,9 +1,9 @@
-// How servers that have no weights get them: from a checkpoint, or from the worker that has come furthest.
+// Servers without weights get weights from a checkpoint, or from the worker with the highest step.
 //
 // Server 0 opens one round of seeding after the other. When server 0 opens a round at a server, that server
-// forgets its weights, answers, and from then on accepts only seeds of that round. So seeds of an earlier
-// round that are still under way, perhaps from a worker that was stopped in between, are never mixed with
-// later ones.
+// forgets its weights, answers, and from then on accepts only seeds of that round. Seeds of an earlier round
+// may still be under way, for example from a worker that was stopped for a while. They are never mixed with
+// seeds of a later round.
 #pragma once
 
 #include <cstdint>
@@ -26,24 +26,27 @@ class Seeding {
   // The chunks of the model: their sizes determine how long a round may take.
   void model_is(std::span<const Chunk> chunks);
 
-  // Opens a round at these servers, which may include server 0. An earlier round is given up.
+  // Opens a round at these servers, which may include server 0. Abandons an earlier round.
   void open(std::set<std::uint32_t> servers, Turn& turn);
-  // After open() the caller calls one of these two functions. The optimizer's state of the checkpoint must be
-  // checked before.
+  // After open() the caller calls one of these two functions. Before that it must check the optimizer's state
+  // of the checkpoint.
   void from_checkpoint(Turn& turn);
   void from_worker(std::uint32_t worker, Turn& turn);
-  // Gives up the open round. Returns the servers that forgot their weights for it; these count as empty.
+  // Abandons the open round. Returns the servers that forgot their weights for this round. They count as
+  // empty.
   std::set<std::uint32_t> give_up(Turn& turn);
 
   void opened(std::uint32_t server, std::uint64_t round, Turn& turn);  // the server's answer
-  // That server has reported the weights of that round. True if the open round still waited for this report.
+  // The server has reported that it has the weights of the round. Returns true if the open round still waited
+  // for this report.
   bool seeded(std::uint32_t server, std::uint64_t round);
   // All seeds of this server's own part have arrived by messages.
   void own_seeded() { open_.erase(0); }
 
   bool done() const { return open_.empty(); }
   bool contains(std::uint32_t server) const { return open_.contains(server); }
-  // True if the round was given up. Its weights may be of another step than the weights of other servers.
+  // True if the round was abandoned. A server with weights of that round may be at another step than the
+  // other servers.
   bool broke_off(std::uint64_t round) const { return broken_off_.contains(round); }
   bool by(std::uint32_t worker) const { return !done() && worker_ == worker; }
   bool overdue(SteadyTime now) const { return now > until_; }

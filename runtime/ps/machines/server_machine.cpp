@@ -73,7 +73,8 @@ void ServerMachine::on_up(const Event& event, Turn& turn) {
 void ServerMachine::on_lost(const Event& event, Turn& turn) {
   const PeerId peer = event.peer;
   const bool down = event.kind == Event::Kind::down;
-  // A silent worker's share goes to other workers; gradients that it still sends later count at most once.
+  // Other workers get the share of a silent worker. If it sends its gradients later, each slice still counts
+  // only once.
   if (peer.role == Role::worker) {
     if (down) {
       const auto linked = linked_.find(peer.rank);
@@ -89,8 +90,8 @@ void ServerMachine::on_lost(const Event& event, Turn& turn) {
   if (peer == server_0 && down) server_0_up_ = false;
 }
 
-// This server gave the worker up while the worker was silent, and the worker does not know that. Without this
-// message the worker would wait for work for ever.
+// The worker counted as lost while it was silent, and does not know that. Without this message the worker
+// would wait for work for ever.
 void ServerMachine::on_audible(const Event& event, Turn& turn) {
   const PeerId peer = event.peer;
   const auto linked = linked_.find(peer.rank);
@@ -110,8 +111,8 @@ void ServerMachine::on_message(const Event& event, Turn& turn) {
   const Header& header = event.header;
   const std::uint32_t rank = event.peer.rank;
   const bool from_worker = event.peer.role == Role::worker;
-  // The sender sent the message before it knew of the end. This server sends the end again: the first time
-  // there may have been no room in the queue.
+  // The sender did not know yet that the run is trained. This server sends the end again, because the queue
+  // may have had no room for it the first time.
   if (finished_ && (header.type == MessageType::join || header.type == MessageType::ready)) {
     code_probe("ps.told-too-late");
     return tell_finished(event.peer, result_, turn);
@@ -195,9 +196,9 @@ void ServerMachine::finish(const Bytes& result, Turn& turn) {
 }
 
 // The server waits longer for its first workers, since their pods may be pending while the cluster is full.
-// It waits only for the patience of the run in three cases: workers were there and are gone (the run is over,
-// or starts again with new servers); this server replaces a lost one (workers wait for it already); or server
-// 0 has ended with 0 (the run does not continue).
+// It waits only for the patience of the run in three cases: workers were connected and are gone (the run is
+// over, or starts again with new servers); this server replaces a lost server (workers wait for it already);
+// or server 0 has ended with 0 (the run does not continue).
 std::chrono::seconds ServerMachine::patience() const {
   const std::chrono::seconds patience(settings_.run.config.patience_seconds);
   if (settings_.run.trained) return std::min<std::chrono::seconds>(patience, ps_timers::trained_patience);
@@ -228,7 +229,7 @@ void ServerMachine::end_if_over(Turn& turn) {
   if (stop_requested_) {
     if (!stopped_) stopped_ = turn.now;
     if (coordinator_) coordinator_->stop(turn.now);
-    // The other servers stay until server 0 has committed their parts.
+    // Server 0 must commit the parts of the other servers. So these servers stay until server 0 is gone.
     const bool saved = coordinator_ ? coordinator_->terminated()
                                     : !server_0_up_ || turn.now - *stopped_ > ps_timers::leave_patience;
     if (saved) {
@@ -244,8 +245,8 @@ void ServerMachine::end_if_over(Turn& turn) {
   if (patience() == ps_timers::first_worker_patience) code_probe("ps.first-worker-overdue");
   turn.log(trained ? "the run is trained: its last checkpoint is there"
                    : "no worker was heard of for " + std::to_string(patience().count()) + " s");
-  // A server that replaces another and meets no worker cannot know whether the run still needs a server, so
-  // it ends with peers_lost.
+  // If no worker has connected to a server, it cannot know whether the run still needs it. So it ends with
+  // peers_lost.
   turn.decide(End{trained || met_ ? ExitCode::trained : ExitCode::peers_lost, trained,
                   trained ? "" : "no worker was heard of"});
 }

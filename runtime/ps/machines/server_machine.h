@@ -1,5 +1,5 @@
-// A parameter server without its process: it handles each message, keeps track of the weights that it owes to
-// workers, and decides when and how it ends. Server 0 also coordinates. Pure: the process around it
+// A parameter server without its process: it handles each message, records which weights it has to send to
+// which worker, and decides when and how it ends. Server 0 also coordinates. Pure: the process around it
 // (server.cpp) has the sockets, the clock and the disk.
 #pragma once
 
@@ -39,7 +39,7 @@ class ServerMachine {
   void open_seeding(std::uint64_t round) { model_.open_seeding(round); }
   void loaded(const TrainingState* saved, Turn& turn);  // null: there is no checkpoint
   void unusable(const Failure& why, Turn& turn);
-  void unwritable(const Failure& why);         // called before the two above, if no checkpoint can be written
+  void unwritable(const Failure& why);         // before loaded() or unusable(): the disk refuses writes
   void seed_from(const TrainingState& saved);  // SeedFromCheckpoint, this server's part
   void written(const WrittenMessage& written, Turn& turn);  // the result for this server's part
   void disk_done(bool committed, const std::string& why = "");
@@ -93,10 +93,10 @@ class ServerMachine {
   // Chunks whose weights a worker gets as soon as it has room, with the tag of the answer.
   std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> queued_;
   std::set<std::uint32_t> left_;         // workers that ended, with exit code 0
-  std::optional<SteadyTime> last_loss_;  // the last loss of a worker that had not ended with 0
+  std::optional<SteadyTime> last_loss_;  // when the last worker was lost that had not ended with 0
   std::set<std::uint32_t> servers_;      // other servers that are connected
   SteadyTime heard_;
-  SteadyTime stuck_since_;  // when workers began to wait without a chance, see end_if_over()
+  SteadyTime stuck_since_;  // since when workers wait in vain, see end_if_over()
   bool met_ = false;        // a worker was connected at some time
   bool stop_requested_ = false;
   std::optional<SteadyTime> finished_, stopped_;

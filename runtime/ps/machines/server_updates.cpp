@@ -23,8 +23,8 @@ Header header_of(MessageType type, std::uint64_t clock, std::uint32_t key = 0, s
 
 }  // namespace
 
-// As soon as a server other than 0 knows the model, it reports to server 0 whether it has weights, and of
-// which round. The message also names the mark that it left in its folder for checkpoints.
+// When a server other than 0 knows the model, it reports to server 0 whether it has weights, and of which
+// round. The message also names the mark that this server has left in its folder for checkpoints.
 void ServerMachine::introduce(Turn& turn) {
   if (coordinator_ || !model_.shard) return;
   turn.decide(SendMark{header_of(MessageType::join, model_.seeded_round, 0,
@@ -52,7 +52,7 @@ void ServerMachine::on_join(const Event& event, Turn& turn) {
   if (coordinator_) coordinator_->worker_joined(event.peer, event.incarnation, *join, turn);
 }
 
-// False if the worker has another model than the workers before it.
+// Returns false if the model of the worker differs from the model of earlier workers.
 bool ServerMachine::know_model(const Event& event, const JoinMessage& join, Turn& turn) {
   if (model_.shard) {
     if (model_.tensors == join.tensors) return true;
@@ -71,7 +71,7 @@ bool ServerMachine::know_model(const Event& event, const JoinMessage& join, Turn
   return true;
 }
 
-// Server 0 opens a round with this message, and gets the same message as the answer.
+// Server 0 opens a round with this message. This server answers with the same message.
 void ServerMachine::on_seed_wanted(const Event& event, Turn& turn) {
   const std::uint64_t round = event.header.clock;
   if (event.peer.role != Role::server) return;
@@ -200,8 +200,8 @@ void ServerMachine::written(const WrittenMessage& written, Turn& turn) {
   } else if (!finished_) {
     coordinator_->written(0, written, turn);
   }
-  // No worker pulls the weights of the last step before they are saved. So only the failed save shows that
-  // this server lacks them.
+  // No worker pulls the weights of the last step before the servers have saved them. So only the failed save
+  // shows that this server lacks these weights.
   if (written.file.name.empty() && lacks_weights_of(written.step)) say_without(written.step, turn);
 }
 
@@ -211,9 +211,9 @@ bool ServerMachine::lacks_weights_of(std::uint64_t step) const {
          });
 }
 
-// This server is at a later step if all workers that had reached it are lost. It is at an earlier step if a
-// worker with a later step was silent while the run went back, and has seeded other servers since. In both
-// cases this server needs new seeds.
+// This server is at a later step than the run if all workers that had reached that step are lost. It is at an
+// earlier step if a silent worker had a later step, and has seeded other servers since. In both cases this
+// server needs new seeds.
 void ServerMachine::say_without(std::uint64_t step, Turn& turn) {
   if (coordinator_) return coordinator_->server_without(0, step, turn);
   turn.send(server_0, header_of(MessageType::join, step, 0, flag_without));

@@ -20,13 +20,13 @@ inline constexpr double seed_bytes_per_second = 4e6;
 
 // Every server.
 inline constexpr milliseconds look_interval{100}, look_interval_while_saving{2};
-inline constexpr milliseconds longest_round{20};  // while messages come, all other work is done this often
-// A server that has to end waits so long for server 0, which may still need its part of the last checkpoint.
-// This is less than the grace period of a pod.
+inline constexpr milliseconds longest_round{20};  // under many messages: between two ticks of a server
+// After SIGTERM a server waits so long for server 0, which may still need the server's part of the last
+// checkpoint. This time is shorter than the grace period of a pod.
 inline constexpr seconds leave_patience{20};
 inline constexpr hours first_worker_patience{24};
-// How long a server that has found the last checkpoint waits: for its first worker, and, when workers are
-// there, for the missing ones.
+// A server that has found the last checkpoint waits so long for its first worker. If workers are connected,
+// it waits so long for missing processes.
 inline constexpr seconds trained_patience{10};
 
 // A worker.
@@ -35,8 +35,8 @@ inline constexpr milliseconds cut_off_after{1000};    // reports to server 0 the
 inline constexpr milliseconds pull_again_after{500};  // for weights that servers do not send by themselves
 inline constexpr double answer_patience_seconds =
     10;  // after this time the worker logs that it waits, and checks for the last checkpoint
-// How long a worker checks for the last checkpoint after it has heard of the end without a result. A client
-// of NFS may show a directory as it was a minute ago (acdirmax of nfs(5)).
+// A worker that gets a finish message without a result checks so long for the last checkpoint. A client of
+// NFS may show a directory as it was a minute ago (acdirmax of nfs(5)).
 inline constexpr seconds last_look{65};
 
 }  // namespace mlk::rt::ps_timers

@@ -1,4 +1,4 @@
-// One call of the state machine of a server: the time of the call, and what the machine wants done.
+// One call of the state machine of a server: the time of the call, and the decisions of the machine.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace mlk::rt {
 
 inline constexpr PeerId server_0{Role::server, 0};  // it has the coordinator
 
-// The decisions of a server that its process carries out, besides messages, dials, lines of the log and the
-// decisions of membership/turn.h.
+// The decisions that only a server makes. It also decides on messages, dials, log lines and the decisions of
+// membership/turn.h.
 
 // This server forgets its weights, and accepts seeds of that round (seeding.h) from now on. 0: it forgets its
 // weights and accepts no seeds.
@@ -50,12 +50,12 @@ struct ShowRun {
   RunView run;
 };
 // Send this message to server 0, with the name of a mark that this server leaves in its folder for
-// checkpoints. If it cannot write there, the message also has the reason.
+// checkpoints. If this server cannot write to the folder, the message also has the reason.
 struct SendMark {
   Header header;
 };
-// Check that this server sees the mark of that server. If it does not, although it can write to its folder,
-// the run ends: the servers do not share a folder.
+// Check that the mark of that server is in this server's folder. If the mark is missing, although this server
+// can write to the folder, the servers do not share a folder, and the run ends.
 struct RequireShared {
   std::uint32_t server = 0;
   std::string mark;
@@ -69,7 +69,7 @@ struct End {
   ExitCode code = ExitCode::trained;
   bool trained = false;
   std::string message = {};                      // the reason, if the run is not trained
-  std::optional<std::uint64_t> checkpoint = {};  // the newest step with a checkpoint, where it is known
+  std::optional<std::uint64_t> checkpoint = {};  // the newest step with a checkpoint, if this server knows it
 };
 
 using Turn =

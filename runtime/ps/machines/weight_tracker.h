@@ -22,7 +22,7 @@ class WeightBook {
   WeightBook(std::vector<Chunk> chunks, bool sync, std::uint64_t last_step)
       : chunks_(std::move(chunks)), sync_(sync), last_step_(last_step), version_(chunks_.size(), 0) {}
 
-  // Sends to a server, in the generation set last with in_generation().
+  // Sends a message to a server. Its generation is the last one given to in_generation().
   void send(std::uint32_t server, Header header, WorkerTurn& turn, Bytes payload = {}) const;
   void in_generation(std::uint64_t number) { generation_ = number; }
 
@@ -30,11 +30,11 @@ class WeightBook {
   void push(std::uint64_t clock, std::uint32_t slice, std::uint32_t samples, WorkerTurn& turn);
   void accepted(std::uint32_t chunk) { unanswered_.erase(chunk); }
   void on_weights(const Event& event, WorkerTurn& turn);
-  // Whether all chunks of the last push or pull_newest() were answered.
+  // Whether the servers have answered all chunks of the last push or pull_newest().
   bool answered() const { return unanswered_.empty(); }
 
   void pull_newest(WorkerTurn& turn);  // async
-  // Asks for the weights of all chunks, or only of chunks that are not at that clock.
+  // Asks for the weights of all chunks, or only of those chunks whose weights are not of that clock.
   void pull(std::uint64_t clock, bool all, WorkerTurn& turn);
   bool has_next(std::uint64_t clock) const;   // for all chunks
   bool is_beyond(std::uint64_t clock) const;  // some chunk has weights of a later clock
@@ -42,7 +42,7 @@ class WeightBook {
   // Abandons pending pushes and pulls. Returns the model's step if it is past `clock`.
   std::optional<std::uint64_t> settle(std::uint64_t clock, WorkerTurn& turn);
 
-  // Sends a server the model's weights, which are of `clock`, in that round (seeding.h).
+  // Sends the model's weights, which are of `clock`, to a server as seeds of the round (seeding.h).
   void seed(std::uint32_t server, std::uint64_t clock, std::uint64_t round, WorkerTurn& turn) const;
 
  private:

@@ -153,8 +153,8 @@ void WorkerMachine::advance(bool idle, WorkerTurn& turn) {
   }
 }
 
-// The outcome of waiting for the servers' answer. lost: a server was lost, the run is over, or this process
-// has to stop.
+// The outcome of waiting for the servers' answer. Outcome::lost: a server was lost, the run is over, or this
+// process has to stop.
 WorkerMachine::Outcome WorkerMachine::outcome(bool done, bool idle, WorkerTurn& turn) {
   if (done) return broken_ ? Outcome::lost : Outcome::done;
   if (broken_ || finished_ || (idle && stopping_)) return Outcome::lost;
@@ -165,8 +165,9 @@ WorkerMachine::Outcome WorkerMachine::outcome(bool done, bool idle, WorkerTurn& 
   return Outcome::open;
 }
 
-// While server 0 waits for others, its patience applies, not that of this worker. Otherwise workers that
-// began to wait at different times would give up one after the other, and never be there together.
+// While server 0 waits for other processes, its patience applies, and not the patience of this worker.
+// Otherwise workers that began to wait at different times would end one after the other, and would never be
+// connected together.
 void WorkerMachine::miss(const std::vector<std::string>& who, WorkerTurn& turn) {
   Effects lines;
   const auto told = static_cast<int>(std::max(0.0, patience_.seconds(told_to_wait_)));
@@ -196,7 +197,7 @@ void WorkerMachine::settle(WorkerTurn& turn) {
 }
 
 // While a server is lost the worker continues offline for a while, if the run had begun. If all servers have
-// ended with 0, they do not come back: then the worker finds the last checkpoint, if the run makes
+// ended with 0, they do not come back. Then the worker ends with the last checkpoint, if the run makes
 // checkpoints.
 void WorkerMachine::await_servers(WorkerTurn& turn) {
   code_probe("ps.awaits-servers");
@@ -216,7 +217,8 @@ bool WorkerMachine::goes_on_offline(SteadyTime now) const {
 void WorkerMachine::go_on_awaiting(WorkerTurn& turn) {
   if (all_servers_up() || finished_ || stopping_) return have_servers(turn);
   miss(missing_servers(), turn);
-  // The worker waits first: if all processes have lost the server, server 0 notices that itself.
+  // The worker waits before it sends cut_off: if all processes have lost the server, server 0 notices the
+  // loss itself.
   if (!told_coordinator_ && up_.contains(0) && turn.now - awaiting_since_ > ps_timers::cut_off_after) {
     code_probe("ps.tells-cut-off");
     told_coordinator_ = true;
@@ -285,12 +287,12 @@ void WorkerMachine::leave_slice(WorkerTurn& turn) {
   if (finished_) return leave_trained(turn);
   if (!stopping_) return await_servers(turn);
   code_probe("ps.worker-terminated");
-  if (ready_.done) say_ready(turn);  // all of the last slice was pushed, so it counts
+  if (ready_.done) say_ready(turn);  // all gradients of the last slice are pushed, so it counts
   turn.decide(EndTerminated{});
 }
 
-// A server that has found the last checkpoint reports that the run is trained, but has no report. So this
-// worker makes the report, if it also finds the checkpoint.
+// A server that has found the last checkpoint sends a finish message without a result. So this worker makes
+// the report, if it also finds the checkpoint.
 void WorkerMachine::leave_trained(WorkerTurn& turn) {
   if (result_.empty() && state_ != State::looking) {
     code_probe("ps.told-of-no-report");

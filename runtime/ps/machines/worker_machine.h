@@ -1,5 +1,5 @@
-// A worker without its process: it joins, asks for work, computes and pushes, and starts again whenever a
-// server was lost. Until that server is back the worker continues by itself. Pure: the process around it
+// A worker without its process: it joins, asks for work, computes and pushes. If a server is lost, the worker
+// continues by itself until that server is back, and then joins again. Pure: the process around it
 // (worker.cpp) has the sockets, the clock, the disk and the model.
 #pragma once
 
@@ -17,9 +17,9 @@
 
 namespace mlk::rt {
 
-// After each event, tick and answer the machine is in one of its states and waits for the next call. It has
-// ended when it has decided on EndTrained, EndWithFound, EndTerminated or Failure; after that the caller must
-// not call it.
+// After each event, tick and answer the machine is in one of its states and waits for the next call. The
+// machine ends with the decision EndTrained, EndWithFound, EndTerminated or Failure. After that the caller
+// must not call it.
 class WorkerMachine {
  public:
   WorkerMachine(const Config& config, std::vector<TensorInfo> tensors, SteadyTime now,
@@ -33,8 +33,8 @@ class WorkerMachine {
   // SIGTERM: takes effect at the next call.
   void stop() { stopping_ = true; }
 
-  // Whether the caller should check for the checkpoint of the last step: the servers may be gone for good, or
-  // may have lost the run.
+  // Whether the caller should check for the checkpoint of the last step, because the servers may be gone for
+  // good, or may be new servers that know nothing of the run.
   bool looks_for_last(SteadyTime now) const;
   bool knows_of_end() const { return finished_; }  // the run is trained
   void found_last(WorkerTurn& turn);
@@ -42,9 +42,9 @@ class WorkerMachine {
   // Answers to the decisions in worker_turn.h.
   void computed(double loss, WorkerTurn& turn);
   void step_counted(double own_seconds, WorkerTurn& turn);
-  // step, position: of the model now. made: whether the model is a step further.
+  // step, position: of the model now. made: whether the model has advanced by a step.
   void offline_advanced(bool made, std::uint64_t step, std::uint64_t position, WorkerTurn& turn);
-  // result: at the end of the run. False: the process was told to stop before.
+  // result: of the run. done is false if the process had to stop before it could report.
   void evaluated(bool done, const std::string& result, WorkerTurn& turn);
 
  private:
@@ -114,7 +114,7 @@ class WorkerMachine {
   std::uint64_t clock_ = 0, position_ = 0;  // of the model's parameters
   // bounded: the parameters contain at least this many slices of every other worker.
   std::uint64_t held_slices_ = 0;
-  RunView run_;  // as server 0 has last reported it
+  RunView run_;  // from the last message of server 0
   // work_, trained_: received, but not begun. at_work_, at_end_: the current work of this worker.
   std::optional<Work> work_, at_work_;
   std::optional<Trained> trained_, at_end_;  // the request for the last report

@@ -70,8 +70,8 @@ void WorkerMachine::fetch(std::uint64_t clock, WorkerTurn& turn) {
     book_.pull_newest(turn);
     return go_on_fetching(false, turn);
   }
-  // Servers send new weights by themselves. The worker asks for all chunks after a join. It also asks for
-  // chunks that are a step further because a worker died between its pushes, and for chunks that do not
+  // Servers send new weights without a request. After a join the worker asks for all chunks. It also asks for
+  // chunks that are one step ahead, because a worker died between its pushes, and for chunks that do not
   // arrive.
   regress_ = book_.is_beyond(clock);
   if (regress_) code_probe("ps.weights-beyond");

@@ -1,4 +1,4 @@
-// One call of the state machine of a worker: the time of the call, and what the machine wants done.
+// One call of the state machine of a worker: the time of the call, and the decisions of the machine.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ struct StoreWeights {
 // sync: the weights of the next clock become the model's. Take all posted receives back.
 struct TakeNextWeights {};
 
-// From now on the time counts for this activity.
+// From now on the step clock counts the time for this activity.
 struct TurnClock {
   StepClock::Activity activity = StepClock::Activity::other;
 };
-// Drop the times measured since the last step: they belong to no step.
+// Drop the times since the last step, because they belong to no step.
 struct ForgetTimes {};
 // Compute a slice of the next step offline with the model. The answer: offline_advanced().
 struct OfflineSlice {

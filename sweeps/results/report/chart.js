@@ -1,7 +1,7 @@
 // Common code of the charts. A chart is drawn again for every width, so that texts keep their size on a
 // phone.
 
-const redraws = [];  // redraw(width) of each chart: fits it to paper of this width, or to the screen
+const redraws = [];  // redraw(width) of each chart: fits the chart to paper of this width, or to the screen
 
 // draw(svg, width, height) fills an empty drawing. Returns a function that draws it again.
 function chart(container, label, height, draw) {
@@ -67,7 +67,7 @@ function heightAt(points, x) {
   return x1 > x0 ? y0 + (y1 - y0) * (x - x0) / (x1 - x0) : y1;
 }
 
-// Looks at the trial whose line is nearest to the pointer. lines() returns the lines as {trial, points}.
+// Selects the trial whose line is nearest to the pointer. lines() returns the lines as {trial, points}.
 function lookAtNearest(svg, lines) {
   const look = (event) => {
     const box = svg.getBoundingClientRect();
@@ -84,7 +84,7 @@ function lookAtNearest(svg, lines) {
   svg.addEventListener("pointerdown", look);
 }
 
-// A line of text below a chart: describes the trial that the user looks at, or else the best trial.
+// A line of text below a chart. It describes the selected trial, or the best trial if no trial is selected.
 function readout(id) {
   const show = (trial) => {
     const told = trial ?? best;

@@ -1,4 +1,4 @@
-// The learning curves of all trials: their objective's metric by step.
+// The learning curves of all trials: the metric of the objective by step.
 
 function startCurves() {
   const curves = page.curves.map(({row, points}) => ({trial: trials[row], points})).filter((curve) => curve.points.length > 0)

@@ -30,7 +30,8 @@ function parameterScale(parameter, index) {
 
 const valued = trials.filter((trial) => trial.o !== null);
 const objectiveScale = scaleOfNumbers(valued.map((trial) => trial.o));
-// Colours follow the rank, so that one far value does not use up all colours: 0 is the worst, 1 the best.
+// Colours follow the rank of a trial: 0 is the worst, 1 the best. So one far value does not use up all
+// colours.
 const rank = new Map([...valued].sort((a, b) => better(a.o, b.o) ? 1 : better(b.o, a.o) ? -1 : 0)
   .map((trial, i, all) => [trial, all.length > 1 ? i / (all.length - 1) : 1]));
 const colorOf = (trial) => `color-mix(in oklab, var(--good) ${Math.round(100 * (rank.get(trial) ?? 0))}%, var(--bad))`;
@@ -61,8 +62,7 @@ function describe(trial) {
   return parts.join(" · ");
 }
 
-// `wanted`: the user's filter of trials by words, states and ranges on axes. `looked`: the trial that the
-// user looks at.
+// `wanted`: the user's filter of trials by words, states and ranges on axes. `looked`: the selected trial.
 const wanted = {text: "", states: new Set(), ranges: new Map(), listeners: []};
 const looked = {trial: null, listeners: []};
 
@@ -78,7 +78,8 @@ function lookAt(trial) {
   looked.listeners.forEach((listener) => listener(trial));
 }
 
-// The condition of one word: "lr<0.01" if there is a column lr, else the trial has to contain the word.
+// The condition for one word. "lr<0.01" compares if there is a column lr. Any other word must occur in the
+// trial.
 function condition(word) {
   const match = /^([^<>=]+)(<=|>=|<|>|=)(.+)$/.exec(word);
   const column = match && (columns.find((each) => each.key.toLowerCase() === match[1]) ?? columns.find((each) => each.label.toLowerCase() === match[1]));

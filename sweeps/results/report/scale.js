@@ -61,7 +61,7 @@ function usualRange(values) {
   return {low: inside[0], high: inside[inside.length - 1], outside: sorted.length - inside.length};
 }
 
-// A logarithmic scale if the usual values span two powers of ten or more.
+// Returns a logarithmic scale if the usual values span two powers of ten or more.
 function scaleOfNumbers(values) {
   const {low, high} = usualRange(values);
   return low > 0 && high / low >= 100 ? logScale(low, high) : linearScale(low, high);

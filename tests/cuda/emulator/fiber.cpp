@@ -1,4 +1,4 @@
-// This file is compiled without sanitizers: it changes stacks under them.
+// This file is compiled without sanitizers, because it changes the stack under them.
 #include "tests/cuda/emulator/fiber.h"
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 extern "C" {
-// Of ThreadSanitizer, if it is linked.
+// Functions of ThreadSanitizer; null if it is not linked.
 [[gnu::weak]] void* __tsan_get_current_fiber();
 [[gnu::weak]] void* __tsan_create_fiber(unsigned flags);
 [[gnu::weak]] void __tsan_destroy_fiber(void* fiber);
@@ -16,10 +16,11 @@ extern "C" {
 [[gnu::weak]] void __tsan_acquire(void* address);
 [[gnu::weak]] void __tsan_release(void* address);
 
-// Of AddressSanitizer.
+// A function of AddressSanitizer; null if it is not linked.
 [[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* address, std::size_t size);
 
-// Saves the registers that a callee must keep, and the stack pointer in *from. Goes on with those of `to`.
+// Saves the registers that a callee must preserve, and the stack pointer in *from. Then restores those of
+// `to`.
 void mlk_switch_stack(void** from, void* to);
 }
 
@@ -50,13 +51,13 @@ namespace mlk::emulator {
 namespace {
 
 constexpr std::size_t stack_bytes = 64 * 1024;
-// Tops of stacks at the same place of their pages would push each other out of the processor's caches.
+// Tops of stacks at the same offset in their pages would evict each other from the processor's caches.
 constexpr std::size_t places_of_tops = 32, between_tops = 128;
 constexpr int saved_registers = 6;
-std::size_t made = 0;                       // fibers
+std::size_t made = 0;                       // the number of fibers
 void* outside = nullptr;                    // the stack pointer of the caller of resume()
-void* tsan_outside = nullptr;               // and what ThreadSanitizer takes it for
-constexpr unsigned no_synchronisation = 1;  // a switch alone orders nothing
+void* tsan_outside = nullptr;               // the caller of resume() as a fiber of ThreadSanitizer
+constexpr unsigned no_synchronisation = 1;  // a switch alone does not order accesses
 
 bool are_races_looked_for() {
   const char* const text = std::getenv("MLK_EMULATED_RACES");

@@ -1,14 +1,14 @@
-// Functions that run on stacks of their own, and that can be left in the middle and entered again. x86-64.
+// Functions that run on stacks of their own, and that can be suspended and resumed. For x86-64.
 #pragma once
 
 #include <cstddef>
 
 namespace mlk::emulator {
 
-// Runs one function after the other. To ThreadSanitizer all of them are one thread, which takes most of the
-// time: with MLK_EMULATED_RACES=0 in the environment they belong to the thread that runs the fiber. A fiber
-// that is destroyed while its function is under way leaves that where it is: nothing on its stack is
-// destroyed.
+// Runs one function after the other. To ThreadSanitizer all functions of a fiber are one thread of its own,
+// which takes most of the time. With MLK_EMULATED_RACES=0 in the environment the functions belong to the
+// thread that runs the fiber. If a fiber is destroyed while its function is suspended, the objects on its
+// stack are not destroyed.
 class Fiber {
  public:
   Fiber();
@@ -18,27 +18,27 @@ class Fiber {
 
   // The next resume() calls `body`, which must not return: it ends with leave().
   void begin(void (*body)());
-  // To be called before begin() if `body` was left in the middle: it has left the marks of AddressSanitizer
-  // on the stack.
+  // Call this before begin() if the last `body` has not ended. It removes the marks of AddressSanitizer that
+  // this `body` has left on the stack.
   void abandon();
-  // Runs the fiber, and those that it is left for, until one leaves. Called outside of fibers, by one thread
-  // at a time.
+  // Runs the fiber, and the fibers that follow by leave_for(), until one of them calls leave(). Call this
+  // outside of fibers, and from one thread at a time.
   void resume();
-  // Back to where resume() was called. Called by the fiber itself.
+  // Returns to the caller of resume(). Only the fiber itself calls this.
   void leave();
-  // Goes on with another fiber. Called by the fiber itself. Half as many switches as over leave() and
-  // resume().
+  // Continues with another fiber. Only the fiber itself calls this. It needs half as many switches as leave()
+  // and resume() together.
   void leave_for(Fiber& next);
 
  private:
   std::size_t number_;
   void* stack_;
   void* stack_pointer_ = nullptr;
-  void* tsan_ = nullptr;  // what ThreadSanitizer takes the fiber for
+  void* tsan_ = nullptr;  // the fiber as ThreadSanitizer knows it
 };
 
-// ThreadSanitizer's view, nothing where it is not linked: what happened before release(object) happens before
-// what follows acquire(object).
+// For ThreadSanitizer; without it release() and acquire() do nothing. Accesses before release(object) happen
+// before the accesses after acquire(object).
 bool is_thread_sanitized();
 void release(const void* object);
 void acquire(const void* object);

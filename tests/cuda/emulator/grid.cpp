@@ -1,4 +1,4 @@
-// This file is compiled without sanitizers: its own memory is not the kernel's.
+// This file is compiled without sanitizers, because its own memory does not belong to the kernel.
 #include "tests/cuda/emulator/grid.h"
 
 #include <algorithm>
@@ -20,12 +20,12 @@
 namespace mlk::emulator {
 namespace {
 
-// The copies that a thread has begun, in a ring: fibers must not allocate memory that others free.
+// The copies that a thread has begun, in a ring, because a fiber must not allocate memory that another frees.
 struct Copies {
   static constexpr unsigned most = 128;
   Copy begun[most];
   unsigned group_of[most] = {};
-  unsigned first = 0, last = 0;  // of those under way; counted without end
+  unsigned first = 0, last = 0;  // of the copies in progress; both only increase
   unsigned groups = 0;           // ended so far
 
   void clear() { first = last = groups = 0; }
@@ -33,7 +33,8 @@ struct Copies {
 
 enum class State { ready, at_barrier, in_warp_operation, ended };
 
-// What a thread runs on. Making it takes long, with ThreadSanitizer above all, so they are kept.
+// The fiber and the copies of a thread. It takes long to make a fiber, above all with ThreadSanitizer, so
+// runners are used again.
 struct Runner {
   Fiber fiber;
   Copies copies;
@@ -41,7 +42,7 @@ struct Runner {
 
 struct Thread {
   Index index;
-  Where where;  // of what it waits for
+  Where where;  // the line at which the thread waits
 };
 
 constexpr unsigned whole_warp = 0xffffffff;
@@ -51,7 +52,8 @@ struct Matrices {
   float left[16][16], right[16][8], sums[16][8];
 };
 
-// One warp operation, from its first lane to its last, and after it the next one of the same lanes.
+// One warp operation, from its first lane to its last. The object then serves the next operation of these
+// lanes.
 struct WarpOperation {
   unsigned mask = 0, arrived = 0, left = 0;
   Where where;
@@ -97,7 +99,7 @@ struct FreeMemory {
 };
 using SharedMemory = std::unique_ptr<void, FreeMemory>;
 
-// The grid that runs, and of it the block that runs.
+// The running grid, and its running block.
 class Grid {
  public:
   Grid(const Launch& launch, const std::function<void()>& kernel)
@@ -136,7 +138,8 @@ class Grid {
   unsigned lane() const { return current_ % warp_size; }
 
   void barrier(const Where& where);
-  // `bring` puts down what the lane has, the last lane's `complete` makes of it what `take` reads.
+  // `bring` stores the values of a lane. `complete`, called by the last lane, computes the result from all
+  // values. `take` reads the result.
   template <typename Bring, typename Complete, typename Take>
   auto exchange(unsigned mask, const Where& where, const Bring& bring, const Complete& complete,
                 const Take& take) {
@@ -154,7 +157,7 @@ class Grid {
              ": " + what;
     release(&end_);
     runners_[current_]->fiber.leave();
-    std::abort();  // not reached: the grid is over
+    std::abort();  // not reached: this fiber is not resumed
   }
 
  private:
@@ -178,7 +181,7 @@ class Grid {
   }
   void forget_operations() {
     for (auto& of_warp : operations_) {
-      for (const WarpOperation& operation : of_warp) acquire(&operation);  // of the lane that has made it
+      for (const WarpOperation& operation : of_warp) acquire(&operation);  // from the lane that has made it
       of_warp.clear();
     }
   }
@@ -190,18 +193,19 @@ class Grid {
   std::vector<Thread> threads_;
   std::vector<State> states_;    // of the threads
   std::vector<unsigned> order_;  // of the threads, in each round
-  // Of order_ the threads that go on until all of them wait: those of a warp, since their stacks fit into the
-  // processor's nearest cache. In a seeded order each of them goes on once a round, for more different ones.
+  // The range of order_ whose threads run until all of them wait. It has as many threads as a warp, since
+  // their stacks fit into the processor's nearest cache. In a seeded order each thread runs once in a round,
+  // for more different orders.
   std::size_t first_ = 0, behind_ = 0;
-  std::size_t next_ = 0;      // the place in order_ at which next_ready() goes on
-  bool any_of_them_ = false;  // has gone on
+  std::size_t next_ = 0;      // the place in order_ at which next_ready() continues
+  bool any_of_them_ = false;  // whether a thread of the range has run
   std::vector<Runner*> runners_;
-  std::vector<SharedMemory> shared_;  // the last: of the block that runs
+  std::vector<SharedMemory> shared_;  // the last belongs to the running block
   Index block_;
   unsigned current_ = 0;
   std::size_t at_barrier_ = 0;
-  std::size_t ended_ = threads_.size();  // before the first block none is under way
-  Where barrier_;                        // of those that wait
+  std::size_t ended_ = threads_.size();  // before the first block no thread runs
+  Where barrier_;                        // the line of the threads that wait
   bool round_ = false;  // which of the two barrier objects: a thread is at most one barrier ahead
   std::vector<std::list<WarpOperation>> operations_;  // by warp
   std::optional<std::string> fault_;
@@ -213,13 +217,14 @@ void Grid::run_thread() {
   acquire(&grid.begin_);
   grid.kernel_();
   grid.states_[grid.current_] = State::ended;
-  // The next block's operations are others to ThreadSanitizer: the same ones would order the blocks.
+  // The next block gets new operations: to ThreadSanitizer the same operations would order the two blocks.
   if (++grid.ended_ == grid.threads_.size() && is_thread_sanitized()) grid.forget_operations();
   release(&grid.end_);
   grid.go_on_with_next();
 }
 
-// Two blocks that run one after the other have different ones: what one fiber does is ordered, and no race.
+// Two consecutive blocks have different runners: to ThreadSanitizer the accesses of one fiber are ordered, so
+// that two blocks on the same fibers would have no races.
 void Grid::take_runners(bool second) {
   static std::vector<std::unique_ptr<Runner>> kept[2];
   auto& runners = kept[second ? 1 : 0];
@@ -228,7 +233,7 @@ void Grid::take_runners(bool second) {
 }
 
 void Grid::run_block() {
-  // With ThreadSanitizer the memory stays until the end: freeing it is an access that nothing orders.
+  // With ThreadSanitizer the memory stays until the end, because freeing it would be an unordered access.
   if (!is_thread_sanitized()) shared_.clear();
   shared_.emplace_back(std::malloc(std::max<std::size_t>(launch_.shared_bytes, 1)));
   std::memset(shared_.back().get(), 0xff, launch_.shared_bytes);
@@ -253,7 +258,7 @@ void Grid::run_block() {
   }
 }
 
-// As many as there are threads at the end of a round.
+// Returns the number of threads at the end of a round.
 unsigned Grid::next_ready() {
   while (true) {
     for (; next_ < behind_; ++next_) {
@@ -271,7 +276,7 @@ unsigned Grid::next_ready() {
 }
 
 void Grid::go_on_with_next() {
-  const unsigned from = current_, next = next_ready();  // another one: this thread is not ready
+  const unsigned from = current_, next = next_ready();  // not this thread, which is not ready
   if (next == threads_.size()) return runners_[from]->fiber.leave();
   current_ = next;
   runners_[from]->fiber.leave_for(runners_[next]->fiber);
@@ -312,7 +317,7 @@ void Grid::barrier(const Where& where) {
 WarpOperation& Grid::join_operation(unsigned mask, const Where& where) {
   const unsigned bit = 1u << lane();
   if ((mask & bit) == 0) fail("is not in the mask of its own warp operation", where);
-  WarpOperation* own = nullptr;  // the one of these lanes, if no lane is in it
+  WarpOperation* own = nullptr;  // the operation of these lanes, if no lane is in it
   for (WarpOperation& operation : operations_[current_ / warp_size]) {
     if (operation.arrived == 0 && operation.mask == mask) own = &operation;
     const bool is_open = operation.arrived != 0 && operation.arrived != operation.mask;
@@ -335,7 +340,7 @@ WarpOperation& Grid::join_operation(unsigned mask, const Where& where) {
   return *own;
 }
 
-// Waits for the lanes of the mask, each of which has put down what it brings.
+// Waits until all lanes of the mask have arrived and stored their values.
 void Grid::meet(WarpOperation& operation, const Where& where) {
   const unsigned first = current_ / warp_size * warp_size;
   release(&operation);
@@ -349,13 +354,13 @@ void Grid::meet(WarpOperation& operation, const Where& where) {
   acquire(&operation);
 }
 
-// The next operation of these lanes begins only when all have read.
+// The next operation of these lanes begins only when all of them have read the result.
 void Grid::leave(WarpOperation& operation) {
   operation.left |= 1u << lane();
   if (operation.left == operation.mask) operation.arrived = operation.left = 0;
 }
 
-// The numbers of a pair: the lower half is the first.
+// The two numbers of a pair: the lower half is the first number.
 std::array<float, 2> numbers_of(std::uint32_t pair) {
   return {kernels::BFloat16{static_cast<std::uint16_t>(pair)}.value(),
           kernels::BFloat16{static_cast<std::uint16_t>(pair >> 16)}.value()};
@@ -412,7 +417,7 @@ Lanes values_of_lanes(unsigned mask, std::uint64_t value, const Where& where) {
 
 void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                   const Where& where) {
-  // Of each matrix but the second a lane has parts of two rows, and of the second of one column.
+  // A lane has parts of two rows of `left` and of `sums`, and parts of one column of `right`.
   const unsigned line = lane() / 4, along = lane() % 4 * 2;
   const auto bring = [&](WarpOperation& operation) {
     Matrices& all = operation.matrices;

@@ -1,11 +1,11 @@
-// Runs grids of CUDA threads on a CPU: the threads of a block are fibers, which wait for each other at
-// barriers and in warp operations, and nowhere else. Blocks run one after the other.
+// Runs grids of CUDA threads on a CPU. The threads of a block are fibers, which wait for each other only at
+// barriers and in warp operations. Blocks run one after the other.
 //
-// Found are: a barrier that some threads of the block miss, reach at another line, or left the kernel before;
-// a warp operation whose lanes are not all there, or are in different operations; threads that wait for each
-// other for ever. With ThreadSanitizer: accesses of two threads, of the same block or not, that nothing
-// orders. With AddressSanitizer: accesses outside of an allocation, of shared memory too, which is filled
-// with NaN (all bits set) for each block.
+// The emulator reports a fault if a thread of the block misses a barrier, reaches it at another line, or has
+// left the kernel before; if a lane of a warp operation is missing or is in another operation; and if threads
+// wait for each other for ever. ThreadSanitizer finds unordered accesses of two threads, of the same block or
+// not. AddressSanitizer finds accesses outside of an allocation, also of shared memory. Shared memory is
+// filled with NaN (all bits set) for each block.
 #pragma once
 
 #include <cstddef>
@@ -30,13 +30,13 @@ struct Launch {
   Extent blocks, threads;
   std::size_t shared_bytes = 0;
 };
-// What a block may have on each device with a compute capability of 8.0 or more: 8.6, 8.9 and 12.0 have the
-// least.
+// The shared memory that a block may have on every device with a compute capability of 8.0 or more. Devices
+// of 8.6, 8.9 and 12.0 have the least.
 inline constexpr std::size_t most_shared_bytes = 99 * 1024;
 // How many blocks a grid may have along y, and along z; along x there may be 2^31 - 1.
 inline constexpr unsigned most_blocks_across = 65535;
 
-// The kernel is wrong. Says which rule it breaks, with the thread and the line.
+// A kernel is wrong. The message says which rule the kernel breaks, in which thread and at which line.
 struct KernelFault : std::logic_error {
   using std::logic_error::logic_error;
 };
@@ -48,8 +48,8 @@ void use_order(Order order, std::uint64_t seed = 0);
 // Calls `kernel` once for each thread of the grid. Throws KernelFault. For one thread of the host at a time.
 void run_grid(const Launch& launch, const std::function<void()>& kernel);
 
-// ---- For the kernel: the calling thread's own. A thread's numbers stay what they are for as long as it
-// lives, so the compiler may ask for them once, before a loop.
+// ---- For the kernel, about the calling thread. The numbers of a thread never change, so the compiler may
+// call these functions once, before a loop.
 enum class Axis { x, y, z };
 [[gnu::const]] unsigned thread_number(Axis axis);
 [[gnu::const]] unsigned block_number(Axis axis);
@@ -72,23 +72,23 @@ using Where = std::source_location;
 // Waits until all threads of the block are here.
 void barrier(const Where& where);
 
-// Each of these waits until the lanes of the mask are here, all with the same operation at the same line.
-// What lane `source` of the mask brought.
+// The next three functions wait until all lanes of the mask are in the same operation at the same line.
+// Returns the value that lane `source` of the mask passed.
 std::uint64_t value_of_lane(unsigned mask, std::uint64_t value, unsigned source, const Where& where);
-// What each of them brought. Lanes outside of the mask: 0.
+// The value that each lane of the mask passed; 0 for lanes outside of the mask.
 struct Lanes {
   std::uint64_t values[warp_size];
 };
 Lanes values_of_lanes(unsigned mask, std::uint64_t value, const Where& where);
 
-// mma.sync.m16n8k16: d[16][8] += a[16][16] * b[16][8], which lie spread over the lanes, the numbers of a and
-// b as pairs of bfloat16. The hardware adds in an order of its own.
+// mma.sync.m16n8k16: d[16][8] += a[16][16] * b[16][8]. The matrices are spread over the lanes; the numbers of
+// a and b are in pairs of bfloat16. The hardware adds in an order of its own.
 void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                   const Where& where);
 
-// Copies to shared memory that the thread has begun (cp.async), the oldest first, and which are done when it
-// waits for them: await_copies() takes those that have to be done until only `open` groups are left, one by
-// one, and says false when there is none.
+// A copy to shared memory that the thread has begun (cp.async). The emulator copies when the thread waits:
+// each call of await_copies() removes the oldest copy that does not belong to the last `open` groups. It
+// returns false if there is no such copy.
 struct Copy {
   void* to = nullptr;
   const void* from = nullptr;
@@ -98,8 +98,8 @@ void begin_copy(const Copy& copy, const Where& where);
 void end_group_of_copies();
 bool await_copies(unsigned open, Copy& copy);
 
-// Ends the run of the grid with a KernelFault: it does not return, and does not say so to the compiler, since
-// AddressSanitizer then looks at the stack and does not know this one.
+// Ends the run of the grid with a KernelFault, and does not return. It is not declared [[noreturn]], because
+// AddressSanitizer then examines the stack, and it does not know the stack of a fiber.
 void fail(const char* what, const Where& where);
 
 }  // namespace mlk::emulator

@@ -1,5 +1,5 @@
-// What CUDA's language has and C++ lacks, for kernels that are compiled as C++ and run by grid.h. NVIDIA's
-// own headers come first, so that types and signatures are the real ones.
+// The parts of CUDA's language that C++ lacks, for kernels that are compiled as C++ and run by grid.h.
+// NVIDIA's own headers are included first, so that types and signatures are the real ones.
 #pragma once
 
 #include <bit>
@@ -51,7 +51,8 @@ T from_bits(std::uint64_t bits) {
   return value;
 }
 
-// The value of lane `source`. CUDA leaves it undefined where that lane takes no part.
+// The value of lane `source`. If this lane takes no part, the kernel is wrong, because CUDA leaves the value
+// undefined.
 template <typename T>
 T of_lane(unsigned mask, T value, unsigned source, const Where& where) {
   if (source < warp_size && (mask >> source & 1) == 0) fail("reads a lane that takes no part", where);
@@ -74,7 +75,7 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes, int = 32,
                   const mlk::emulator::Where& where = mlk::emulator::Where::current()) {
   return mlk::emulator::of_lane(mask, value, mlk::emulator::lane() ^ static_cast<unsigned>(lanes), where);
 }
-// Lanes beyond the last keep their own value.
+// A lane gets its own value if its source would be beyond the last lane.
 template <typename T>
 T __shfl_down_sync(unsigned mask, T value, unsigned lanes, int = 32,
                    const mlk::emulator::Where& where = mlk::emulator::Where::current()) {
@@ -82,7 +83,7 @@ T __shfl_down_sync(unsigned mask, T value, unsigned lanes, int = 32,
   return mlk::emulator::of_lane(mask, value, source < mlk::emulator::warp_size ? source : own, where);
 }
 
-// A bit for each lane of the mask whose predicate holds.
+// Returns a set bit for each lane of the mask whose predicate holds.
 inline unsigned __ballot_sync(unsigned mask, bool predicate,
                               const mlk::emulator::Where& where = mlk::emulator::Where::current()) {
   const mlk::emulator::Lanes lanes = mlk::emulator::values_of_lanes(mask, predicate, where);
@@ -93,7 +94,7 @@ inline unsigned __ballot_sync(unsigned mask, bool predicate,
 }
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 
-// Relaxed, as CUDA's: they order nothing else.
+// Atomic additions are relaxed, as CUDA's are: they do not order other accesses.
 inline float atomicAdd(float* address, float value) {
   float before = __atomic_load_n(reinterpret_cast<std::uint32_t*>(address), __ATOMIC_RELAXED) == 0
                      ? 0.0f

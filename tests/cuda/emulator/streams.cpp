@@ -19,8 +19,8 @@
 #include <vector>
 
 struct CUevent_st {
-  std::uint64_t recorded = 0, reached = 0;  // records so far: asked for; reached by their streams
-  std::uint64_t reached_at = 0;             // after so many operations of the device
+  std::uint64_t recorded = 0, reached = 0;  // how many records were queued; how many are reached
+  std::uint64_t reached_at = 0;             // how many operations the device had run by then
 };
 
 namespace mlk::emulator {
@@ -28,10 +28,10 @@ namespace {
 
 struct Operation {
   std::function<void()> run;
-  // The event has to be reached as often as this before the operation runs.
+  // The operation runs only after this event was reached `times` times.
   std::shared_ptr<CUevent_st> after = {};
   std::uint64_t times = 0;
-  std::function<bool()> ready = {};  // if there is one, it has to hold as well
+  std::function<bool()> ready = {};  // if it is set, it has to return true as well
 };
 
 }  // namespace
@@ -68,12 +68,12 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
 
 class Device {
  public:
-  cudaError_t error = cudaSuccess;  // stays
+  cudaError_t error = cudaSuccess;  // never becomes cudaSuccess again
   std::uint64_t operations_run = 0;
   const std::uint64_t memory_fails_at = from_environment("MLK_EMULATED_ECC", 0);
-  bool waits_for_others = false;  // an operation, when step() was called last
+  bool waits_for_others = false;  // the last step() found an operation that waits for other processes
   std::size_t limit = from_environment("MLK_EMULATED_MEMORY", std::size_t{4} << 30), in_use = 0;
-  std::map<const char*, std::size_t> memory, pinned;  // by address: bytes
+  std::map<const char*, std::size_t> memory, pinned;  // sizes in bytes, by address
   std::set<std::unique_ptr<Stream>> streams;
   std::map<cudaEvent_t, std::shared_ptr<CUevent_st>> events;
   Stream default_stream;
@@ -81,7 +81,7 @@ class Device {
 
   Stream& of(cudaStream_t stream) { return stream ? static_cast<Stream&>(*stream) : default_stream; }
 
-  // Runs one operation of any stream. False: none can run.
+  // Runs one operation of any stream. False: no operation can run.
   bool step() {
     std::vector<Stream*> able;
     waits_for_others = false;
@@ -108,7 +108,7 @@ class Device {
     return true;
   }
 
-  // While nothing but other processes can bring it about, other threads may call.
+  // Runs operations until `holds` is true. Other threads may call while only other processes can help.
   cudaError_t run_until(const std::function<bool()>& holds) {
     while (error == cudaSuccess && !holds()) {
       if (step()) continue;
@@ -142,7 +142,7 @@ Device& device() {
   return the_device;
 }
 
-// Every call: one at a time, and none on a broken device.
+// Executes one call at a time. On a broken device it only returns the error.
 template <typename Call>
 cudaError_t call(Call body) {
   const std::scoped_lock lock(mutex);
@@ -190,7 +190,7 @@ extern "C" {
 
 // ---- the device
 
-// As many as the pod asks for, as on a node whose device plugin gives it those.
+// As many devices as the pod requests, as on a node whose device plugin gives the pod all of them.
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = static_cast<int>(from_environment("MLK_EMULATED_DEVICES", from_environment("MLK_GPUS", 1)));
   return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
@@ -260,7 +260,7 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) {
 cudaError_t cudaFree(void* address) {
   return call([&](Device& d) {
     if (!address) return cudaSuccess;
-    // It waits for the whole device.
+    // cudaFree() waits for the whole device.
     d.run_until([&] {
       return d.default_stream.operations.empty() &&
              std::ranges::all_of(d.streams, [](const auto& stream) { return stream->operations.empty(); });
@@ -289,8 +289,8 @@ cudaError_t cudaFreeHost(void* address) {
   });
 }
 
-// Pinned memory is read and written when the stream comes to the copy. Of other memory of the host CUDA takes
-// a copy at once, and before it returns it has written to such memory.
+// Pinned memory is read and written when the stream reaches the copy. Other memory of the host is read at
+// once, or is written before the function returns.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   return call([&](Device& d) {
@@ -367,7 +367,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     return d.run_until([&] { return known->reached >= known->recorded; });
   });
 }
-// Asking lets the device go on a little.
+// Each query runs at most one operation of the device.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return call([&](Device& d) {
     const auto known = d.events.at(event);
@@ -376,7 +376,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   });
 }
 
-// As if an operation took a millisecond.
+// Each operation counts as one millisecond.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   return call([&](Device& d) {
     const auto first = d.events.at(begin), last = d.events.at(end);

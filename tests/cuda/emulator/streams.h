@@ -1,6 +1,6 @@
-// Streams of a device that does nothing by itself: its operations run when the host waits for one, in an
-// order that only the streams and their events bind. So an operation that lacks a wait shows: it runs too
-// early or too late. The order among streams follows from a seed.
+// Streams of a device that does nothing by itself. Its operations run when the host waits for an operation,
+// in an order that only the streams and their events restrict. So a missing wait shows: an operation runs too
+// early or too late. A seed determines the order among streams.
 #pragma once
 
 #include <cstdint>
@@ -8,27 +8,27 @@
 
 #include <cuda_runtime.h>
 
-// CUDA's headers only name this type. A library that gives work to a stream finds here how, since it has not
-// been linked to this emulator: the fake NCCL.
+// CUDA's headers only declare this type. The fake NCCL is not linked to this emulator, so it needs a virtual
+// function to put work into a stream.
 struct CUstream_st {
   virtual ~CUstream_st() = default;
-  // Puts an operation at the end of the stream that waits there until `ready` holds, which other processes
-  // may bring about. Both run with the lock of the emulator.
+  // Puts an operation at the end of the stream. The operation waits there until `ready` is true, which may
+  // depend on other processes. The emulator holds its lock while it calls `ready` and `run`.
   virtual void push(std::function<bool()> ready, std::function<void()> run) = 0;
 };
 
 namespace mlk::emulator {
 
-// Puts an operation at the end of a stream; null is the default stream, which is ordered like any other. An
-// exception of the operation breaks the device: all later calls return cudaErrorLaunchFailure, as on a real
-// one.
+// Puts an operation at the end of a stream; null is the default stream, which is ordered like any other
+// stream. If the operation throws, the device is broken: all later calls return cudaErrorLaunchFailure, as on
+// a real device.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> operation);
 
-// Of the order in which streams go on. The environment variable MLK_EMULATED_SEED sets it at the start.
+// Sets the seed of the order among streams. The environment variable MLK_EMULATED_SEED sets it at the start.
 void use_stream_seed(std::uint64_t seed);
 
-// How much memory the device has from now on, in bytes. MLK_EMULATED_MEMORY sets it at the start.
-// With MLK_EMULATED_ECC=N the N-th operation finds a fault in it.
+// Sets how much memory the device has from now on, in bytes. MLK_EMULATED_MEMORY sets the size at the start.
+// With MLK_EMULATED_ECC=N the N-th operation finds a fault in the memory.
 void use_device_memory(std::size_t bytes);
 
 }  // namespace mlk::emulator

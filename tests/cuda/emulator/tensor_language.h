@@ -1,7 +1,7 @@
 // The operations of warps and the copies that kernels write as PTX (kernels/cuda/tensor_cores.h and
-// async_copy.h), as the PTX ISA describes them. Accesses to memory are made here, by the thread that makes
-// them on a GPU, so that the sanitizers see them. The product of two matrices (mma.sync) makes none: grid.h
-// has it.
+// async_copy.h), as the PTX ISA describes them. These functions access memory in the thread that accesses it
+// on a GPU, so that the sanitizers see the accesses. The product of two matrices (mma.sync) accesses no
+// memory, and is in grid.h.
 #pragma once
 
 #include <bit>
@@ -12,8 +12,8 @@
 
 namespace mlk::emulator {
 
-// cp.async. What is copied is NaN until the thread waits for it, and after that it is seen by this thread
-// alone: others need a barrier.
+// cp.async. The destination is NaN until the thread waits for the copy. After the wait only this thread sees
+// the copied bytes; other threads need a barrier.
 inline void copy_async(void* to, const void* from, unsigned bytes, unsigned available, const Where& where) {
   const auto address = std::bit_cast<std::uintptr_t>(to) | std::bit_cast<std::uintptr_t>(from);
   if (bytes != 4 && bytes != 8 && bytes != 16) fail("copies neither 4 nor 8 nor 16 bytes", where);
@@ -31,9 +31,9 @@ inline void wait_for_copies(unsigned open) {
   }
 }
 
-// ldmatrix.x4: four matrices of 8 x 8 numbers of 16 bits. Lane 8 * m + r brings the address of row r of
-// matrix m. Each lane gets two numbers of each matrix: of row lane / 4 those of the columns 2 * (lane % 4)
-// and on; transposed, rows and columns change places.
+// ldmatrix.x4: four matrices of 8 x 8 numbers of 16 bits. Lane 8 * m + r passes the address of row r of
+// matrix m. Each lane gets two numbers of each matrix: in row lane / 4 the numbers of two columns, 2 * (lane
+// % 4) and the next one. If `transposed`, rows and columns are exchanged.
 inline void load_matrices(std::uint32_t (&out)[4], const void* row, bool transposed, const Where& where) {
   const auto address = std::bit_cast<std::uint64_t>(row);
   if (address % 16 != 0) fail("loads a row of a matrix from an address that is not aligned", where);

@@ -1,15 +1,15 @@
-// The part of NCCL that mlk uses, for processes whose devices are emulated: numbers go through files of the
-// folder MLK_FAKE_NCCL_FOLDER. As with NCCL nothing blocks, nobody is told that another has gone, and buffers
-// are spoilt by an abort.
+// The part of NCCL that mlk uses, for processes whose devices are emulated. The numbers go through files of
+// the folder MLK_FAKE_NCCL_FOLDER. As with NCCL, calls do not block, a member does not learn that another
+// member has ended, and an abort spoils the buffers.
 //
 // MLK_FAKE_NCCL names one fault of this process:
 //
-//   version=N       it is NCCL N
+//   version=N       the library is NCCL N
 //   join-fails      a group cannot be joined
 //   hangs=N         the sums of a group wait for ever from number N on
 //   fails=N         the N-th sum of a group ends with an error
 //   miscounts=N     the N-th sum of a group has one number less than the caller has asked for
-//   abort-hangs     the abort of the first group does not come back; sums wait for ever from number 5 on
+//   abort-hangs     the abort of the first group does not return; sums wait for ever from number 5 on
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -51,7 +51,7 @@ const Fault& fault() {
 
 }  // namespace
 
-// The files of a group: "joined.RANK", and "N.RANK" with what a rank gives to sum N.
+// The files of a group: "joined.RANK", and "N.RANK" with the numbers that a rank adds to sum N.
 struct ncclComm {
   files::path folder;
   int ranks = 0, rank = 0;
@@ -76,7 +76,8 @@ struct ncclComm {
     }
     return true;
   }
-  // In the order of the ranks, so that all have the same bits. False: they do not have the same size.
+  // Adds in the order of the ranks, so that all members get the same bits. False: the sizes of the ranks
+  // differ.
   bool add_up(const std::string& of, float* into, std::size_t count) const {
     std::vector<float> one(count);
     std::fill_n(into, count, 0.0f);
@@ -95,7 +96,7 @@ namespace {
 constexpr auto invalid_usage = static_cast<ncclResult_t>(5), internal_error = static_cast<ncclResult_t>(3),
                system_error = static_cast<ncclResult_t>(2);
 
-// One sum, from its turn in the stream on.
+// One sum, from the time when the stream reaches it.
 struct Sum {
   std::shared_ptr<ncclComm> of;
   const float* from;
@@ -121,7 +122,7 @@ struct Sum {
     if (of->aborted || of->error != ncclSuccess) return std::fill_n(to, count, NAN), void();
     if (fault().is("fails", number)) of->error = internal_error;
     if (!of->add_up(name(), to, count)) of->error = invalid_usage;
-    // Everyone gives to a sum after it has read the one before.
+    // Each rank had read the previous sum before it added to this sum.
     if (number > 0) files::remove(of->file(std::to_string(number - 1), of->rank));
   }
 };
@@ -154,7 +155,7 @@ extern "C" {
   std::random_device random;
   std::memset(id, 0, sizeof *id);
   for (char* at = id->internal; at < id->internal + 16; ++at) *at = static_cast<char>('a' + random() % 26);
-  id->internal[127] = static_cast<char>(random());  // of any value, as NCCL's are
+  id->internal[127] = static_cast<char>(random());  // any value, as in NCCL's ids
   return ncclSuccess;
 }
 

@@ -1,6 +1,6 @@
-// The part of NVML that mlk uses, of one GPU at the place on the bus that the emulator names: 87 % used, 3
-// GiB in use, 312.5 W. With MLK_FAKE_NVML=no-power the last is not supported, as on some GPUs. With
-// MLK_FAKE_NVML=xid-N the driver reports that fault.
+// The part of NVML that mlk uses. It knows one GPU, which has the PCI bus id of the emulated device: 87 %
+// used, 3 GiB in use, 312.5 W. With MLK_FAKE_NVML=no-power the GPU does not report its power, as some GPUs do
+// not. With MLK_FAKE_NVML=xid-N the driver reports the fault N.
 #include <cstdlib>
 #include <cstring>
 

@@ -85,7 +85,7 @@ TEST_CASE("an option that ends with = has an empty value, and does not take the 
   CHECK(cluster.mlk({"ls", "--namespace=", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));
   CHECK(cluster.mlk({"--namespace=", "ls", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));
   cluster.store.remove("pods", "default",
-                       "x-abcde-worker-0-abcde");  // no kubelet runs that would remove the pod
+                       "x-abcde-worker-0-abcde");  // the test has no kubelet that would remove the pod
   const auto [code, said] = cluster.mlk({"delete", "--namespace=", "y", "x-abcde"});
   CHECK(code == 0);
   CHECK(contains(said, "there is no run 'y'"));
@@ -112,7 +112,7 @@ TEST_CASE("if the user may not change the Jobs, stop leaves no stop mark on the 
   CHECK(cluster.mark().is_null());
 }
 
-TEST_CASE("a stop notices that the run was resumed meanwhile") {
+TEST_CASE("stop fails with a message if the run is resumed while stop waits") {
   Cluster cluster;
   std::thread other([&] {
     eventually([&] { return cluster.job().at("spec").value("suspend", false); });
@@ -148,7 +148,7 @@ TEST_CASE("while several runs are awaited, the deletion of one run does not end 
   std::thread other([&] {
     eventually([&] { return waiting.load(); });
     cluster.store.remove("configmaps", "default", "x-abcde");
-    // This time is enough for a wait that would end with the first of the runs.
+    // This time is enough for a wait that would end with the deletion of the first run.
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     told = true;
     cluster.store.modify("jobs", "default", "y-fghij-worker", [](json& job) {
@@ -221,7 +221,7 @@ TEST_CASE("delete deletes only the pods that a deleted Job has left without an o
 }
 
 TEST_CASE(
-    "delete names the remaining objects at its timeout, first those with a finalizer, and the finalizer") {
+    "at its timeout delete names the remaining objects, objects with a finalizer first, and the finalizers") {
   Cluster cluster;
   cluster.store.modify("jobs", "default", "x-abcde-worker",
                        [](json& job) { job["metadata"]["finalizers"] = {"foregroundDeletion"}; });
@@ -257,7 +257,8 @@ TEST_CASE("logs of a role or rank that the run does not have fail with the roles
   CHECK(cluster.mlk({"logs", "x", "--role", "worker", "--rank", "2"}).first == 0);
 }
 
-TEST_CASE("the end of a run is reported after its last log lines, also if they arrive late") {
+TEST_CASE(
+    "the end of a run is reported after the last log lines of the run, also if these lines arrive late") {
   Cluster cluster;
   cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
     job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
@@ -315,7 +316,7 @@ TEST_CASE("the last metrics of a run are recorded if they reach the log after th
   }
 }
 
-TEST_CASE("logs of a rank that has not started report this without the API's message about containers") {
+TEST_CASE("logs of a rank that has not started reports that, without the API's message about containers") {
   Cluster cluster;
   cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde",
                        [](json& pod) { pod["status"]["phase"] = "Pending"; });
@@ -399,7 +400,7 @@ TEST_CASE("--start-timeout ends the wait for a run whose init container fails ag
       "cannot start within 1s: Restarting: worker/0: restarting after init container fetch: exit code 128: "
       "no such repository (try 2 of 4): waits for init container fetch\n";
   CHECK_MESSAGE(contains(said, "run x-abcde " + why), said);
-  // mlk waits without a start timeout for the retry of a program that has run before.
+  // If a program has run before, mlk waits for its retry without a start timeout.
   cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde", [](json& pod) {
     pod["status"] = {
         {"phase", "Failed"},

@@ -29,7 +29,7 @@ constexpr char two_processes[] =
 constexpr char one_process[] =
     "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n";
 
-// mlk on a cluster with one sweep. mlk can only ask questions if the test has an answer.
+// mlk on a cluster with one sweep. mlk can ask questions only if the test gives an `answer`.
 struct Console {
   Sweeper sweeper;
   std::string sweep;
@@ -198,7 +198,7 @@ TEST_CASE("several runs are stopped and resumed together, and no run changes if 
   }
 }
 
-TEST_CASE("a stop of a single trial that was interrupted at any request completes when it is repeated") {
+TEST_CASE("if a stop of a single trial is interrupted at any request, a repeated stop completes the work") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = 0; which < 2; ++which) {
       INFO(which);
@@ -219,7 +219,7 @@ TEST_CASE("a stop of a single trial that was interrupted at any request complete
   }
 }
 
-TEST_CASE("the results of a deleted trial stay, and it is not started again") {
+TEST_CASE("the results of a deleted trial stay, and the trial is not started again") {
   Console console(two_processes);
   {
     const PlayedControllers controllers(console.sweeper.cluster,
@@ -248,7 +248,7 @@ TEST_CASE("the results of a deleted trial stay, and it is not started again") {
   CHECK_FALSE(console.sweeper.cluster.has("configmaps", runs.at(1)));
 }
 
-TEST_CASE("a trial whose results cannot be stored is not deleted") {
+TEST_CASE("if the results of a trial cannot be stored, the trial is not deleted") {
   TwoRun console;
   console.sweeper.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
     if (asked.method != "POST" || !asked.path.ends_with("/configmaps")) return std::nullopt;
@@ -260,7 +260,7 @@ TEST_CASE("a trial whose results cannot be stored is not deleted") {
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("without a terminal a command does nothing to a selection of --where, and its hint is --yes") {
+TEST_CASE("without a terminal a command with --where changes no run, and its hint is --yes") {
   TwoRun console;
   std::atomic<int> changes{0};
   const std::string before = console.everything();
@@ -314,7 +314,7 @@ TEST_CASE("after --yes, or the answer yes, the command applies only to the selec
   CHECK(console.status().phase == Phase::stopped);
 }
 
-TEST_CASE("if --where selects nothing the command reports this without a question") {
+TEST_CASE("if --where selects no run, the command reports this and does not ask a question") {
   TwoRun console;
   console.answer = "y";
   for (const std::string doing : {"stop", "resume", "delete"}) {

@@ -73,7 +73,7 @@ struct Rbac : FakeCluster {
     if (includes(request.path, "selfsubjectaccessreviews")) {
       const json asked = json::parse(request.body)["spec"]["resourceAttributes"];
       const std::string below = asked.value("subresource", "");
-      // mlk asks for the right to read logs only for the driver, and not for the user.
+      // mlk checks the right to read logs only for the driver, and not for the user.
       if (!may_impersonate && below == "log")
         return mlk::test::refusal(403, "Forbidden", "you may not impersonate");
       const std::string right = asked["verb"].get<std::string>() + " " +
@@ -107,7 +107,7 @@ TEST_CASE("a sweep is detached if the driver's account has the rights that it ne
 }
 
 TEST_CASE(
-    "without the driver's account nothing is created, and the objects for an administrator are printed") {
+    "if the driver's account is missing, mlk prints the objects for an administrator and creates nothing") {
   Rbac cluster;
   cluster.has_account = false;
   const auto said = cluster.detach();
@@ -203,7 +203,7 @@ TEST_CASE("if the cluster refuses the driver's Job, no sweep is created") {
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("flags that contradict --detach, or need it, are refused") {
+TEST_CASE("a flag is refused if it contradicts --detach, or if it needs --detach and --detach is not given") {
   Rbac cluster;
   CHECK(includes(cluster.detach({"--wait"}).err, "--detach returns at once"));
   CHECK(cluster.detach({"--timeout", "1m"}).code == 2);
@@ -244,7 +244,8 @@ TEST_CASE("the driver's image comes from the flag, from the environment, or from
   CHECK(image_after({"--driver-image", "f"}, "e") == "f");
 }
 
-TEST_CASE("a large sweep gets a warning that nobody watches it and that results can be lost") {
+TEST_CASE(
+    "a large sweep without --detach gets a warning that mentions --detach, and a small sweep does not") {
   Rbac cluster;
   std::ofstream(cluster.file()) << "name: x\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n"
                                    "sweep: {objective: maximize accuracy}\n";

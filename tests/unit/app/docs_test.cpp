@@ -1,5 +1,5 @@
-// The manual against the command tree: a command or flag without a line in its page fails, and so does a line
-// without its flag.
+// Compares the manual with the command tree. A test fails if a command or flag has no line in its page, or if
+// a line has no flag.
 
 #include <filesystem>
 #include <fstream>

@@ -76,7 +76,7 @@ std::vector<std::optional<json>> replacements() {
 }
 
 // Every place in the object, also the places within JSON that is stored as text. The key of a place within
-// text begins with "\n".
+// such a text begins with "\n".
 using Place = Strings;
 
 void collect(const json& value, Place& here, std::vector<Place>& places) {

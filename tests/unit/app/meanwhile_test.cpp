@@ -82,7 +82,7 @@ struct Repository : Terminal {
   PlayedRegistry played;
   std::string digest = add_image(played, "team/x", "", {"a layer"});
   std::string tag = "mlk-" + digest.substr(7, 12);
-  // Called before the registry answers to this.
+  // Called before the registry answers this request.
   std::function<void(const PlayedRegistry::Request&)> before_request = [](const auto&) {};
 
   Repository() {

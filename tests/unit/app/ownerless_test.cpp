@@ -57,7 +57,7 @@ TEST_CASE("delete waits for the pods that a Job has left without an owner") {
   CHECK(cluster.deleted == std::vector<std::string>{"x-abcde", pod});
 }
 
-TEST_CASE("delete deletes the rest of a run whose owner was deleted alone, and waits for its pods") {
+TEST_CASE("if only the owner of a run was deleted, delete deletes the other objects and waits for the pods") {
   Cluster cluster(false);
   const json job = cluster.ask("GET", jobs_path + "/x-abcde-worker");
   cluster.store.modify("pods", "default", pod, [&](json& object) {
@@ -73,7 +73,8 @@ TEST_CASE("delete deletes the rest of a run whose owner was deleted alone, and w
         std::pair(0, std::string("there is no run 'x-abcde' in namespace 'default'\n")));
 }
 
-TEST_CASE("delete by a user who may not list objects reports that it cannot see the end") {
+TEST_CASE(
+    "if the user may not list objects, delete reports that the user cannot see the end of the deletion") {
   Cluster cluster(true);
   cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method == "DELETE")
@@ -119,7 +120,7 @@ TEST_CASE(
   CHECK(contains(cluster.mlk({"status", "other"}).second, "list them with: mlk ls"));
 }
 
-TEST_CASE("submit of a run whose pods still run reports them and how to end them") {
+TEST_CASE("if a pod of a run outlives its Job, status, ls, wait and stop report the pod and how to end it") {
   Cluster cluster(true, false);
   cluster.ask(
       "PATCH", config_maps_path + "/x-abcde",

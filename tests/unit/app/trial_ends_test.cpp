@@ -64,8 +64,8 @@ TEST_CASE("a succeeded trial is reported only when its objective or its verdict 
 }
 
 TEST_CASE(
-    "a succeeded trial whose objective is unknown is reported at the last poll, or at once in a sweep "
-    "without objective") {
+    "if the objective of a succeeded trial is unknown, the trial is reported at the last poll, or at once in "
+    "a sweep without objective") {
   Looks looks(1);
   CHECK(looks.look().empty());
   looks.trial(0).state = TrialState::succeeded;
@@ -78,7 +78,7 @@ TEST_CASE(
   CHECK(plain.look() == Numbers{0});
 }
 
-TEST_CASE("a trial that appears as ended after the first poll is reported") {
+TEST_CASE("if a trial first appears after the first poll, already ended, its end is reported") {
   Looks looks(0);
   CHECK(looks.look().empty());
   mlk::sweeps::Trial trial;

@@ -18,7 +18,7 @@ std::string refusal(const std::vector<std::string>& words) {
 
 }  // namespace
 
-TEST_CASE("an error about a surplus argument names it, with a correct command line") {
+TEST_CASE("the error for a surplus argument names the argument and shows a correct command line") {
   for (const std::string command : {"logs", "rollback"}) {
     CHECK(refusal({command, "a", "b c", "d"}) == "mlk: error: mlk " + command +
                                                      " takes one RUN, but 'b c' is given as well\n"
@@ -34,7 +34,7 @@ TEST_CASE("an error about a surplus argument names it, with a correct command li
         "mlk: error: mlk local up takes no argument, but 'now' is given\nhint: try: mlk local up\n");
 }
 
-TEST_CASE("an error about a flag without its value has the form of the value") {
+TEST_CASE("the error for a flag without a value shows the form of the value") {
   CHECK(refusal({"logs", "x", "--tail"}) ==
         "mlk: error: there is no value after '--tail'\nhint: it takes one: mlk logs x --tail LINES\n");
   CHECK(refusal({"ls", "-o"}) ==
@@ -43,7 +43,7 @@ TEST_CASE("an error about a flag without its value has the form of the value") {
         "mlk: error: there is no value after '-n'\nhint: it takes one: mlk ls -n NAME\n");
 }
 
-TEST_CASE("an error about a surplus or wrong value names the flag") {
+TEST_CASE("the error for a surplus or wrong value of a flag names the flag") {
   CHECK(refusal({"submit", "x.yaml", "--follow=often"}) ==
         "mlk: error: '--follow' takes no value\nhint: use the flag alone: --follow\n");
   CHECK(refusal({"ls", "--tag", "a", "--tag", "b"}) ==

@@ -86,7 +86,7 @@ TEST_CASE("status of a failed run in a pipe is complete") {
         "server  0     Running  0         30s  node-7\n");
 }
 
-TEST_CASE("status of a run that lacks a rank has the number of ranks that still run") {
+TEST_CASE("if a run lacks a rank, its status has the number of ranks that still run") {
   const auto head = [](Phase phase, std::size_t lost) {
     RunStatus status = failed_run();
     status.phase = phase;
@@ -111,11 +111,11 @@ TEST_CASE("status shows the first digits of the commit of a run's code") {
   CHECK(short_commit("").empty());
 }
 
-TEST_CASE("a last line that is part of the reason is not printed again below it") {
+TEST_CASE("if the reason of a failure contains the last log line, status prints this line only once") {
   RunStatus status = failed_run();
   status.first_failure->message = "cannot open /data/mnist/train-images";
   CHECK(count(shown(status, 0), "cannot open") == 1);
-  // A rank that ended for another reason keeps its own reason.
+  // If a rank ended for another reason, its line has its own reason.
   status.ranks[0].state = "Failed";
   status.ranks[0].reason = "exit code 3: disk full";
   CHECK(shown(status, 0).find("exit code 3: disk full") != std::string::npos);
@@ -158,7 +158,7 @@ TEST_CASE("on a terminal many running ranks are folded into one line, and in a p
   CHECK(count(shown(status, 0), "worker  ") == 40);
 }
 
-TEST_CASE("the list of runs has one line for each run, which only a terminal cuts at its edge") {
+TEST_CASE("the list of runs has one line for each run, and the line is cut only at the edge of a terminal") {
   RunStatus waiting;
   waiting.run = "cifar-fghij";
   waiting.mode = "single";
@@ -219,7 +219,8 @@ TEST_CASE("old numbers of a running run are shown with their age") {
   }
 }
 
-TEST_CASE("a new time until the next try is not a change of a run, and any other difference in its line is") {
+TEST_CASE(
+    "a new time until the next retry is not a change of a run, but any other difference in its line is one") {
   const std::string line = "Restarting: worker/0: exit code 1 (try 1 of 4, next in 10s); worker/1: lost";
   CHECK(untimed(line) ==
         untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next in 1m9s); worker/1: lost"));
@@ -232,7 +233,7 @@ TEST_CASE("a new time until the next try is not a change of a run, and any other
   CHECK(untimed("next in ") == "");
 }
 
-TEST_CASE("the wide list shows the differing values of runs of one name, and their tags") {
+TEST_CASE("the wide list shows the tags of runs, and the values in which runs of one name differ") {
   RunStatus first = failed_run(), second = failed_run(), other = failed_run();
   first.run = "mnist-aaaaa", second.run = "mnist-bbbbb", other.run = "cifar-aaaaa";
   first.name = second.name = "mnist", other.name = "cifar";
@@ -278,7 +279,7 @@ TEST_CASE("the wide list fits a narrow terminal by leaving out columns of the us
   }
 }
 
-TEST_CASE("control sequences in a program's text do not reach the terminal") {
+TEST_CASE("control sequences in the output of a program do not reach the terminal") {
   RunStatus status = failed_run();
   status.run = "x\x1b[2J";
   status.why = "\x1b]0;gone\x07";

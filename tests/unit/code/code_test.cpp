@@ -54,7 +54,7 @@ TEST_CASE("repositories, environments, caches, passwords and files that ignore f
         Paths{"runs/1/log"});
 }
 
-TEST_CASE("files that mlk, Slurm and Weights & Biases write are no code, unless a rule keeps them") {
+TEST_CASE("files that mlk, Slurm and Weights & Biases write stay behind, unless a rule keeps them") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   const std::string report = std::string(mlk::sign_of_report) + "<html>",
@@ -128,7 +128,7 @@ TEST_CASE("tar unpacks the archive to the same tree, with names of all kinds") {
   CHECK(std::system(command.c_str()) == 0);
 }
 
-TEST_CASE("links that lead out of the folder are refused by name, and other links stay links") {
+TEST_CASE("a link that leads out of the folder is refused with its name, and other links stay links") {
   for (const char* target : {"/etc/passwd", "../x", "a/../../x"}) {
     const TemporaryFolder folder;
     write(folder.path() / "f");
@@ -160,7 +160,7 @@ TEST_CASE("a path that is no file, folder or link gives a warning and does not t
   CHECK(code.warnings[0].find("pipe is a socket, a pipe or a device") != std::string::npos);
 }
 
-TEST_CASE("too large code is refused before it is read, and the error names its largest files") {
+TEST_CASE("code is refused before it is read if it is too large, and the error names its largest files") {
   const TemporaryFolder folder;
   write(folder.path() / "small");
   write(folder.path() / "noise", mlk::random_bytes(200'000));
@@ -197,7 +197,8 @@ TEST_CASE("a large file, many small files and an empty file are packed in order"
   CHECK(std::system(command.c_str()) == 0);
 }
 
-TEST_CASE("far too large code has the digest of its archive, although mlk makes no archive of it") {
+TEST_CASE(
+    "pack_code() returns the digest of code that is too large for an archive, without making an archive") {
   const TemporaryFolder folder;
   write(folder.path() / "zeros", std::string(1 << 20, '\0'));
   constexpr std::size_t small = 16 << 10;
@@ -237,8 +238,7 @@ TEST_CASE("entries are in the order of the bytes of their paths, each with its o
   CHECK(tree.entries.size() == files + 7);
 }
 
-TEST_CASE(
-    "no ignore file brings back repositories and passwords, and .mlkignore has priority in all folders") {
+TEST_CASE("no ignore file includes repositories or passwords, and .mlkignore has priority in all folders") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   for (const char* file : {".git/config", ".env", "src/x", "d/w.bin", "d/v.bin", "e"}) write(top / file);
@@ -353,7 +353,7 @@ TEST_CASE("the layer of code has its folders, and any user may write to its file
         "-rw-rw-rw- 0/0 mlk/code/src/train.py  \n");
 }
 
-TEST_CASE("a layer that is written while the files are read is complete, and no other file stays") {
+TEST_CASE("pack_code() can write a complete layer while it reads the files, and leaves no other file") {
   const TemporaryFolder folder, at_once, later;
   write(folder.path() / "src/train.py", "print()");
   write(folder.path() / "data", std::string(300'000, 'x'));

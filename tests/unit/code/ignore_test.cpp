@@ -260,7 +260,7 @@ TEST_CASE("a rule with an exclamation mark may match only folders, and patterns 
   CHECK_FALSE(leaves_out("x/logs/", "x/logs"));
 }
 
-TEST_CASE("vain() lists no pattern that has matched, even if another pattern matched the same path") {
+TEST_CASE("vain() omits every pattern that has matched, even if another pattern matched the same path") {
   Includes several({"a*", "ab", "none", "d/e"});
   CHECK(several.matches("ab"));
   CHECK(several.vain() == std::vector<std::string>{"none", "d/e"});

@@ -71,7 +71,7 @@ void set_modified(const fs::path& file, const struct stat& as) {
 
 }  // namespace
 
-TEST_CASE("if nothing has changed, no file is read and the archive is the stored one") {
+TEST_CASE("if the code has not changed, pack_code() reads no file and returns the stored archive") {
   const Kept code;
   CHECK(code.digest() == planted);
   const std::optional<PackedCode> found = code.kept().find(code.tree());
@@ -305,7 +305,8 @@ TEST_CASE("files are old enough two seconds after the later of their times") {
   }
 }
 
-TEST_CASE("an archive of the most allowed bytes is found again, and so is code without an archive") {
+TEST_CASE(
+    "a record is found again for an archive of the most allowed bytes, and for code without an archive") {
   const TemporaryFolder folder, cache;
   constexpr std::size_t most = 1000;
   const KeptCode kept(cache.path(), folder.path(), {}, {.archive = most, .content = 1});

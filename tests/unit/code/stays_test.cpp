@@ -48,7 +48,8 @@ TEST_CASE("a pointer of Git LFS is identified by its first line and its digest")
   CHECK_FALSE(mlk::image::may_be_lfs_pointer(201));
 }
 
-TEST_CASE("a message names three paths and counts the rest, and a file does not include paths below it") {
+TEST_CASE(
+    "a message names three paths and counts the rest, and only a listed folder includes paths below it") {
   const std::string more = "; name the files that the program needs in include:";
   CHECK(told_of_what_stays({.ignored = {"a", "b", "c"}}, {}) ==
         PathsThatStay{"code: left out, as git ignores it: a, b, c" + more});
@@ -71,7 +72,8 @@ TEST_CASE("a folder is hidden by its own name, not by the name of a folder above
   CHECK(told_of_what_stays({.secrets = {"a.pem", "b.pem"}}, {"b.pem"}).back() == secrets + "a.pem" + more);
 }
 
-TEST_CASE("the digest of a Git LFS pointer is at the beginning of a line") {
+TEST_CASE(
+    "is_lfs_pointer() needs the whole first line, and a sha256 digest at the beginning of another line") {
   const std::string first = "version https://git-lfs.github.com/spec/v1";
   CHECK(mlk::image::is_lfs_pointer(first + "\noid sha256:a"));
   CHECK_FALSE(mlk::image::is_lfs_pointer(first + "\nx oid sha256:a"));

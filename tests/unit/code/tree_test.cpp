@@ -82,7 +82,7 @@ TEST_CASE("each file that tools store beside a program stays behind without a me
   }
 }
 
-TEST_CASE("files with similar names travel") {
+TEST_CASE("files travel if their names only resemble the names of files that stay behind") {
   for (const char* file :
        {"a.pyd", "a.py", "pyc", "slurm-.out", "slurm-1.outx", "latest-run/x", "wandb/run/x",
         "mywandb/latest-run/x", "wandb/x/latest-run/x", "xnode_modules/x", "id_rsa2", "a.pemx", "x_netrc",

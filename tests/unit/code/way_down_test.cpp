@@ -1,4 +1,4 @@
-// Paths are opened part by part, so a folder that meanwhile becomes a link leads nowhere.
+// Checks that mlk opens paths part by part, so that a program cannot redirect it by a link.
 #include <fcntl.h>
 
 #include <doctest/doctest.h>

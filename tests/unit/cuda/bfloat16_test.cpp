@@ -87,7 +87,7 @@ TEST_CASE("a long inner side is shared among blocks with bfloat16 too") {
   });
 }
 
-TEST_CASE("products with bfloat16 take matrices from anywhere in a buffer") {
+TEST_CASE("products with bfloat16 accept matrices at any offset in a buffer") {
   const auto ops = device_ops(Precision::bfloat16), reference = make_reference_ops();
   constexpr int m = 5, n = 3, k = 16;
   for (const std::size_t offset : {0u, 1u, 2u, 4u}) {
@@ -103,7 +103,7 @@ TEST_CASE("products with bfloat16 take matrices from anywhere in a buffer") {
   }
 }
 
-TEST_CASE("a number that is none stays none in a product with bfloat16") {
+TEST_CASE("a NaN in an input of a product with bfloat16 shows in the result") {
   const auto ops = device_ops(Precision::bfloat16);
   auto a = Numbers()(3 * 20);
   a[25] = not_a_number;

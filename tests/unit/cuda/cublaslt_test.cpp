@@ -69,7 +69,7 @@ double error_of_product(Ops& ops, bool rounds, Transpose ta, Transpose tb, int m
 
 }  // namespace
 
-TEST_CASE("if cuBLASLt is there, it multiplies, and the name of the device has its version") {
+TEST_CASE("if cuBLASLt is installed, it computes products, and the name of the device has its version") {
   for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
     CAPTURE(static_cast<int>(precision));
     Library library;
@@ -137,7 +137,7 @@ TEST_CASE("cuBLASLt adds biases and residuals, and computes GELU and its gradien
   }
 }
 
-TEST_CASE("each of several layers of the same shape has its own bias") {
+TEST_CASE("layers of the same shape use one algorithm, and each layer adds its own bias") {
   Library library;
   const auto ops = device_ops();
   const auto x = on_device(*ops, {1}), weight = on_device(*ops, {2});
@@ -157,7 +157,7 @@ TEST_CASE("each of several layers of the same shape has its own bias") {
   CHECK(library.state().epilogues == 6);
 }
 
-TEST_CASE("an algorithm is chosen again for matrices that are not aligned to 16 bytes") {
+TEST_CASE("an algorithm is chosen again if matrices of the same shape are not aligned to 16 bytes") {
   Library library;
   const auto ops = device_ops();
   for (const std::size_t offset : {0u, 1u, 4u, 1u})
@@ -167,7 +167,7 @@ TEST_CASE("an algorithm is chosen again for matrices that are not aligned to 16 
   CHECK(library.state().refusals == 0);
 }
 
-TEST_CASE("a product that cuBLASLt does not know is computed by a kernel of our own") {
+TEST_CASE("our own kernel computes a product if cuBLASLt has no algorithm for it") {
   Library library;
   library.state().finds_nothing = true;
   const auto ops = device_ops();
@@ -177,7 +177,7 @@ TEST_CASE("a product that cuBLASLt does not know is computed by a kernel of our 
   CHECK(library.state().products == 0);
 }
 
-TEST_CASE("another version of cuBLASLt is not used") {
+TEST_CASE("a device does not use cuBLASLt if the library has another version than 13") {
   Library library;
   library.state().version = 120803;
   CHECK(std::string(device_ops()->name()) == "emulated device");

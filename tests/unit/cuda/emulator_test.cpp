@@ -40,14 +40,13 @@ TEST_CASE("threads of a block meet at a barrier, and without the barrier they re
 #endif
 }
 
-TEST_CASE("a grid with more blocks along y or z than devices allow is a fault") {
-  CHECK(fault_of({{0, 65535}, {1}}, [] {}).empty());  // none along x: nothing runs
+TEST_CASE("the emulator reports a fault if a grid has more blocks along y or z than devices allow") {
+  CHECK(fault_of({{0, 65535}, {1}}, [] {}).empty());  // no blocks along x: nothing runs
   for (const Extent& blocks : {Extent{1, 65536}, Extent{1, 1, 65536}})
     CHECK(contains(fault_of({blocks, {1}}, [] {}), "65536 blocks along y or z, and devices take 65535"));
 }
 
-TEST_CASE(
-    "threads of one block that wait at different barriers are a fault, and the message has both lines") {
+TEST_CASE("the emulator reports a fault with both lines if threads of one block wait at different barriers") {
   const std::string fault = fault_of({{1}, {32}}, [] {
     if (threadIdx.x < 3) {
       __syncthreads();
@@ -58,7 +57,9 @@ TEST_CASE(
   CHECK(contains(fault, "thread (3,0,0): waits at a barrier, and a thread of its block at another"));
 }
 
-TEST_CASE("a barrier that a thread of the block misses is a fault, whether the thread leaves first or last") {
+TEST_CASE(
+    "the emulator reports a fault if a thread of the block leaves before a barrier, as the first or the "
+    "last") {
   CHECK(contains(fault_of({{1}, {32}},
                           [] {
                             if (threadIdx.x == 0) return;
@@ -73,7 +74,8 @@ TEST_CASE("a barrier that a thread of the block misses is a fault, whether the t
                  "all threads wait"));
 }
 
-TEST_CASE("lanes exchange their values, and an exchange with a missing lane is a fault") {
+TEST_CASE(
+    "lanes exchange their values, and the emulator reports a fault if a lane of the exchange is missing") {
   std::vector<int> sums(2);
   run_grid({{1}, {64}}, [&] {
     int value = static_cast<int>(threadIdx.x);
@@ -87,7 +89,7 @@ TEST_CASE("lanes exchange their values, and an exchange with a missing lane is a
   CHECK(contains(fault_of({{1}, {32}}, [] { __syncwarp(0xfffffffe); }), "is not in the mask"));
 }
 
-TEST_CASE("every lane gets the votes of all lanes") {
+TEST_CASE("a ballot gives every lane the votes of all lanes") {
   std::vector<unsigned> got(32);
   run_grid({{1}, {32}}, [&] { got[threadIdx.x] = __ballot_sync(0xffffffff, threadIdx.x % 8 == 1); });
   for (const unsigned bits : got) CHECK(bits == 0x02020202);
@@ -103,7 +105,7 @@ TEST_CASE("the halves of a warp may execute different branches") {
   CHECK(got[31] == 32);
 }
 
-TEST_CASE("atomic additions of many threads to one number lose nothing") {
+TEST_CASE("atomic additions of many threads to one number are all in the sum") {
   float sum = 0;
   unsigned count = 0;
   run_grid({{3}, {50}}, [&] {

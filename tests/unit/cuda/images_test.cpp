@@ -61,7 +61,7 @@ TEST_CASE(
     Numbers numbers;
     for (const ImageShape shape : {ImageShape{1, 2, 2, 1}, {2, 5, 4, 3}, {2, 1, 3, 2}, {0, 4, 4, 1}}) {
       auto x = numbers(area(shape.pixels(), shape.channels));
-      if (x.size() > 20) x[0] = x[3] = 2;  // of equals the first
+      if (x.size() > 20) x[0] = x[3] = 2;  // the first of equal numbers counts
       std::vector<float> out(area(shape.batch * (shape.height / 2), shape.width / 2 * shape.channels));
       const auto delta = numbers(out.size());
       std::vector<float> by_x(x.size());

@@ -146,7 +146,7 @@ TEST_CASE("the loss, its gradient and the number of correct rows agree with the 
       CAPTURE(classes);
       auto logits = numbers(area(rows, classes));
       for (float& logit : logits) logit *= 20;
-      if (rows > 1) logits[0] = logits[1] = 30;  // of two that are equal the first counts
+      if (rows > 1) logits[0] = logits[1] = 30;  // the first of two equal logits counts
       const auto labels = numbers.labels(rows, classes);
       const auto of_logits = on_device(*ops, logits);
       const auto of_labels = tokens_on_device(*ops, labels);
@@ -245,7 +245,7 @@ TEST_CASE("scaling and adding on the device give the reference's bits, in place 
   CHECK(on_host(*ops, poisoned) == std::vector<float>(5, 0.0f));
 }
 
-TEST_CASE("elementwise operations take tensors at any offsets in their buffers, equal offsets or not") {
+TEST_CASE("elementwise operations accept tensors at any offsets in their buffers, equal offsets or not") {
   const auto ops = device_ops(), reference = make_reference_ops();
   Numbers numbers;
   constexpr std::size_t size = 300, room = size + 8;
@@ -276,7 +276,8 @@ TEST_CASE("elementwise operations take tensors at any offsets in their buffers, 
   }
 }
 
-TEST_CASE("a rounded copy matches the numbers, and after an update the parameters, at any alignment") {
+TEST_CASE(
+    "a rounded copy matches the numbers, and after an update it matches the parameters, at any alignment") {
   constexpr std::size_t room = 300;
   const auto ops = device_ops(Precision::bfloat16);
   REQUIRE(ops->uses_rounded());

@@ -52,7 +52,7 @@ TEST_CASE("operations run when the host waits, so pinned memory is copied with i
   cudaStreamDestroy(stream);
 }
 
-TEST_CASE("only an event orders two streams") {
+TEST_CASE("operations of two streams run in a fixed order only if an event orders the streams") {
   bool too_early = false;
   for (const bool waits : {false, true}) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -78,7 +78,8 @@ TEST_CASE("only an event orders two streams") {
 }
 
 TEST_CASE(
-    "a captured stream runs when its graph is launched, and a wait for it during the capture is refused") {
+    "the operations of a captured stream run when its graph is launched, and a wait during the capture "
+    "fails") {
   const cudaStream_t stream = new_stream();
   int runs = 0;
   REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
@@ -98,7 +99,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "copies that name the wrong kind of memory are refused, and so are copies and allocations that are too "
+    "a copy fails if it names the wrong kind of memory or is too large, and an allocation fails if it is too "
     "large") {
   float host[2] = {};
   OnDevice device(1);

@@ -191,7 +191,7 @@ TEST_CASE("rounded sums become a factor of another product") {
   }
 }
 
-TEST_CASE("a product without all lanes of the warp is a fault") {
+TEST_CASE("the emulator reports a fault if some lanes of the warp miss a product") {
   CHECK(contains(fault_of(one_warp,
                           [] {
                             Sums sums = {};

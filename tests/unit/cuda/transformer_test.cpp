@@ -199,7 +199,9 @@ TEST_CASE("attention accepts tensors that are not aligned") {
   }
 }
 
-TEST_CASE("dropout on the device drops the same numbers, and clipping keeps the norm") {
+TEST_CASE(
+    "dropout and clipping on the device agree with the reference, and an infinite gradient makes all of them "
+    "NaN") {
   const auto ops = device_ops(), reference = make_reference_ops();
   Numbers numbers;
   auto x = numbers(700);

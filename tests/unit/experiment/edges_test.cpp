@@ -142,7 +142,8 @@ TEST_CASE("an empty Experiment, Role and DataEntry have their default values") {
   CHECK(needs_image(nothing));
 }
 
-TEST_CASE("an excerpt of a long line has whole characters, and the caret counts characters") {
+TEST_CASE(
+    "an excerpt of a long line has whole characters, and the place of the caret is counted in characters") {
   const auto euros = [](std::size_t count) {
     std::string out;
     for (std::size_t i = 0; i < count; ++i) out += "€";
@@ -259,7 +260,8 @@ TEST_CASE("is_number() accepts numbers of JSON, and numbers without digits on on
     CHECK_MESSAGE(!is_number(bad), bad);
 }
 
-TEST_CASE("an address with a password looks like a secret, an address with an @ in its path does not") {
+TEST_CASE(
+    "an address with a password looks like a secret, and an address with an @ only in its path does not") {
   for (const char* bad : {"https://:p@h", "https://u:p@/x", "a://u:@h"})
     CHECK_MESSAGE(looks_like_secret(bad), bad);
   for (const char* good : {"file:///u:p@h", "https://u@h:80/", "https://h:80/a@b", "u:p@h"})

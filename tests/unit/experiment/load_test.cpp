@@ -20,7 +20,7 @@ using test::load;
 using test::refusal;
 using test::smallest;
 
-TEST_CASE("offline_time may be 0s, and patience may not") {
+TEST_CASE("offline_time accepts 0s, and patience refuses 0s") {
   const auto with = [](const std::string& setting) {
     return std::string("name: x\nmode: ps\nservers: {count: 1}\ntrain: {data: {path: /data}, steps: 10, ") +
            setting + "}\n";
@@ -122,7 +122,7 @@ TEST_CASE("different spellings of a path become one normal form") {
   CHECK(x.effective["data"][1]["hostPath"] == "/");
 }
 
-TEST_CASE("a command that is a text runs in a shell, a list of words does not") {
+TEST_CASE("a command runs in a shell if it is a text, and without a shell if it is a list of words") {
   CHECK(load("name: x\nmode: single\nrun: python train.py | tee log\n").command ==
         std::vector<std::string>{"sh", "-c", "python train.py | tee log"});
   CHECK(load("name: x\nmode: single\nrun: [python, train.py, 3]\n").command ==
@@ -207,7 +207,8 @@ TEST_CASE("an error shows only whole characters of a long line") {
   }
 }
 
-TEST_CASE("a toleration has a value with operator Equal, and none with operator Exists") {
+TEST_CASE(
+    "a toleration may have a value with operator Equal, and is refused with a value and operator Exists") {
   const auto with = [](const std::string& toleration) {
     return refusal(std::string(smallest) + "scheduling: {node: {tolerations: [" + toleration + "]}}\n");
   };
@@ -233,7 +234,7 @@ TEST_CASE("the largest allowed values are accepted, and larger values are refuse
   CHECK(contains(set("train.optimizer.schedule={type: constant, warmup: 10}"), "it would never end"));
 }
 
-TEST_CASE("one server may have checkpoints on an emptyDir, several servers may not") {
+TEST_CASE("checkpoints on an emptyDir are accepted with one server and refused with several servers") {
   const std::string text =
       "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 10}\ncheckpoint: {volume: {emptyDir: {}}}\n";
   CHECK(refusal(text + "servers: {count: 1}\n") == "accepted");
@@ -262,7 +263,7 @@ TEST_CASE("a megabyte of brackets or other repeated signs is refused, and so is 
   CHECK(contains(refusal(std::string(large + 1, ' ')), "x.yaml: larger than 1024 KiB"));
 }
 
-TEST_CASE("a prefix or a damaged copy of a valid file is accepted or refused, without other exceptions") {
+TEST_CASE("a prefix or a damaged copy of a valid file is accepted, or refused with an Error") {
   const std::string text =
       std::string(smallest) +
       "data: [{name: a, mount: /a, nfs: {server: s, path: /p}}]\nenv: {A: \"b\", C: {secret: s/k}}\n"

@@ -161,7 +161,7 @@ TEST_CASE("--set with null removes a key or an entry of a list") {
   CHECK(said("name=null").find("name is missing") != std::string::npos);
 }
 
-TEST_CASE("--set with null below a map of any content sets null") {
+TEST_CASE("--set with null stores a null below patch, where any content is allowed") {
   CHECK(test::load(smallest, set({"patch.job.spec.ttlSecondsAfterFinished=null"}))
             .effective["patch"]["job"]["spec"]["ttlSecondsAfterFinished"]
             .is_null());
@@ -189,7 +189,7 @@ TEST_CASE("--set can set any key or entry, and its value is read as YAML") {
   CHECK(x.effective["checkpoint"]["volume"]["pvc"] == "c");
 }
 
-TEST_CASE("if the file is no map, --set adds no further mistake") {
+TEST_CASE("if the file is not a map, the error has only this mistake and no mistake of --set") {
   const std::string said = refusal("only text", {.set = {"train.steps=5"}, .env = {}, .image = ""});
   CHECK_FALSE(contains(said, "below"));
   CHECK_FALSE(contains(said, "--set:"));
@@ -224,7 +224,7 @@ TEST_CASE("mistakes in --set are reported at their place in the flag") {
   CHECK(refusal(smallest, {.set = {}, .env = {}, .image = "\xff"}) == "MLK_IMAGE:1:1: not UTF-8 text");
 }
 
-TEST_CASE("a --set that is not YAML gives one mistake and hides no others") {
+TEST_CASE("if the value of a --set is not YAML, the error has one mistake for it and all other mistakes") {
   const std::string message = refusal(
       "name: x\nmode: single\ntrain: {data: {path: d}, steps: 1}\n",
       {.set = {"train.model.hidden=[1", "train.steps={", "note=a\xff", "tags=5"}, .env = {}, .image = ""});

@@ -1,4 +1,4 @@
-// The text of mistakes: order, places, excerpts, and omitted lines.
+// Checks the text of mistakes: their order, their places, their excerpts, and lines that are not shown.
 #include "cli/experiment/problems.h"
 
 #include <doctest/doctest.h>
@@ -84,7 +84,7 @@ TEST_CASE("a line too long to be written by hand is not shown") {
   CHECK(shown(std::string(4097, 'a'), 0, 0) == "f:1:1: no");
 }
 
-TEST_CASE("a line that may hold a secret is not shown, whatever the mistake is") {
+TEST_CASE("for all mistakes, an error does not show a line that may hold a secret") {
   const std::string hidden = "f:1:1: no";
   for (const char* line : {"HF_TOKEN: x", "hf_token=x", "a, TOKEN\"x", "PASSWORD'", "{a: b, TOKEN: x}",
                            "x: ghp_0123456789abcdef0123", "x: [a,ghp_0123456789abcdef0123]",
@@ -129,7 +129,7 @@ TEST_CASE("the same mistake at the same place is reported once") {
   CHECK(problems.size() == 5);
 }
 
-TEST_CASE("an error shows twenty mistakes and counts the others, up to a thousand mistakes in all") {
+TEST_CASE("an error shows at most twenty mistakes and counts the other mistakes, up to a thousand in total") {
   const auto source = source_of(" ");
   Problems problems;
   for (std::size_t i = 0; i < 20; ++i) problems.add({source, 0, 0}, std::to_string(i));

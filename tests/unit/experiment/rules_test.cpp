@@ -97,7 +97,7 @@ TEST_CASE("a value that the schema has refused gives no further mistake") {
   CHECK(in_mode("single", "train: 5\n") == "x.yaml:3:8: train must be a map, not '5'");
 }
 
-TEST_CASE("consistency other than sync needs mode ps") {
+TEST_CASE("consistency is refused outside of mode ps, unless it is sync") {
   const std::string head = "train: {data: {path: /d}, steps: 10, consistency: ";
   for (const char* mode : {"single", "allreduce"}) {
     CHECK(in_mode(mode, head + "sync}\n") == "accepted");
@@ -108,7 +108,7 @@ TEST_CASE("consistency other than sync needs mode ps") {
   CHECK(in_mode("ps", head + "async}\n") == "accepted");
 }
 
-TEST_CASE("warmup must be less than steps, and has no such limit with epochs") {
+TEST_CASE("warmup must be less than steps if train has steps, and has no limit if train has epochs") {
   const auto with = [](const std::string& length, const std::string& optimizer) {
     return in_mode("single", "train: {data: {path: /d}, " + length + ", optimizer: {" + optimizer + "}}\n");
   };
@@ -133,7 +133,8 @@ TEST_CASE("train.sample needs model type gpt and tokens") {
         std::string::npos);
 }
 
-TEST_CASE("the default gpt is GPT-2's smallest size on text, the default mlp has one layer on IDX files") {
+TEST_CASE(
+    "by default a gpt is the smallest GPT-2 and reads text, and an mlp has one layer and reads IDX files") {
   const auto of = [](const std::string& model, const std::string& data) {
     return load("name: x\nmode: single\ntrain: {model: {" + model + "}, data: {path: /d" + data +
                 "}, steps: 10}\n")
@@ -215,7 +216,7 @@ TEST_CASE("a mount of data at, above or below a mount of the system or of mlk is
   }
 }
 
-TEST_CASE("a volume is accepted only with exactly one source, of any kind") {
+TEST_CASE("a volume of any kind is accepted only if it has exactly one source") {
   const auto data = [](const std::string& source) {
     return in_mode("single", "run: a\ndata: [{name: a, mount: /a" + source + "}]\n");
   };
@@ -297,7 +298,7 @@ TEST_CASE("every toleration is checked, and a mistake in it is reported at its p
         "x.yaml:4:54: a toleration with operator: Exists has no value");
 }
 
-TEST_CASE("the values of the file reach the fields of Experiment") {
+TEST_CASE("load() stores the values of the file in the fields of Experiment") {
   const Experiment x = load(
       "name: a-b\nmode: ps\nimage: i:1\nrun: [a]\nworkers: {count: 3, min: 2, cpu: 250m, memory: 4Gi, gpu: "
       "5}\n"

@@ -1,4 +1,4 @@
-// The schema and its manual page: each has every key of the other.
+// Checks that the schema and its manual page have the same keys.
 #include "cli/experiment/schema.h"
 
 #include <filesystem>

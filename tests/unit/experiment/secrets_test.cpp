@@ -43,7 +43,7 @@ TEST_CASE("an address with a password before its host looks like a secret") {
   CHECK_FALSE(looks_like_secret("me:pw@host"));           // no scheme before it
 }
 
-TEST_CASE("names with words such as TOKEN or PASSWORD are names of secrets") {
+TEST_CASE("names_secret() is true for names with words such as TOKEN or PASSWORD") {
   for (const char* bad :
        {"TOKEN", "HF_TOKEN", "hf_token", "hf-token", "TOKEN_LIMIT", "A_SECRET_B", "DB_PASSWORD", "PASSWD",
         "SSH_PASSPHRASE", "X_APIKEY", "MY_CREDENTIAL", "CREDENTIALS", "NPM_AUTHTOKEN", "WANDB_API_KEY",

@@ -69,7 +69,8 @@ TEST_CASE("suggestions come first from the same section, then from other places,
   CHECK(for_key("num_steps max_steps") == "");
 }
 
-TEST_CASE("an unknown key gets all keys of a section of up to six keys, else only near keys") {
+TEST_CASE(
+    "the advice on an unknown key lists all keys of a section with up to six keys, otherwise near keys") {
   CHECK(for_key("zzzzzzzz", "patch") == "; it has pod, job, service");
   CHECK(for_key("zzzzzzzz", "schedule") == "; it has type, warmup, final, every, factor");
   CHECK(for_key("zzzzzzzz", "csi") == "; it has driver, fsType, volumeAttributes");

@@ -162,7 +162,8 @@ TEST_CASE("maps for Kubernetes accept any content, and maps of text accept only 
             .effective["scheduling"]["node"]["selector"] == json{{"a", "1"}});
 }
 
-TEST_CASE("describe() quotes at most 40 bytes of the first line, and nothing of a possible secret") {
+TEST_CASE(
+    "describe() quotes at most 40 bytes of the first line, and does not quote a text that may be a secret") {
   const std::string forty(40, 'b');
   const auto described = [](const std::string& text) {
     YamlNode node;

@@ -65,7 +65,7 @@ TEST_CASE("control characters except tabs and line ends are refused") {
   CHECK(yaml_refusal("\"a\\0\": b").ends_with("1:1: a zero byte (\\0), which no program can be given"));
 }
 
-TEST_CASE("quotes and !!str make text, every other tag is refused") {
+TEST_CASE("a value with quotes or the tag !!str is text, and every other tag is refused") {
   for (const char* text : {"'5'", "\"5\"", "! 5", "!!str 5"}) {
     const YamlNode node = parse_yaml(text, "f");
     CHECK_MESSAGE(to_json(node) == "5", text);
@@ -90,7 +90,7 @@ TEST_CASE("errors of the parser are translated into the user's terms") {
   CHECK(yaml_refusal("a: [*b]\n\tc: d") == "f:1:5: not valid YAML: the referenced anchor is not defined");
 }
 
-TEST_CASE("two escapes of a surrogate pair are one character, only in double quotes") {
+TEST_CASE("in double quotes, and only there, the two escapes of a surrogate pair are one character") {
   const YamlNode map = parse_yaml(R"({"run": "echo \ud83d\ude00", "k\uD83D\uDE00": 1})", "f");
   CHECK(map.find("run")->text == "echo \U0001f600");
   CHECK(map.find("k\U0001f600") != nullptr);

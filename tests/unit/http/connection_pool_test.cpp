@@ -81,7 +81,7 @@ TEST_CASE("an exchange that fails does not affect other exchanges of its pool") 
   hanging.join();
 }
 
-TEST_CASE("a server of HTTP/1 gets at most thirty-two connections at once") {
+TEST_CASE("a pool opens at most thirty-two connections at once to a server that speaks only HTTP/1") {
   constexpr int most = 32, many = 40;
   std::mutex mutex;
   int now = 0, reached = 0;

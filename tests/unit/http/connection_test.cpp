@@ -183,7 +183,7 @@ TEST_CASE("a too large body or head ends the exchange, and the failure is for_go
   CHECK(failure.for_good);
 }
 
-TEST_CASE("a head has at most 256 KiB") {
+TEST_CASE("an answer is refused if its head has more than 256 KiB") {
   Connection connection({.pool = pool_or_none()});
   for (const std::size_t size : {std::size_t{256 << 10}, std::size_t{(256 << 10) + 1}}) {
     std::string head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n";
@@ -225,7 +225,7 @@ TEST_CASE("an answer is good if its status is from 200 to 299") {
   }
 }
 
-TEST_CASE("an exchange leaves no state for the next exchange") {
+TEST_CASE("an exchange does not affect the next exchange of its Connection") {
   EchoServer echo;
   Connection connection({.pool = pool_or_none()});
   CHECK(connection

@@ -11,7 +11,9 @@ TEST_SUITE_BEGIN("http/failure");
 using namespace mlk::http;
 using Kind = Failure::Kind;
 
-TEST_CASE("a good result is no failure") { CHECK(failure_of(CURLE_OK, "", 0, {}).kind == Kind::none); }
+TEST_CASE("failure_of() returns Kind::none for the result CURLE_OK") {
+  CHECK(failure_of(CURLE_OK, "", 0, {}).kind == Kind::none);
+}
 
 TEST_CASE("the kind of a failed connection depends on the system's error") {
   CHECK(failure_of(CURLE_COULDNT_CONNECT, "Failed", ECONNREFUSED, {}).kind == Kind::refused);
@@ -34,7 +36,7 @@ TEST_CASE("the kind of a refused certificate depends on OpenSSL's error") {
   CHECK(untrusted.detail == "the words, issuer /CN=ca");
 }
 
-TEST_CASE("a connection that ends before the answer does is broken") {
+TEST_CASE("the failure is of kind broken if the connection ends before the answer is complete") {
   for (const CURLcode code : {CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE,
                               CURLE_HTTP2, CURLE_HTTP2_STREAM, CURLE_SEND_FAIL_REWIND})
     CHECK(failure_of(code, "", 0, {}).kind == Kind::broken);

@@ -1,4 +1,4 @@
-// A request uses the chosen proxy, whatever libcurl finds in the environment.
+// A request uses the chosen proxy, even if the environment names another proxy for libcurl.
 #include "cli/http/handle.h"
 
 #include <cstdlib>

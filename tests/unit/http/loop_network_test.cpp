@@ -23,7 +23,8 @@ TEST_SUITE_BEGIN("http/loop_network");
 using namespace mlk::http;
 using std::chrono::milliseconds;
 
-TEST_CASE("a server whose certificate has another name is reached at its own address, of IPv4 or IPv6") {
+TEST_CASE(
+    "mlk connects to the own address of a server whose certificate has another name, for IPv4 and IPv6") {
   const Certificate authority = make_authority("own");
   for (const char* address : {"127.0.0.1", "::1"}) {
     FakeServer server(make_certificate({"server", "DNS:api.example", &authority}));
@@ -250,7 +251,8 @@ TEST_CASE("the proxy of the server has priority over the proxy of the environmen
   CHECK(failure.hint == "check proxy-url");
 }
 
-TEST_CASE("the failure for a proxy that wants a login says so, and the proxy does not get our credential") {
+TEST_CASE(
+    "if a proxy wants a login, the failure says so, and the proxy does not get the server's credential") {
   std::string asked;
   const RawServer proxy([&](int, const std::string& request) {
     asked = request;

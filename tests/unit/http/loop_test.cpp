@@ -92,7 +92,7 @@ TEST_CASE("a request's own headers are sent instead of the server's") {
   CHECK(ask(*ends.loop, {.path = "/a", .headers = {{"X-Test", "its own"}}}).get().response.body == "its own");
 }
 
-TEST_CASE("neither credentials nor the server's headers are sent without TLS") {
+TEST_CASE("without TLS a request is sent without a credential and without the server's headers") {
   FakeServer plain;
   plain.http->Get(".*", [](const httplib::Request& request, httplib::Response& response) {
     answer(response, 200, request.get_header_value("Authorization") + request.get_header_value("X-Test"));
@@ -238,7 +238,7 @@ TEST_CASE("a request to a busy server is repeated after Retry-After, but not bey
   CHECK(count == 1);
 }
 
-TEST_CASE("the failure for a late answer has the timeout") {
+TEST_CASE("if an answer does not arrive in time, the detail of the failure has the timeout") {
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
   Ends ends({.url = server.listen()});
@@ -272,7 +272,7 @@ TEST_CASE("a response has at most thirty-two warnings, and no warning without a 
   CHECK(warnings() == std::vector<std::string>{"open", "\\"});
 }
 
-TEST_CASE("a request fails if the answers in progress exceed most_held, and ended answers do not count") {
+TEST_CASE("a request fails if the answers in progress exceed most_held, and ended answers have no effect") {
   FakeServer server;
   std::string body(1 << 20, 'x');
   server.http->Get(
@@ -289,7 +289,7 @@ TEST_CASE("a request fails if the answers in progress exceed most_held, and ende
   CHECK(ask(*ends.loop, {.path = "/a"}).get().response.body == "small");
 }
 
-TEST_CASE("a stream is delivered in lines, also its last line, and a line has at most 16 MiB") {
+TEST_CASE("a stream is delivered in lines of at most 16 MiB, and its last line is delivered too") {
   struct Row {
     std::string body;
     std::vector<std::size_t> lines;  // sizes of lines

@@ -116,7 +116,7 @@ TEST_CASE("the caller chooses how long requests to an unreachable server are rep
   CHECK(ends.credentials->asked == 1);
 }
 
-TEST_CASE("a repeated request leaves no part of the earlier answer") {
+TEST_CASE("the response to a repeated request has no part of an earlier answer") {
   std::atomic<int> count = 0;
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
@@ -134,7 +134,7 @@ TEST_CASE("a repeated request leaves no part of the earlier answer") {
   CHECK(count == 2);  // the earlier Retry-After is gone too
 }
 
-TEST_CASE("every answer except 401 accepts the credential") {
+TEST_CASE("the loop reports a credential as accepted after every answer except 401") {
   std::atomic<int> status = 0;
   FakeServer server;
   server.http->Get(
@@ -155,7 +155,7 @@ TEST_CASE("every answer except 401 accepts the credential") {
   CHECK(acceptances("http://127.0.0.1:1") == 0);
 }
 
-TEST_CASE("the credential of a running stream is accepted when any other request ends") {
+TEST_CASE("the loop reports the credential of a running stream as accepted when another request ends") {
   FakeServer server;
   server.http->Get("/stream", [&](const httplib::Request&, httplib::Response& response) {
     response.set_chunked_content_provider("text/plain", [&](std::size_t, httplib::DataSink& sink) {

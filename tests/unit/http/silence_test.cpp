@@ -50,7 +50,7 @@ TEST_CASE("a silent connection is checked, and abandoned if the check of a new c
   }
 }
 
-TEST_CASE("silence counts only while data is expected on the connection") {
+TEST_CASE("the silence of a connection grows only while data is expected on it") {
   const SteadyTime begin{};
   const auto at = [&](int second) { return begin + seconds(second); };
   Silence silence;

@@ -95,7 +95,7 @@ TEST_CASE("a new image has the media types of its base, or those of OCI without 
   CHECK(mlk::image::compose(std::nullopt, {}, {}).manifest_type == mlk::image::oci_types.manifest);
 }
 
-TEST_CASE("the history gets entries for new layers only if its entries match the layers of the base") {
+TEST_CASE("mlk adds history entries only if the base has exactly one history entry for each of its layers") {
   json history = composed_above(some_base())["history"];
   REQUIRE(history.size() == 3);
   CHECK(history[2] == json{{"created", "1980-01-01T00:00:00Z"}, {"created_by", "mlk build: code"}});
@@ -123,7 +123,7 @@ TEST_CASE("a new variable replaces every variable of the same name in the enviro
   CHECK(composed_above(base, {.env = {{"A", "x"}}})["config"]["Env"] == json{"A=x"});
 }
 
-TEST_CASE("a new entry point also removes the command of the base, and settings that are not given stay") {
+TEST_CASE("a new entry point also removes the command of the base, and other settings of the base stay") {
   const json kept = composed_above(some_base())["config"];
   CHECK(kept == some_base().configuration.whole["config"]);
   const json changed = composed_above(

@@ -22,7 +22,8 @@ std::string gzip_refusal(const std::string& bytes, std::size_t most) {
 
 }  // namespace
 
-TEST_CASE("gunzip() returns the bytes that gzip() was given, also if they just fill one or several members") {
+TEST_CASE(
+    "gunzip() returns the bytes that gzip() was given, also if they exactly fill one or several members") {
   constexpr std::size_t member = 512 << 10;
   const std::string noise = mlk::random_bytes(9 * member + 1);
   for (const std::size_t size :

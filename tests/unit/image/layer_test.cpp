@@ -136,7 +136,8 @@ TEST_CASE("the writer refuses links, pipes and folders in the place of a file") 
   }
 }
 
-TEST_CASE("if the disk is full, the error names the file, and only the layer that was there before stays") {
+TEST_CASE(
+    "if the disk is full, the error names the file, and an earlier layer in the place of the file stays") {
   const TemporaryFolder folder;
   const Layer before = write_small(folder.path() / "layer");
   const std::string noise = mlk::random_bytes(1 << 20);
@@ -231,7 +232,8 @@ TEST_CASE("check_layer() deletes a layer that was damaged on the disk") {
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("find_layer() finds no layer that other users own, may write to or have renamed") {
+TEST_CASE(
+    "find_layer() refuses a layer if other users may write to the layer or its note, or if it was renamed") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer", note = folder.path() / "layer.json";
   write_small(file);
@@ -246,7 +248,7 @@ TEST_CASE("find_layer() finds no layer that other users own, may write to or hav
   CHECK_FALSE(find_layer(folder.path() / "other"));
 }
 
-TEST_CASE("the folder of layers is closed to other users when a layer is written or looked for") {
+TEST_CASE("LayerWriter and find_layer() close the folder of layers to other users") {
   const TemporaryFolder folder;
   const fs::path cache = folder.path() / "cache";
   const mode_t before = umask(0);
@@ -258,7 +260,8 @@ TEST_CASE("the folder of layers is closed to other users when a layer is written
   CHECK(fs::status(cache).permissions() == fs::perms::owner_all);
 }
 
-TEST_CASE("a layer is whole if its bytes match its digest and its diff_id is the wanted one") {
+TEST_CASE(
+    "find_whole_layer() finds a layer only if its bytes match its digest and it has the wanted diff_id") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer";
   const Layer layer = write_small(file);
@@ -355,7 +358,8 @@ TEST_CASE("find_layer() finds no layer in a folder that was renamed") {
   CHECK_FALSE(find_layer(folder.path() / "two/layer"));
 }
 
-TEST_CASE("finish() can name a layer by its content, and finish_as() stores only the wanted digest") {
+TEST_CASE(
+    "finish() can name a layer by its diff_id, and finish_as() stores only a layer with the wanted diff_id") {
   const TemporaryFolder folder;
   const std::string diff_id = write_small(folder.path() / "other/layer").diff_id;
   const auto fill = [](LayerWriter& writer) {
@@ -384,7 +388,8 @@ TEST_CASE("finish() can name a layer by its content, and finish_as() stores only
   CHECK(find_layer(folder.path() / "right/layer"));
 }
 
-TEST_CASE("an interruption ends the writing of entries and the check of a layer, and the layer stays") {
+TEST_CASE(
+    "an interruption ends the writing or the check of a layer with an error, and an existing layer stays") {
   const TemporaryFolder folder;
   const auto code_of_action = [](const auto& action) {
     try {
@@ -416,7 +421,7 @@ TEST_CASE("find_whole_layer() removes a layer with the wrong digest, and a missi
   CHECK(mlk::image::is_unused(folder.path() / "gone", std::chrono::hours(1)));
 }
 
-TEST_CASE("unused entries are listed in order, and the age of a link to a folder is that of the link") {
+TEST_CASE("unused_layers() sorts its entries, and is_unused() ignores the files behind a link to a folder") {
   const TemporaryFolder folder, other;
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(48);
   for (const char* name : {"c", "a", "b", "new"}) folder.write(name, "x");

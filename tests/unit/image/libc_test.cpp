@@ -1,4 +1,4 @@
-// Checks by which files of an image mlk finds the C library of the image.
+// Checks which files of an image imply the C library of the image.
 #include "cli/image/libc.h"
 
 #include <string>
@@ -50,7 +50,7 @@ TEST_CASE("the C library is found by the loader of programs and by the files of 
     CHECK_MESSAGE(!libc_by(path), path);
 }
 
-TEST_CASE("the first file of a layer that implies a C library decides, and the search takes no more bytes") {
+TEST_CASE("the search for a C library ends at the first file of a layer that implies one") {
   const std::string filler(3 << 20, 'x');
   std::string tar = layer_with({"bin/busybox", "lib/ld-musl-x86_64.so.1", "lib64/ld-linux-x86-64.so.2"});
   tar += filler;
@@ -72,7 +72,7 @@ TEST_CASE("a file at the end of a very highly compressed layer is found") {
     CHECK(found_in(mlk::image::gzip(tar), part, taken) == Libc::musl);
 }
 
-TEST_CASE("no C library is found in a layer without such a file, or in bytes that are no layer") {
+TEST_CASE("found() is nullopt if no file of the layer implies a C library, or if the bytes are no layer") {
   std::size_t taken = 0;
   const std::string good = layer_with({"etc/alpine-release"});
   for (const std::string& bytes :

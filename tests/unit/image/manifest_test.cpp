@@ -131,7 +131,8 @@ TEST_CASE("choose() selects an entry by system, architecture and variant, and ne
   CHECK(error_of([] { (void)chosen({}, {"linux", "amd64", ""}); }).hint().empty());
 }
 
-TEST_CASE("amd64 is amd64/v1, arm64 is arm64/v8 and arm is arm/v7, in any order of the entries") {
+TEST_CASE(
+    "choose() treats amd64 as amd64/v1, arm64 as arm64/v8 and arm as arm/v7, in any order of the entries") {
   struct Row {
     std::vector<std::pair<std::string, std::string>> entries;  // architecture, variant
     Platform wanted;
@@ -168,7 +169,7 @@ TEST_CASE("amd64 is amd64/v1, arm64 is arm64/v8 and arm is arm/v7, in any order 
   }
 }
 
-TEST_CASE("an entry that needs features of the system comes last") {
+TEST_CASE("choose() selects an entry that needs features of the system only if no other entry fits") {
   json special = platform("amd64");
   special["os.features"] = {"win32k"};
   CHECK(chosen(read_index(index_of({entry('1', special), entry('2', platform("amd64", "v3"))})),
@@ -177,7 +178,8 @@ TEST_CASE("an entry that needs features of the system comes last") {
         digest_with('1'));
 }
 
-TEST_CASE("the only entry that leaves its platform open is chosen if no entry has a platform") {
+TEST_CASE(
+    "choose() selects an entry without a platform if there is only one, and no entry has a known platform") {
   const Platform wanted{"linux", "amd64", ""};
   const json signature = entry('3', platform("unknown", "", "unknown"));
   CHECK(chosen(read_index(index_of(json::array({entry('1', nullptr)}))), wanted) == digest_with('1'));

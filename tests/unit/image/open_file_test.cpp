@@ -1,4 +1,4 @@
-// Functions that read a file whole, or not at all.
+// Checks functions that read a whole file or throw an error.
 #include "cli/image/open_file.h"
 
 #include <cerrno>

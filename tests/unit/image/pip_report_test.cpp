@@ -46,7 +46,7 @@ TEST_CASE("a report of pip gives sorted packages, with digests from both places 
   CHECK(parse_pip_report(report_with(""), of_image).empty());
 }
 
-TEST_CASE("a package that has no digest, or that pip would build, is refused by name") {
+TEST_CASE("a package is refused with its name if it has no digest, or if pip would build it") {
   const std::string metadata = R"(,"metadata":{"name":"own","version":"0.1"}})";
   for (const std::string& source : Lines{
            R"({"download_info":{"url":"file:///home/me/own","dir_info":{}})",
@@ -109,7 +109,7 @@ TEST_CASE("the package that pip collected last is reported without logins and wi
         "/x/own (from a)");
 }
 
-TEST_CASE("text that is no report is refused") {
+TEST_CASE("a text is refused if it is no report of pip") {
   for (const std::string& bad : Lines{"", "pip 23", "null", "[]", "{}", R"({"install":null})",
                                       R"({"install":{}})", std::string(300, '[')})
     CHECK_MESSAGE(
@@ -183,7 +183,8 @@ TEST_CASE("pinned requirements have digests for all packages or none, by algorit
   CHECK(pinned({{"a", "1", "md5=aa", ""}}, {"https://me@x/a.whl"}) == "a==1\n");
 }
 
-TEST_CASE("programs are read only from the sections of scripts, up to the next section") {
+TEST_CASE(
+    "mlk reads the programs of a package only from the sections of scripts, each up to the next section") {
   const auto names = [](const std::string& text) {
     Lines out;
     for (const auto& [name, script] : mlk::image::entry_scripts(text)) out.push_back(name);

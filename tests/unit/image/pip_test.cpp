@@ -134,7 +134,7 @@ TEST_CASE("values of settings are read as Python's repr() has written them, and 
   CHECK(kept_settings("", {{"pip_proxy", "a"}, {"XPIP_PROXY", "a"}, {"PIP_", "a"}}, "/x").empty());
 }
 
-TEST_CASE("each setting that holds paths gets absolute paths, but a path that begins with a variable stays") {
+TEST_CASE("relative paths in settings become absolute, except paths that begin with a variable") {
   for (const char* key : {"find-links", "cert", "client-cert", "cache-dir"}) {
     const PipSettings found = kept_settings(std::string("global.") + key + "='a  ./b $HOME/c'", {}, "/w");
     REQUIRE(found.size() == 1);

@@ -171,7 +171,7 @@ TEST_CASE("the layer has the packages and mlk's own scripts for them, and is the
   }
 }
 
-TEST_CASE("pip installs the resolved versions for the platform, and only if no layer has them yet") {
+TEST_CASE("pip installs the resolved versions for the platform only if the cache has no layer with them") {
   const Machine machine;
   Lines notes;
   PythonPackages packages = machine.packages();
@@ -232,7 +232,7 @@ TEST_CASE("pip never gets requirements that would run code from the folder") {
   CHECK_FALSE(fs::exists(machine.folder().path() / "calls"));
 }
 
-TEST_CASE("a folder of packages is made once, and python_folder() marks it as used with each call") {
+TEST_CASE("python_folder() makes a folder of packages once, and marks the folder as used with each call") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   CHECK(fs::exists(folder / "six/__init__.py"));
@@ -254,7 +254,7 @@ TEST_CASE("a folder of packages to which other users could write is made anew") 
   CHECK((fs::status(folder).permissions() & fs::perms::others_write) == fs::perms::none);
 }
 
-TEST_CASE("an empty list of packages gives an empty folder") {
+TEST_CASE("python_folder() returns an empty folder for an empty list of packages") {
   const Machine machine;
   machine.folder().write("report", report_with(""));
   CHECK(fs::is_empty(mlk::image::python_folder(machine.packages())));
@@ -323,7 +323,7 @@ TEST_CASE("an interruption by the user ends pip") {
   }
 }
 
-TEST_CASE("a machine without Python is an error that names python3") {
+TEST_CASE("the error names python3 if the machine has no Python") {
   const TemporaryFolder empty;
   const Variable path("PATH", empty.path().string());
   empty.write("requirements.txt", "");
@@ -344,7 +344,7 @@ TEST_CASE("a machine without Python is an error that names python3") {
   fails_with([] { return mlk::image::own_python(); }, "python3");
 }
 
-TEST_CASE("a python3 that does not print its version is an error") {
+TEST_CASE("own_python() fails if python3 does not print its version") {
   const std::string said = R"(echo '{"python_full_version": "3.12.4", "os_name": "posix", "x": 5}')";
   for (const std::string& script :
        Lines{"echo three", "exit 1", said + "; exit 1", "echo '{}'", "echo 3.12"}) {

@@ -159,7 +159,7 @@ TEST_CASE("is_digest() accepts only sha256: and 64 small hexadecimal digits") {
     CHECK_FALSE(mlk::image::is_digest(bad));
 }
 
-TEST_CASE("names may have all letters and digits, but not the bytes next to these ranges") {
+TEST_CASE("names may have all letters and digits, but not the characters beside these ranges in ASCII") {
   for (const std::string& good : Texts{"az09", "0", "z"})
     CHECK_MESSAGE(name_refusal("r.example/" + good).code() == mlk::ExitCode::ok, good);
   for (const char c : std::string("`{:AZ~@+=,"))
@@ -187,7 +187,8 @@ TEST_CASE("a port is a number from 1 to 65535") {
                   std::string(port));
 }
 
-TEST_CASE("a refusal names the fault, and for a bad digest shows only the text from the @ on") {
+TEST_CASE(
+    "the error for a bad name has the fault, and for a bad digest it shows only the text from the @ on") {
   const auto told = [](const std::string& text) { return std::string(name_refusal(text).what()); };
   CHECK(told("x@sha256:abc") ==
         "'@sha256:abc' in the name of an image: after @ stands sha256: and 64 hexadecimal digits");

@@ -42,7 +42,7 @@ mlk::Error requirement_refusal(const RequirementFiles& files) {
 
 }  // namespace
 
-TEST_CASE("classify_requirement() tells packages, wheels and sources that pip would build from each other") {
+TEST_CASE("classify_requirement() distinguishes packages, wheels and sources that pip would build") {
   const std::vector<std::pair<std::string, Wanted>> table{
       {"six", Wanted::package},
       {"six==1.16.0", Wanted::package},
@@ -184,7 +184,8 @@ TEST_CASE("no message shows a login in a URL") {
             .find("word") == std::string::npos);
 }
 
-TEST_CASE("archives of all endings are sources, and repositories may be of other programs than git") {
+TEST_CASE(
+    "classify_requirement() knows every ending of an archive, and repositories of git and other programs") {
   for (const char* ending : {".zip", ".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz",
                              ".tar.lzma", ".tlz", ".tar.lz"}) {
     for (const char* begin :
@@ -197,7 +198,7 @@ TEST_CASE("archives of all endings are sources, and repositories may be of other
                   std::string(scheme));
 }
 
-TEST_CASE("a URL begins with a scheme, and comes after the name and its extras") {
+TEST_CASE("classify_requirement() finds a URL by its scheme, alone or after a name with extras") {
   const std::vector<std::pair<std::string, Wanted>> table{
       {"own [a] @ https://x/o.whl", Wanted::wheel_url},
       {"own[a]@https://x/o.whl", Wanted::wheel_url},
@@ -318,7 +319,8 @@ TEST_CASE("${NAME} is replaced only with both braces, capital letters and a vari
   CHECK(wanted_of("-f ${TOKEN}") == "--find-links=/code/word\n");
 }
 
-TEST_CASE("options of constraints stay with the constraints, and wheels are relative to the first file") {
+TEST_CASE(
+    "options in a -c file stay with its constraints, and paths of wheels begin at the first file's folder") {
   const Requirements found = read_all({{"requirements.txt", "-c sub/c.txt\n-r sub/r.txt\nsix\n"},
                                        {"sub/c.txt", "--no-index\nsix<2\n"},
                                        {"sub/r.txt", "./w/own.whl\n-r ../more.txt\n"},
@@ -344,7 +346,8 @@ TEST_CASE("without_logins() finds a login only before the path, the query and th
   CHECK(without_logins("a://b@c?d a://e@f#g", "") == "a://c?d a://f#g");
 }
 
-TEST_CASE("--find-links is relative to its own file, or else to the folder of the first file") {
+TEST_CASE(
+    "--find-links means a folder beside its own file if this folder exists, or else beside the first file") {
   const TemporaryFolder folder;
   folder.write("sub/beside/x", "");
   const auto links = [&](const std::string& value) {

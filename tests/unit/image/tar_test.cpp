@@ -1,4 +1,4 @@
-// Checks that the reader of tar archives accepts those of mlk's own writer, and refuses all others.
+// Checks that the reader of tar archives accepts archives of mlk's own writer and refuses all other archives.
 #include "cli/image/tar.h"
 
 #include <doctest/doctest.h>
@@ -92,7 +92,8 @@ TEST_CASE("gunzip() returns the bytes that gzip() was given, and refuses more by
   CHECK_THROWS_AS(mlk::image::gunzip("nonsense", 100), mlk::Error);
 }
 
-TEST_CASE("a long gzip file does not depend on the parts in which its bytes come, and is read whole") {
+TEST_CASE(
+    "GzipStream gives the same file for the same bytes in any parts, and gunzip() reads a long file whole") {
   std::string text;
   for (unsigned i = 0, draw = 1; text.size() < 3'000'000; ++i) {
     draw = draw * 1664525 + 1013904223;
@@ -169,7 +170,7 @@ TEST_CASE("an interruption ends the reading and the unpacking at the next entry"
   CHECK_FALSE(std::filesystem::exists(folder.path() / "b"));
 }
 
-TEST_CASE("names and targets of up to 100 bytes are in the header, and longer ones in an entry before it") {
+TEST_CASE("a name or target of up to 100 bytes is in its header, and a longer one is in an entry before it") {
   struct Row {
     Kind kind;
     std::size_t name, target, blocks;
@@ -227,7 +228,7 @@ TEST_CASE("fields of a header are octal digits, and a size of 8 GiB or more is i
   }
 }
 
-TEST_CASE("contents fill whole blocks, and an archive ends with two blocks") {
+TEST_CASE("tar_padding() fills the last block of a content, and end_tar() adds two blocks") {
   using mlk::image::tar_padding;
   CHECK(tar_padding(0) == 0);
   CHECK(tar_padding(1) == 511);
@@ -241,7 +242,7 @@ TEST_CASE("contents fill whole blocks, and an archive ends with two blocks") {
   CHECK(tar.size() == 1024);
 }
 
-TEST_CASE("headers of other writers are refused if a field differs from those of mlk's writer") {
+TEST_CASE("a header is refused if one of its fields has a form that mlk's own writer does not use") {
   const auto changed = [](std::size_t at, const std::string& bytes, const TarEntry& entry = {.path = "a"}) {
     return refusal(tar_of({{entry, ""}}).replace(at, bytes.size(), bytes));
   };

@@ -12,7 +12,8 @@
 
 namespace mlk::test {
 
-// Represents a loss: the sum of the outputs, each with a weight, which is then the gradient by that output.
+// Represents a loss: the weighted sum of the outputs. The weight of an output is also the gradient by this
+// output.
 inline double weighted(const std::vector<float>& outputs, const std::vector<float>& weights) {
   double sum = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i)

@@ -62,7 +62,7 @@ TEST_CASE("a convolution multiplies the square around each pixel, with zeros bey
   });
 }
 
-TEST_CASE("the gradients of a convolution are its finite differences") {
+TEST_CASE("the gradients of a convolution agree with finite differences") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     const ImageShape shape{2, 4, 5, 3};
@@ -110,7 +110,9 @@ TEST_CASE("the processor's convolution agrees with the reference, by one thread 
   }
 }
 
-TEST_CASE("a max pool takes the largest of four numbers, and its gradient goes to the first of the largest") {
+TEST_CASE(
+    "a max pool gives the largest of four numbers, and its gradient goes to the first number with that "
+    "value") {
   on_each_implementation([](Ops& ops) {
     // Two channels; the last row and column are left over.
     const ImageShape shape{1, 3, 3, 2};
@@ -176,7 +178,8 @@ TEST_CASE("Philox gives the words of its authors' test vectors") {
         Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("a dropout drops its share, keeps the mean, and depends on the place of a number alone") {
+TEST_CASE(
+    "a dropout drops its share and keeps the mean, and drops a number by its place, seed and stream alone") {
   on_each_implementation([](Ops& ops) {
     const DropoutMask mask{0.25f, 7, 3, 1000};
     const Floats ones(100'000, 1);

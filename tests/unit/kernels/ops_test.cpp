@@ -100,7 +100,7 @@ TEST_CASE("with beta 0 gemm overwrites NaN") {
   }
 }
 
-TEST_CASE("gemm with an empty inner side gives zeros, or scales the earlier result") {
+TEST_CASE("gemm with an empty inner side only scales the earlier result, or gives zeros if beta is 0") {
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     auto ops = make();
     CAPTURE(ops->name());
@@ -341,7 +341,7 @@ TEST_CASE("cross entropy does not overflow, and NaN logits give a NaN loss") {
   CHECK(!std::isfinite(ops->softmax_cross_entropy(1, 3, logits.data(), labels.data())));
 }
 
-TEST_CASE("the gradient of the cross entropy is its finite difference, also in place") {
+TEST_CASE("the gradient of the cross entropy agrees with finite differences, also in place") {
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     auto ops = make();
     CAPTURE(ops->name());
@@ -399,7 +399,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a row is correct when its first largest logit is the label") {
+TEST_CASE("a row is correct if the first of its largest logits is at the label") {
   auto ops = make_cpu_ops();
   const std::vector<float> logits = {1, 3, 2, /**/ 5, 5, 0, /**/ 5, 5, 0, /**/ 0, 0, 1};
   const std::vector<std::int32_t> labels = {1, 0, 1, 0};

@@ -94,7 +94,7 @@ TEST_CASE("GELU agrees with GPT-2 at known points, and far from 0 it is 0 or the
   });
 }
 
-TEST_CASE("the gradient of GELU is its finite difference") {
+TEST_CASE("the gradient of GELU agrees with finite differences") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     const int rows = 5, columns = 19;
@@ -138,7 +138,7 @@ TEST_CASE("the processor's GELU agrees with the reference, for small and for hug
   }
 }
 
-TEST_CASE("a normalised row has mean 0 and variance 1, times the weight, plus the bias") {
+TEST_CASE("a layer norm gives a row mean 0 and variance 1, multiplies it by the weight and adds the bias") {
   on_each_implementation([](Ops& ops) {
     const Floats x = {1, 3, 5, 7}, weight = {1, 2, 1, 1}, bias = {0, 0, 10, 0};
     const auto got = layer_norm(ops, 1, 4, x, weight, bias, Floats(4, 1));
@@ -151,7 +151,7 @@ TEST_CASE("a normalised row has mean 0 and variance 1, times the weight, plus th
   });
 }
 
-TEST_CASE("the gradients of a layer norm are its finite differences") {
+TEST_CASE("the gradients of a layer norm agree with finite differences") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     const int rows = 4, columns = 21;
@@ -211,8 +211,8 @@ TEST_CASE("an embedding is the row of the token plus the row of its place in the
 }
 
 TEST_CASE(
-    "in attention the first position gets its own value, and the last the mean of all, weighted by its "
-    "query") {
+    "attention gives the first position its own value, and the last position the weighted mean of all "
+    "values") {
   on_each_implementation([](Ops& ops) {
     const AttentionShape shape{1, 2, 1, 1};
     const Floats qkv = {0, 1, 3, /**/ 2, 2, 7};
@@ -225,7 +225,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("the gradients of attention are its finite differences") {
+TEST_CASE("the gradients of attention agree with finite differences") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     for (const AttentionShape& shape : {AttentionShape{2, 5, 2, 3}, {1, 67, 1, 2}}) {
@@ -261,7 +261,7 @@ TEST_CASE("the processor's attention agrees with the reference, and large scores
   }
 }
 
-TEST_CASE("no position of attention depends on a later one") {
+TEST_CASE("a position in the output of attention stays the same if later positions of the input change") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     const AttentionShape shape{1, 70, 2, 4};
@@ -282,7 +282,7 @@ TEST_CASE("NaN in a query, a key or a value shows in the output and in the gradi
     const AttentionShape shape{1, 3, 1, 4};
     for (std::size_t part = 0; part < 3; ++part) {
       Floats qkv = numbers(3 * vectors_of(shape));
-      qkv[part * 4] = not_a_number;  // of the first position, which all see
+      qkv[part * 4] = not_a_number;  // of the first position, which all positions see
       const auto got = attend(ops, shape, qkv, Floats(12, 1));
       CHECK(std::isnan(got.out[0]));
       CHECK(std::isnan(got.by_qkv[0]));

@@ -37,7 +37,7 @@ TEST_CASE("paths and queries are encoded") {
   CHECK(path_of(resources::jobs, "") == "/apis/batch/v1/jobs");
 }
 
-TEST_CASE("a request with an empty name is refused, and never means all objects of a kind") {
+TEST_CASE("a request with an empty name is refused and not sent as a request for all objects of the kind") {
   FakeServer server;
   std::atomic<int> requests = 0;
   const auto count = [&](const httplib::Request&, httplib::Response& response) {
@@ -190,7 +190,7 @@ TEST_CASE("the error for refused credentials names the server, the user and the 
   CHECK(error.code() == ExitCode::cluster);
 }
 
-TEST_CASE("the managed fields of an answer are removed, and nothing else") {
+TEST_CASE("only the managed fields are removed from an answer") {
   const std::string fields =
       R"(,"managedFields":[{"manager":"mlk","fieldsV1":{"k:{\"a\":\"]\\\"}":{"x":[1,[2]]}}}])";
   const auto list = [](const std::string& in) {
@@ -245,7 +245,8 @@ TEST_CASE("a request to a busy server is retried only if Retry-After fits in the
         429);  // a wait beyond the time-out is useless
 }
 
-TEST_CASE("after a connection breaks, a GET is sent again over a new one, and a POST is not") {
+TEST_CASE(
+    "after a connection breaks, a GET is sent again over a new connection, but a POST is not sent again") {
   const auto breaks = [](int n, const std::string& request) {
     const bool first = n == 0;  // opens the connection that is then reused
     const bool repeated_get = n >= 2 && request.starts_with("GET");
@@ -412,7 +413,7 @@ TEST_CASE("an answer is refused if all unfinished answers together exceed the li
   server.http->Get(".*", [&](const auto&, auto& response) {
     response.set_chunked_content_provider("application/json",
                                           [&, begun = false](std::size_t, httplib::DataSink& sink) mutable {
-                                            // No answer ends before one was refused.
+                                            // An answer ends only after another answer was refused.
                                             const std::string part = begun ? " " : block;
                                             begun = true;
                                             if (refused) {

@@ -57,7 +57,7 @@ class Deaf {
 
 }  // namespace
 
-TEST_CASE("a request on a dead connection is sent again over another one") {
+TEST_CASE("a request on a dead connection is sent again over another connection") {
   Deaf server("/x");
   Client client(server.start());
   CHECK(client.send({.path = "/x"}).body.find("/x") != std::string::npos);
@@ -65,7 +65,7 @@ TEST_CASE("a request on a dead connection is sent again over another one") {
   CHECK(server.asked("/version") >= 1);
 }
 
-TEST_CASE("after a dead connection a change is sent again only if the server may apply it twice") {
+TEST_CASE("if a connection dies, a change is sent again only if the server may apply the change twice") {
   Deaf server("");
   Client client(server.start());
   client.patch(resources::pods, "n", "x", {{"metadata", {{"labels", {{"a", "b"}}}}}});
@@ -80,7 +80,7 @@ TEST_CASE("after a dead connection a change is sent again only if the server may
   CHECK(server.asked("/api/v1/namespaces/n/pods") == 1);
 }
 
-TEST_CASE("a stream over a dead connection ends as silent, so that the next one may start at once") {
+TEST_CASE("a stream over a dead connection ends as silent, so that the next stream may start at once") {
   Deaf server("/log");
   Client client(server.start());
   std::promise<StreamEnd> ended;

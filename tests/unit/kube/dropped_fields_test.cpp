@@ -56,7 +56,9 @@ TEST_CASE("missing fields are reported by their paths") {
   CHECK(dropped_fields(sent, answered) == Paths{"spec.podFailurePolicy"});
 }
 
-TEST_CASE("a missing number other than zero is reported, a missing zero, false or empty text is not") {
+TEST_CASE(
+    "a missing number is reported if it is not zero, but a missing zero, false or empty text is not "
+    "reported") {
   CHECK(dropped_fields({{"a", 1}, {"b", true}, {"c", 0}, {"d", false}, {"e", ""}}, json::object()) ==
         Paths{"a", "b"});
   CHECK(dropped_fields({{"a", {{"b", {{"c", nullptr}}}}}}, json::object()).empty());
@@ -152,7 +154,9 @@ TEST_CASE("keys with special characters are quoted in a path") {
   CHECK(dropped_fields({{"a-b_c", 1}}, json::object()) == Paths{"a-b_c"});
 }
 
-TEST_CASE("an empty text in stringData is not reported, other missing fields of the Secret are") {
+TEST_CASE(
+    "a missing empty text in stringData is not reported, but other missing fields of the Secret are "
+    "reported") {
   const json sent = {{"kind", "Secret"}, {"immutable", true}, {"stringData", {{"a.b", "v"}, {"none", ""}}}};
   CHECK(dropped_fields(sent, {{"kind", "Secret"}}) == Paths{"immutable", "stringData[\"a.b\"]"});
   CHECK(dropped_fields({{"stringData", "flat"}}, json::object()) == Paths{"stringData"});

@@ -84,7 +84,7 @@ TEST_CASE("error messages leave out unknown details") {
   CHECK(unreachable_error({.kind = Kind::proxy, .hint = "H"}, config).hint() == "H in /f (context c)");
 }
 
-TEST_CASE("missing credentials are a 401 only if no retry can bring them") {
+TEST_CASE("the error for missing credentials has the status 401 only if no retry can bring credentials") {
   Failure failure{.kind = Kind::credentials, .detail = "D", .hint = "H"};
   CHECK(told(unreachable_error(failure, some_config())) == "0 NoCredentials | /g: user \"me\": D | H");
   failure.for_good = true;
@@ -150,7 +150,7 @@ TEST_CASE("a 404 means a missing object only if its body is a Status") {
   CHECK(status_error(404, "nothing here", "", nullptr).hint().empty());
 }
 
-TEST_CASE("an error shows one bounded printable line of the server's text, and nothing of an HTML page") {
+TEST_CASE("an error shows one bounded printable line of the server's text, but no text of an HTML page") {
   const auto message = [](const std::string& body) {
     return std::string(status_error(500, body, "", nullptr).what());
   };

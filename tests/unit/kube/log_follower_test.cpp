@@ -163,7 +163,7 @@ TEST_CASE("a follower polls a node that cannot follow logs, and after a while re
   for (const std::string& target : logs.seen()) CHECK(target.find("follow=true") != std::string::npos);
 }
 
-TEST_CASE("a log that was rotated between two streams gives a note") {
+TEST_CASE("a follower gives a note if the node has rotated the log between two streams") {
   LogServer logs;
   logs.answers = {{stamp("01.1", "a") + stamp("01.2", "b")}, {stamp("05.1", "c"), "stay"}};
   Client client(logs.start());

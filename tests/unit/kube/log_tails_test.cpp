@@ -45,7 +45,9 @@ struct Tails {
   }
 };
 
-TEST_CASE("an answer is whole below the requested lines and bytes, and cut off at the requested bytes") {
+TEST_CASE(
+    "an answer is whole if it has fewer lines and bytes than requested, and cut off if it has all requested "
+    "bytes") {
   struct Row {
     int lines;
     std::size_t bytes;

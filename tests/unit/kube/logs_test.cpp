@@ -9,7 +9,8 @@ TEST_SUITE_BEGIN("kube/logs");
 
 using namespace mlk::kube;
 
-TEST_CASE("a stream with a limit ends after a line or within it, or goes on if the server knows no limits") {
+TEST_CASE(
+    "a stream with a limit ends after a line or within a line, or continues if the server ignores limits") {
   CHECK(at_limit(0, 100) == AtLimit::goes_on);
   CHECK(at_limit(100, 99) == AtLimit::goes_on);
   CHECK(at_limit(100, 100) == AtLimit::ends_after);

@@ -242,7 +242,7 @@ TEST_CASE("a silent watch is reopened") {
   CHECK(eventually([&] { return holds(reflector) == "a:Running "; }));
 }
 
-TEST_CASE("a reflector waits for a server that is away, and failure() gives the error") {
+TEST_CASE("a reflector waits for a server that cannot be reached, and failure() gives the error") {
   Config config;
   {
     FakeServer server;

@@ -71,7 +71,7 @@ TEST_CASE("the error for an expired certificate, or one with another name, gives
   }
 }
 
-TEST_CASE("the Host header stays the server's if tls-server-name is another name") {
+TEST_CASE("the Host header still names the server if tls-server-name is another name") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "DNS:api.example", &authority}));
   std::string host;
@@ -89,7 +89,7 @@ TEST_CASE("the Host header stays the server's if tls-server-name is another name
 TEST_CASE("a client certificate is sent to a server that requests it") {
   const Certificate authority = make_authority("cluster ca");
   const Certificate client = make_certificate({"me", "DNS:me", &authority});
-  X509_STORE* store = X509_STORE_new();  // the server takes it over
+  X509_STORE* store = X509_STORE_new();  // the server becomes the owner of the store
   X509_STORE_add_cert(store, authority.x509.get());
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}), store);
   answer_all(server);
@@ -156,10 +156,10 @@ TEST_CASE("after a 401 a renewed token file is read and the request is sent once
   CHECK(client.send({.path = "/x"}).status == 200);
   CHECK(requests == 3);
   folder.write("token", "");
-  CHECK(client.send({.path = "/x"}).status == 200);  // an empty file does not take the token away
+  CHECK(client.send({.path = "/x"}).status == 200);  // an empty file leaves the last token in use
 }
 
-TEST_CASE("a server without TLS behind https is an error, not a hang") {
+TEST_CASE("a request over https to a server without TLS fails and does not hang") {
   FakeServer server;
   Config config = server.start();
   config.server.replace(0, 4, "https");

@@ -221,7 +221,7 @@ TEST_CASE("a 410 for the first page of a list is an error and does not restart t
   CHECK(asked == 1);
 }
 
-TEST_CASE("objects of a list keep their kind and apiVersion, and get missing ones") {
+TEST_CASE("objects of a list keep their kind and apiVersion, and get the missing values") {
   const auto send = [](const Request&) {
     return Response{200, R"({"items":[{}, {"kind":"Own","apiVersion":"own/v1"}]})", {}};
   };

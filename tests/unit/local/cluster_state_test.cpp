@@ -114,7 +114,7 @@ TEST_CASE("a fresh cluster holds the namespace default, its account and one node
                {"nodeInfo", {{"kubeletVersion", "v1.37.0+mlk"}}}}}});
 }
 
-TEST_CASE("seeding adds only missing objects, and changes no existing one") {
+TEST_CASE("seeding adds the missing objects and does not change the existing objects") {
   const Folder folder;
   Store store(folder.path() / "objects");
   seed(store, noon);
@@ -220,7 +220,7 @@ TEST_CASE("a state folder that is a link, is a file, or belongs to another user 
   for (const std::filesystem::path& bad : {link, file}) {
     CHECK(error_of([&] { make_state_folder(bad); }) == "1 | cannot make the folder " + bad.string() + " | ");
   }
-  // "/proc" is root's, and root can give its own folder away.
+  // "/proc" belongs to root, and root can give its own folder to another user.
   std::filesystem::path other = "/proc";
   if (::geteuid() == 0) {
     other = target;
@@ -254,7 +254,7 @@ TEST_CASE("the address of the server is read back, and impossible numbers are re
   CHECK(read("{") == "none");
 }
 
-TEST_CASE("a cluster is lost when its server has left an address and holds no lock") {
+TEST_CASE("a cluster is lost if the address of its server is stored and no server holds the lock") {
   const Home home;
   CHECK_FALSE(lost());
   std::filesystem::create_directories(home.paths.root);
@@ -270,9 +270,7 @@ TEST_CASE("a cluster is lost when its server has left an address and holds no lo
             " | use it there, or set XDG_STATE_HOME to a folder of this machine");
 }
 
-TEST_CASE(
-    "the folder of a volume is the one that --volume gives, or else that of its claim, or else its host "
-    "path") {
+TEST_CASE("the folder of a volume is the folder of --volume, or else of its claim, or else its host path") {
   const Home home;
   const auto folder_of = [](const json& volume) { return volume_folder("lab", "data", volume).string(); };
   const std::string claim = (home.paths.claims() / "lab" / "c").string();
@@ -321,7 +319,7 @@ TEST_CASE("credentials are created once with mode 0600, and created again if the
   CHECK(load_credentials(file).token == other.token);
 }
 
-TEST_CASE("a lock file that cannot be opened has an error, and a free lock file has none") {
+TEST_CASE("FileLock has an error if its file cannot be opened, and no error if the lock is free") {
   const Folder folder;
   CHECK(FileLock(folder.path() / "free").error() == 0);
   CHECK(FileLock(folder.path() / "none" / "lock").error() == ENOENT);

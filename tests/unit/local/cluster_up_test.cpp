@@ -107,7 +107,8 @@ std::string up_error(const Call& call) {
   return "";
 }
 
-TEST_CASE("a running server is found by its address and is used again, and it stays stopped after down") {
+TEST_CASE(
+    "a running server is found by its address and used again, and the cluster stays stopped after down") {
   const Cluster cluster;
   CHECK_FALSE(running());
   Forked server([&] { return cluster.serve_here(); });
@@ -193,7 +194,7 @@ TEST_CASE("up starts `PROGRAM local serve` once, and waits until the server answ
   write_text(cluster.folder.path() / "end", "");
 }
 
-TEST_CASE("up waits for a server that is starting already, and starts no other") {
+TEST_CASE("up waits for a server that is already starting, and does not start a second server") {
   const Cluster cluster;
   make_state_folder(cluster.paths.root);
   Forked server([&] {
@@ -220,7 +221,7 @@ TEST_CASE("up waits for a server that is starting already, and starts no other")
 }
 
 TEST_CASE(
-    "if the server ends early, up fails at once, with another message than for a server that is too slow") {
+    "up fails at once if the server ends early, and its message differs from the message for a slow server") {
   CHECK(UpOptions{}.timeout == std::chrono::seconds(20));
   const Cluster cluster;
   CHECK(up_error([&] { up(cluster.options("exit 1")); }) ==

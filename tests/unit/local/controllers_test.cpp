@@ -57,7 +57,7 @@ TEST_CASE(
   const json not_3 = {{"operator", "NotIn"}, {"values", {3}}};
   CHECK(action(not_3, failed_with(4)) == FailureAction::fail_job);
   CHECK(action(not_3, failed_with(3)) == FailureAction::count);
-  json two = failed_with(3);  // and a second container that ended well
+  json two = failed_with(3);  // the pod also has a second container, which ended well
   two["status"]["containerStatuses"].push_back(
       {{"name", "side"}, {"state", {{"terminated", {{"exitCode", 0}}}}}});
   CHECK(action(not_3, two) == FailureAction::count);
@@ -100,7 +100,8 @@ TEST_CASE("a changed condition gets the time of the change, and the other condit
   CHECK(running.at("startTime") == "2026-11-21T12:00:00Z");
 }
 
-TEST_CASE("equal events are stored as one event with a count, which expires an hour after the last of them") {
+TEST_CASE(
+    "equal events are stored as one event with a count, and it expires an hour after the last equal event") {
   const Folder folder;
   Store store(folder.path());
   const json about = {{"kind", "Pod"}, {"metadata", {{"name", "p"}, {"namespace", "ns"}, {"uid", "u"}}}};
@@ -122,7 +123,7 @@ TEST_CASE("equal events are stored as one event with a count, which expires an h
   CHECK(left[0]->at("lastTimestamp") == "2026-11-21T12:30:00Z");
 }
 
-TEST_CASE("a Job that fails does not wait for the ends of its pods without a node") {
+TEST_CASE("a failing Job does not wait until its pods without a node end") {
   const Folder folder;
   Store store(folder.path());
   json failing = job(2, {{"maxFailedIndexes", 0}, {"backoffLimitPerIndex", 0}});

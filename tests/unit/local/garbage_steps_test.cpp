@@ -37,7 +37,8 @@ json metadata_in(const Store& store, const char* plural, const std::string& name
 }
 
 TEST_CASE(
-    "an owner in foreground deletion loses only the foreground finalizer, when no dependent blocks it") {
+    "an owner in foreground deletion loses only the foreground finalizer when no dependent blocks the "
+    "owner") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", thing_named("a", waiting({"x.io/f", "foregroundDeletion", "x.io/g"})));
@@ -67,7 +68,7 @@ TEST_CASE(
   CHECK(metadata_in(store, "configmaps", "ns", "b").is_null());
 }
 
-TEST_CASE("an owner in foreground deletion does not wait for a dependent that does not block it") {
+TEST_CASE("an owner in foreground deletion does not wait for a dependent without blockOwnerDeletion") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", thing_named("a", waiting({"foregroundDeletion"})));
@@ -106,7 +107,7 @@ TEST_CASE(
   CHECK(grace("e", {{"nodeName", "local"}}, {{"phase", "Failed"}}) == "2026-11-21T12:00:00Z 0");
 }
 
-TEST_CASE("objects that only the server creates are not garbage, whatever their owner references are") {
+TEST_CASE("the collector keeps objects that only the server creates, whatever their owner references are") {
   const Folder folder;
   Store store(folder.path());
   store.create("serviceaccounts",
@@ -116,7 +117,7 @@ TEST_CASE("objects that only the server creates are not garbage, whatever their 
 }
 
 TEST_CASE(
-    "the collector keeps an object without an owner, and one whose owner has another kind and namespace") {
+    "the collector keeps an object if it has no owner, or if its owner has another kind and namespace") {
   const Folder folder;
   Store store(folder.path());
   store.create("jobs", {{"metadata", {{"name", "j"}, {"namespace", "other"}, {"uid", "u-j"}}}});
@@ -163,7 +164,7 @@ TEST_CASE("a deleted namespace waits until a finalizer of somebody else is remov
   CHECK(metadata_in(cluster.store, "namespaces", "", "team").at("finalizers") == json{"x.io/f"});
 }
 
-TEST_CASE("a namespace keeps its contents if it has only the finalizer or only a deletion time") {
+TEST_CASE("a namespace with only the finalizer, or with only a deletion time, keeps its contents") {
   Cluster cluster;
   for (const char* name : {"team", "other"}) {
     cluster.send("POST", "/api/v1/namespaces", {{"metadata", {{"name", name}}}});

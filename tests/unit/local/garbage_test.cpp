@@ -28,7 +28,7 @@ json owned_by(const std::string& owner, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("dependents of a deleted object are deleted") {
+TEST_CASE("if an object is deleted, its dependents are deleted") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", named("owner"));
@@ -41,7 +41,7 @@ TEST_CASE("dependents of a deleted object are deleted") {
   CHECK(store.find("secrets", "ns", "nobodys"));
 }
 
-TEST_CASE("a dependent is kept while any one of its owners exists") {
+TEST_CASE("a dependent is kept while at least one of its owners exists") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", named("owner"));

@@ -14,8 +14,8 @@
 namespace mlk::local::samples {
 
 struct Node {
-  // The kubelet finds the processes of a lost pod by its uid, also processes that another run of these tests
-  // has started. So each run has its own uid.
+  // The kubelet finds the processes of a lost pod by the uid of the pod, also processes that another run of
+  // these tests has started. So each run of the tests has its own uid.
   static inline const std::string uid = "kubelet-test-" + std::to_string(::getpid());
   Folder folder;
   Paths paths{folder.path()};

@@ -197,14 +197,15 @@ TEST_CASE("a newer launcher replaces the older one, and the agent ends the attem
   CHECK(next_of(newer, 100) == "silence");
 }
 
-TEST_CASE("the first launcher does not end a process that was connected before it") {
+TEST_CASE("the first launcher does not end a process that was connected before the launcher") {
   const Pod pod;
   Link process = pod.begin(0);
   const Link leader = pod.lead();
   CHECK(next_of(process, 100) == "silence");
 }
 
-TEST_CASE("a failure in an older attempt is not reported as the cause of a newer attempt's end") {
+TEST_CASE(
+    "if an older attempt had a failure, the agent does not name it as the cause of a newer attempt's end") {
   Pod pod;
   {
     Link older = pod.lead();
@@ -229,7 +230,7 @@ TEST_CASE("when the launcher is lost, the agent ends the attempt and waits for t
   CHECK(pod.agent.runs());
 }
 
-TEST_CASE("a pod without a launcher ends after its patience, and a pod with a launcher does not") {
+TEST_CASE("a pod ends after its patience only if it has no launcher") {
   Pod pod(300);
   std::optional<Link> leader = pod.lead();
   CHECK(next_of(*leader, 1200) == "silence");
@@ -303,7 +304,7 @@ TEST_CASE("many unauthenticated connections leave room for connections with the 
   std::vector<Link> strangers;
   for (int i = 0; i < 600; ++i) {
     std::optional<Link> one = connect_to(pod.environment.own, test_key, 5000);
-    if (one) strangers.push_back(std::move(*one));  // none sends anything
+    if (one) strangers.push_back(std::move(*one));  // these connections send no bytes
   }
   CHECK(all_of(pod.run("echo here")).out == "here\n");
   CHECK(next_of(leader, 100) == "silence");
@@ -326,7 +327,7 @@ TEST_CASE("a pod whose processes ignore SIGTERM ends at its time limit") {
   CHECK(in_time([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("a second SIGTERM gives a pod no more time, and its program gets one signal") {
+TEST_CASE("a second SIGTERM gives a pod no more time, and the program gets only one signal") {
   PodEnvironment environment = pods(1);
   environment.time_to_stop_ms = 1500;
   Child agent([&] { return serve(environment, {"train"}); });
@@ -343,8 +344,7 @@ TEST_CASE("a second SIGTERM gives a pod no more time, and its program gets one s
   CHECK(next_of(process) == "closed");
 }
 
-TEST_CASE(
-    "the agent closes a connection without a first frame in time, and keeps the connection of a launcher") {
+TEST_CASE("the agent closes a connection whose first frame is late, and keeps the connection of a launcher") {
   PodEnvironment environment = pods(1);
   CHECK(environment.time_to_prove_ms == 10000);
   environment.time_to_prove_ms = 300;

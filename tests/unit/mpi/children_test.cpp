@@ -1,4 +1,4 @@
-// Processes that mlk-mpi starts: what it waits for, and with which process they end.
+// Processes that mlk-mpi starts: how it waits for these processes, and which other ends also end them.
 #include "mpi/children.h"
 
 #include <csignal>
@@ -40,7 +40,7 @@ TEST_CASE("a program that does not end is killed with its child processes") {
   }
 }
 
-TEST_CASE("reading ends with the program, also when another process holds its output open") {
+TEST_CASE("said_by() returns when the program has ended, even if another process holds the output open") {
   const Said said = said_by({"sh", "-c", "echo version; sleep 5 & exit 0"}, long_ms);
   CHECK(said.in_time);
   CHECK(said.text == "version\n");
@@ -98,7 +98,7 @@ TEST_CASE("said_by() leaves no descriptor, and does not print the errors of the 
   CHECK(child.err() == "");
 }
 
-TEST_CASE("said_by() leaves no child to wait for") {
+TEST_CASE("said_by() leaves no zombie process") {
   Child child([] {
     (void)said_by({"true"}, long_ms);
     (void)said_by({"sleep", "1000"}, short_ms);

@@ -1,4 +1,4 @@
-// The launcher with a script in the place of mpirun, and the agents of two pods.
+// The launcher with a script instead of mpirun, and with the agents of two pods.
 #include <doctest/doctest.h>
 
 #include "mpi/launcher.h"
@@ -98,7 +98,7 @@ TEST_CASE("if mpirun fails and no process has failed, the first pod fails") {
   Child first([&] { return run.first_pod(); });
   Child second([&] { return run.second_pod(); });
   CHECK(first.code() == 3);
-  CHECK(second.runs());  // it waits for the next attempt
+  CHECK(second.runs());  // the pod waits for the next attempt
 }
 
 TEST_CASE("the pod of a failed process ends with its code, and mpirun starts again when the pod is back") {
@@ -123,7 +123,7 @@ TEST_CASE("the pod of a failed process ends with its code, and mpirun starts aga
   CHECK(first.err() == "mlk: worker/1 ends with 7; mpirun starts again when it is back\n");
 }
 
-TEST_CASE("no pod is at fault when a pod is lost or is being stopped, and mpirun starts again") {
+TEST_CASE("if a pod is lost or is being stopped, no pod is at fault, and mpirun starts again") {
   for (const int signal : {SIGKILL, SIGTERM}) {
     const Run run;
     run.write_mpirun(open_mpi, "if [ -e $HERE/lost ]; then exit 0; fi; echo >$HERE/started; exec sleep 100");
@@ -158,7 +158,7 @@ TEST_CASE("after a pod was stopped or lost, a failure of mpirun in the next atte
   }
 }
 
-TEST_CASE("mpirun starts again if it fails while a pod is being stopped and saves its work") {
+TEST_CASE("if mpirun fails while a stopping pod saves its work, mpirun starts again") {
   const Run run;
   run.write_mpirun(open_mpi,
                    "if [ -e $HERE/saved ]; then exit 0; fi\n"
@@ -195,7 +195,7 @@ TEST_CASE("the first pod ends on SIGTERM like any other pod") {
   CHECK(first.code() == 143);
 }
 
-TEST_CASE("the first pod waits for the others only for its patience, and names the missing pod") {
+TEST_CASE("the first pod waits for the other pods only for its patience, and then names the missing pod") {
   Run run;
   run.environment.patience_ms = 500;
   run.write_mpirun(open_mpi, "true");

@@ -17,7 +17,7 @@ TEST_SUITE_BEGIN("mpi/link");
 namespace mlk::mpi {
 namespace {
 
-TEST_CASE("an address is a host and a port, 7070 if none is given") {
+TEST_CASE("an address is a host and a port, and the default port is 7070") {
   const auto text = [](const char* address) {
     const Address one = parse_address(address);
     return one.host + " " + one.port;
@@ -107,7 +107,7 @@ TEST_CASE("a connection is ready when the other end has the key, and ends when t
   ::close(listener);
 }
 
-TEST_CASE("a pod can listen at its address again right after its end") {
+TEST_CASE("a new pod can listen at the address of an ended pod at once") {
   const PodEnvironment environment = pods(1);
   for (int turn = 0; turn < 2; ++turn) {
     const int listener = listen_at(environment.own);
@@ -306,7 +306,7 @@ TEST_CASE("a connection without new bytes has not ended") {
   CHECK_FALSE(client.work(POLLIN));
 }
 
-TEST_CASE("a started program gets only its three descriptors, and no ignored signal of ours") {
+TEST_CASE("a started program gets only its three descriptors, and does not inherit our ignored signals") {
   Child child([] {
     ::close_range(3, ~0U, 0);  // descriptors of the parent of the tests
     (void)take_signals();

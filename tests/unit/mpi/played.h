@@ -1,4 +1,4 @@
-// For the tests of mlk-mpi: parts of it in processes of their own, and the other ends of their connections.
+// For the tests of mlk-mpi: parts of mlk-mpi in their own processes, and the other ends of their connections.
 #pragma once
 
 #include <cstdlib>
@@ -109,8 +109,8 @@ class Child {
   std::optional<int> code_;
 };
 
-// So many pods on this machine, as the first pod sees them, at addresses that no other test uses at the same
-// time.
+// The given number of pods on this machine, as the first pod sees them. No other test uses their addresses at
+// the same time.
 inline PodEnvironment pods(int count) {
   static int used = 0;
   PodEnvironment environment;
@@ -193,7 +193,7 @@ inline std::string next_of(Link& link, int timeout_ms = patience_of_tests_ms) {
   }
 }
 
-// Whether the connection ends, after the frames that were already on their way.
+// Whether the connection ends. Skips frames that were already on their way.
 inline bool closes(Link& link) {
   std::string said = next_of(link);
   while (said != "closed" && said != "silence") said = next_of(link);
@@ -210,8 +210,8 @@ inline void say_to(Link& link, Type type, std::uint8_t byte) {
   say_to(link, type, std::span(&payload, 1));
 }
 
-// The number of open descriptors of a process. For this process the number includes the descriptors of this
-// check.
+// The number of open descriptors of a process. For the calling process the number includes the descriptors of
+// this check.
 inline long descriptors(pid_t pid) {
   const std::filesystem::directory_iterator folder("/proc/" + number(pid) + "/fd");
   return std::distance(begin(folder), end(folder));
@@ -222,7 +222,7 @@ inline constexpr char tell_descriptors[] =
     "n=3; while [ $n -lt 64 ]; do if [ -e /proc/$$/fd/$n ]; then printf '%s ' $n; fi; n=$((n + 1)); done; "
     "echo";
 
-// The signals of a set in a process's status, such as "SigBlk", as the kernel writes them.
+// A set of signals from the status of a process, such as "SigBlk", in the form of the kernel.
 inline unsigned long long signals_of(const std::string& status, const std::string& set) {
   const std::size_t at = status.find(set + ":");
   REQUIRE(at != status.npos);

@@ -90,8 +90,7 @@ TEST_CASE("a program that cannot be run ends with the code of a shell, and the l
 const std::vector<std::string> ends_when_told{"sh", "-c",
                                               "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"};
 
-TEST_CASE(
-    "the end of a program that was asked to end is marked as told, for a request by the agent or by mpirun") {
+TEST_CASE("if the agent or mpirun has asked a program to end, the end is marked as told") {
   for (const bool by_agent : {true, false}) {
     const Played agent;
     Child process([&] { return as_rank(agent.environment); });
@@ -138,7 +137,7 @@ TEST_CASE("a program ends with the process that mpirun has started") {
   CHECK(in_time([&] { return !is_alive(program); }));
 }
 
-TEST_CASE("a process without an agent, or with an agent that sends no program, ends with 126") {
+TEST_CASE("a process ends with 126 if it cannot reach its agent, or if its agent sends no program") {
   SUBCASE("nobody listens") {
     const PodEnvironment environment = pods(1);
     Child process([&] { return as_rank(environment); });
@@ -188,7 +187,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a program starts with no signal blocked and none of ours ignored, whatever mpirun has set") {
+TEST_CASE("whatever mpirun has set, a program starts without blocked signals and ignores no signal of ours") {
   const Played agent;
   Child process([&] {
     sigset_t set;
@@ -225,7 +224,7 @@ TEST_CASE("a process asks its program to end on SIGINT, as on SIGTERM") {
   CHECK(next_of(link) == "ended 0 9 told");
 }
 
-TEST_CASE("the end of a program by a signal that its process has not sent is not marked as told") {
+TEST_CASE("if a signal from another sender ends a program, the end is not marked as told") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "kill -9 $$"});
@@ -276,7 +275,7 @@ TEST_CASE("a process and its program end with the part of mpirun that has starte
   CHECK(in_time([&] { return !is_alive(program); }));
 }
 
-TEST_CASE("a program whose pod has no log writes to the outputs that mpirun reads") {
+TEST_CASE("if a pod has no log, its program writes to the outputs that mpirun reads") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.accept();

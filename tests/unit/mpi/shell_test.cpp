@@ -100,7 +100,7 @@ TEST_CASE("a non-blocking output is written completely, also when its reader pau
   CHECK(pipe.shell->code() == 0);
 }
 
-TEST_CASE("a command whose output nobody reads continues without this output, and keeps the other output") {
+TEST_CASE("if one output of a command has no reader, the command continues and keeps its other output") {
   PodEnvironment environment = pods(1);
   CHECK(environment.time_to_be_read_ms == 60000);
   environment.time_to_be_read_ms = 300;
@@ -124,7 +124,8 @@ TEST_CASE("an end frame without a code counts as a lost command") {
   ::close(listener);
 }
 
-TEST_CASE("a remote command that cannot be run reports the reason, with the code of a lost connection") {
+TEST_CASE(
+    "if a command cannot be run, the shell prints the reason and ends with the code of a lost connection") {
   const PodEnvironment environment = pods(1);
   const std::string host = environment.own.host;
   SUBCASE("no host of the run") {
@@ -159,7 +160,7 @@ TEST_CASE("a remote command that cannot be run reports the reason, with the code
   }
 }
 
-TEST_CASE("the longest command that is allowed arrives") {
+TEST_CASE("the agent receives a command of the largest allowed length unchanged") {
   const PodEnvironment environment = pods(1);
   const int listener = listen_at(environment.own);
   const std::string command(most_payload, 'x');

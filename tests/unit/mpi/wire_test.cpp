@@ -90,7 +90,7 @@ TEST_CASE("the bytes of one connection cannot be replayed in another") {
   CHECK_FALSE(next.receive(said));
 }
 
-TEST_CASE("the proof of a server is invalid as the proof of a client with the same nonces") {
+TEST_CASE("a client cannot use the proof of a server with the same nonces as its own proof") {
   Session client(Side::client, key, nonce_of(1)), server(Side::server, key, nonce_of(2));
   Bytes greeting = taken_from(server);
   (void)client.receive(greeting);

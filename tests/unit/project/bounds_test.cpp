@@ -1,5 +1,5 @@
-// The schema of experiment files against the runtime's configuration. Neither may include the other, so their
-// bounds are alike because of this test only.
+// Compares the schema of experiment files with the runtime's configuration. Neither may include the other, so
+// only this test keeps their bounds equal.
 
 #include <string>
 #include <vector>
@@ -59,14 +59,15 @@ const std::vector<std::string> candidates = {"-1",
                                              ones(100),
                                              ones(101)};
 
-// Each brings keys of its own.
+// Each optimizer and each schedule has its own keys.
 const std::vector<std::string> optimizers = {"{type: sgd, schedule: {type: linear}}",
                                              "{type: adam, schedule: {type: cosine}}",
                                              "{type: adamw, schedule: {type: step, every: 1}}"};
 
-// The configuration that pods get of an experiment with these changes. Throws Error when it is refused.
+// The configuration that pods of an experiment with these changes get. Throws Error if mlk refuses the
+// experiment.
 std::string config_with(const std::vector<std::string>& changes) {
-  // Of the two only one may be given.
+  // An experiment may have either epochs or steps.
   const bool epochs = !changes.empty() && changes.back().starts_with("train.epochs=");
   const mlk::Experiment experiment =
       mlk::load_experiment(std::string("name: x\nmode: ps\nimage: i\ntrain: {data: {path: /d}, ") +
@@ -76,7 +77,8 @@ std::string config_with(const std::vector<std::string>& changes) {
   return run.objects.front().at("data").at("config.json");
 }
 
-// Returns how many values passed validation, each set after `before`.
+// Applies `before` and then a single value, for each key and each candidate. Returns how many values passed
+// validation.
 int try_all(const Section& section, const std::string& path, const std::vector<std::string>& before = {}) {
   int passed = 0;
   for (const Key& key : section.keys) {
@@ -103,7 +105,7 @@ int try_all(const Section& section, const std::string& path, const std::vector<s
 
 }  // namespace
 
-TEST_CASE("what passes validation is a configuration that the runtime takes") {
+TEST_CASE("the runtime accepts the configuration of every experiment that passes validation") {
   CHECK(try_all(mlk::schema_section("train"), "train") > 50);
   const std::string gpt = "train.model={type: gpt, width: 1, heads: 1}";
   CHECK(try_all(mlk::schema_section("model"), "train.model", {gpt}) > 10);

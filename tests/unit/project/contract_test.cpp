@@ -1,5 +1,5 @@
-// runtime/CONTRACT.md against both sides: the golden objects, where the variables are set, and the runtime
-// that reads them.
+// Compares runtime/CONTRACT.md with both sides: the golden objects, which set the variables, and the runtime,
+// which reads the variables.
 
 #include <filesystem>
 #include <fstream>
@@ -55,8 +55,7 @@ std::set<std::string> variables_in(const std::string& contract, const std::strin
 
 }  // namespace
 
-TEST_CASE(
-    "every variable of the contract is set by the renderer and read by the runtime, and there is no other") {
+TEST_CASE("the renderer sets and the runtime reads exactly the variables of the contract") {
   const std::string contract = contract_text();
   const std::set<std::string> named = variables_in(contract, "Environment");
   REQUIRE(named.size() == 17);
@@ -64,14 +63,15 @@ TEST_CASE(
       matches(text_below(top / "runtime") + text_below(top / "kernels"), std::regex("\"(MLK_[A-Z_]+)\""));
   const std::set<std::string> set =
       matches(text_below(top / "tests" / "golden"), std::regex("\"name\": \"(MLK_[A-Z_]+)\""));
-  // Of use to programs of the user's only.
+  // Only the user's own programs use these variables.
   const std::set<std::string> for_programs = matches(contract, std::regex("\\n- `(MLK_[A-Z_]+)`: "));
   REQUIRE(for_programs.size() == 3);
   for (const std::string& name : for_programs) CHECK_MESSAGE(set.count(name) == 1, name, " is not rendered");
   std::set<std::string> known = matches(contract, std::regex("\\n- `(MLK_[A-Z_]+)="));  // set by hand only
   for (const std::string& name : known) CHECK_MESSAGE(set.count(name) == 0, name, " is rendered");
   known.insert(named.begin(), named.end());
-  // Of trials of a sweep: what the runtime reads, and what the wrapper of a program sets.
+  // The variables of a sweep's trials: the runtime reads two of them, and the wrapper of a program sets
+  // MLK_TRIAL.
   const std::set<std::string> of_trials = variables_in(contract, "Trials of a sweep");
   REQUIRE(of_trials == std::set<std::string>{"MLK_POINTS", "MLK_TRIAL", "MLK_TRIAL_INDEX"});
   known.insert({"MLK_POINTS", "MLK_TRIAL_INDEX"});
@@ -83,7 +83,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("mlk-experiment(5) lists the variables that pods get, and no other") {
+TEST_CASE("mlk-experiment(5) lists exactly the variables that pods get") {
   const std::string page = text_of(top / "man" / "mlk-experiment.5");
   const std::size_t begin = page.find("\n.SH VARIABLES OF PROGRAMS\n");
   REQUIRE(begin != std::string::npos);
@@ -94,7 +94,7 @@ TEST_CASE("mlk-experiment(5) lists the variables that pods get, and no other") {
   CHECK(listed == set);
 }
 
-TEST_CASE("the runtime's exit codes are those of the contract, and the final ones fail the Job") {
+TEST_CASE("the exit codes of the runtime are the exit codes in the contract") {
   const std::string contract = contract_text();
   const std::string code = text_of(top / "runtime" / "base" / "exit_code.h");
   for (const char* number : {"64", "65", "66", "67", "70", "75", "143"}) {

@@ -1,4 +1,5 @@
-// What comes from outside comes in by one door for each kind, and a caller that goes around it is found here.
+// Each kind of external input is read in one place of the code. These tests find code that bypasses this
+// place.
 
 #include <filesystem>
 #include <fstream>
@@ -19,7 +20,8 @@ namespace {
 
 std::string without_comment(const std::string& line) { return line.substr(0, line.find("//")); }
 
-// No line below `roots` outside `doors` may match; each door must, or it is one no longer.
+// Only the files in `doors` may have a line below `roots` that matches the pattern. Each of these files must
+// have such a line.
 void only_in(const std::set<std::string>& doors, const std::string& pattern, const std::string& instead,
              const std::vector<std::string>& roots = {"cli", "sweeps"}) {
   const std::regex forbidden(pattern);
@@ -56,27 +58,28 @@ TEST_CASE("JSON is parsed by cli/util/json.h only") {
           "parse_json() and json_or_null() of cli/util/json.h");
 }
 
-TEST_CASE("numbers in what programs print and users type are read by cli/util/number.h only") {
+TEST_CASE(
+    "numbers in the output of programs and in the input of users are parsed by cli/util/number.h only") {
   only_in({"cli/util/number.cpp", "cli/util/quantity.cpp", "cli/experiment/values.cpp"},
           "\\b(strto(d|f|ld)|stod|stof|atof|sscanf)\\b", "number_of_word() of cli/util/number.h");
 }
 
-TEST_CASE("YAML is parsed where its depth, its aliases and its size are bounded") {
+TEST_CASE("YAML is parsed only where its depth, its aliases and its size are bounded") {
   only_in({"cli/experiment/yaml.cpp", "cli/kube/login/kubeconfig_file.cpp"},
           "YAML::(Load|LoadAll|LoadFile|LoadAllFromFile|Parser)\\b",
           "the readers of experiment files and kubeconfigs");
 }
 
-TEST_CASE("JSON for people and scripts is written without what steers a terminal") {
+TEST_CASE("JSON for people and scripts is written without control characters for a terminal") {
   only_in({}, "\\.dump\\(", "json_text() of cli/util/json.h", {"cli/commands", "cli/ui"});
 }
 
 TEST_CASE(
-    "commands write through the streams of the session, which let nothing through that steers a terminal") {
+    "commands write through the streams of the session, which remove control characters for a terminal") {
   only_in({"cli/app.cpp", "cli/util/printable_stream.h", "cli/util/printable_stream.cpp"},
           "\\bPrintableStream\\b", "the one door of cli/app.cpp", {"cli"});
-  // main() has no session yet, or no more; the others are processes of the cluster on this machine, whose
-  // standard error is a log. Asking for their kind, with fstat(), is free.
+  // main() writes before the session exists and after it has ended. The other files belong to processes of
+  // the local cluster, whose standard error is a log. fstat() of an output is allowed everywhere.
   only_in({"cli/main.cpp", "cli/local/controllers.cpp", "cli/local/serve.cpp", "cli/local/node/kubelet.cpp",
            "cli/local/state/store.cpp", "cli/local/jobs/jobs.cpp", "cli/local/node/supervisor.cpp"},
           "std::(cout|cerr|clog)\\b|\\b(printf|puts|fputs|perror|fwrite)\\s*\\(|([^t]\\(|[^(])STD(OUT|ERR)_"
@@ -84,8 +87,8 @@ TEST_CASE(
           "Session::out and Session::err", {"cli"});
 }
 
-TEST_CASE("files that an experiment names are opened where it is decided which ones may be") {
-  // prepare.cpp reads the experiment file and the user's own templates, local.cpp mlk's own kubeconfig.
+TEST_CASE("files that an experiment names are opened only where mlk decides which files may be read") {
+  // prepare.cpp reads the experiment file and the user's own templates. local.cpp reads mlk's own kubeconfig.
   only_in({"cli/run/inputs/user_files.cpp", "cli/run/inputs/prepare.cpp", "cli/commands/local.cpp"},
           "\\b(read_file|visit_folder|ifstream|fopen|(recursive_)?directory_iterator)\\s*\\(",
           "read_user_folder() of cli/run/inputs/user_files.h", {"cli/commands", "cli/run", "sweeps"});

@@ -1,4 +1,5 @@
-// The map in ARCHITECTURE.md, held to the sources: includes point down only, and cli/ stays portable.
+// Checks the sources against the map in ARCHITECTURE.md: a file includes only rooms below its own room, and
+// cli/ stays portable.
 
 #include <algorithm>
 #include <filesystem>
@@ -25,7 +26,7 @@ using mlk::test::sources_below;
 
 namespace {
 
-// What a file includes of the checkout's own.
+// The headers of the checkout that a file includes.
 std::vector<std::string> own_includes(const SourceFile& source) {
   static const std::regex include("^\\s*#\\s*include\\s+\"([^\"]+)\"");
   std::vector<std::string> found;
@@ -41,7 +42,7 @@ using Graph = std::map<std::string, std::set<std::string>>;
 
 std::string node_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
 
-// The nodes that can be reached from each one.
+// For each node, the nodes that can be reached from it.
 Graph reachable(const Graph& graph) {
   Graph out;
   for (const auto& [start, unused] : graph) {
@@ -85,7 +86,7 @@ std::set<std::set<std::string>> circles_of_files() {
 
 }  // namespace
 
-TEST_CASE("includes point down the map only") {
+TEST_CASE("a file includes only its own room and rooms that are below it on the map") {
   const std::vector<SourceFile> all = sources_below(mlk::test::roots_of_rooms());
   REQUIRE(all.size() > 20);
   for (const SourceFile& source : all) {
@@ -100,19 +101,19 @@ TEST_CASE("includes point down the map only") {
   }
 }
 
-TEST_CASE("files of a room include each other in circles only where there is a reason") {
+TEST_CASE("files of a room include each other in a circle only in the listed cases") {
   const std::set<std::set<std::string>> known = {
-      // An override is read as the experiment is, and a rule of it is one of the experiment.
+      // Overrides and rules use the types of load.h, and load.cpp applies both.
       {"cli/experiment/load", "cli/experiment/overrides", "cli/experiment/rules"},
-      // The client lists by itself, and throws what failure.h reads of an answer.
+      // client.cpp requests lists with list.h, and both throw errors that failure.h makes.
       {"cli/kube/client", "cli/kube/failure", "cli/kube/list"},
-      // An entry of a kubeconfig may name a plugin, which gets the entry.
+      // A user entry of a kubeconfig may name a plugin, and the plugin gets parts of the kubeconfig.
       {"cli/kube/login/exec_plugin", "cli/kube/login/kubeconfig", "cli/kube/login/user_entry"},
-      // The two ways in which a sweep starts take the request of its start.
+      // Both ways to start a sweep use the StartRequest of start.h.
       {"sweeps/trials/job_trials", "sweeps/trials/prepare_driven", "sweeps/trials/start"},
-      // A trial's run is a part of the sweep's state, and is read as its result is.
+      // The run of a trial is a part of the sweep's state, and trial_runs.cpp reads results with observe.h.
       {"sweeps/trials/control", "sweeps/trials/observe", "sweeps/trials/trial_runs"},
-      // An interface with its factory.
+      // The next three circles are an interface and its factory.
       {"runtime/data/dataset", "runtime/data/image_dataset", "runtime/data/token_dataset"},
       {"runtime/model/cnn", "runtime/model/dense_layers", "runtime/model/gpt", "runtime/model/mlp",
        "runtime/model/model"},
@@ -128,7 +129,7 @@ TEST_CASE("files of a room include each other in circles only where there is a r
     CHECK_MESSAGE(circles_of_files().count(circle) == 1, *circle.begin(), " is in no circle any more");
 }
 
-TEST_CASE("the map in ARCHITECTURE.md shows every room with what it is") {
+TEST_CASE("the map in ARCHITECTURE.md shows every room with its description") {
   std::ifstream in(fs::path(mlk::test::source_dir()) / "ARCHITECTURE.md");
   const std::string page{std::istreambuf_iterator<char>(in), {}};
   for (const auto& [folder, room] : rooms()) {
@@ -143,7 +144,7 @@ TEST_CASE("the cli is POSIX only, so that it can run on a Mac") {
   const std::regex linux_only(
       "sys/(epoll|inotify|signalfd|eventfd|timerfd)\\.h|\\b(accept4|pipe2|epoll_wait|signalfd)\\s*\\(|\"/"
       "proc/");
-  // Of the cluster on this machine, which is for Linux.
+  // These files belong to the local cluster, which requires Linux.
   const std::set<std::string> known_linux_only = {"cli/local/own_program.cpp",
                                                   "cli/local/node/processes.cpp"};
   for (const SourceFile& source : sources_below({"cli", "sweeps"})) {
@@ -155,16 +156,16 @@ TEST_CASE("the cli is POSIX only, so that it can run on a Mac") {
   }
 }
 
-TEST_CASE(
-    "processes are ended, and connections accepted, where it is made sure that they are the right ones") {
+TEST_CASE("processes are ended only after a check, and connections are accepted only within limits") {
   const struct {
     std::regex call;
     std::set<std::string> doors;
   } rules[] = {
-      // A number may be another process' by now, and -1 is everybody. process.cpp ends its own children.
+      // A process id may belong to another process by now, and -1 means all processes. process.cpp ends its
+      // own children.
       {std::regex("\\b(kill|killpg|pidfd_send_signal)\\s*\\("),
        {"cli/local/node/processes.cpp", "cli/util/process.cpp"}},
-      // A stranger who connects is given so many connections, bytes and seconds.
+      // The server limits the connections, the bytes and the time of unauthenticated clients.
       {std::regex("\\baccept\\s*\\(|SSL_accept|\\b(SSL)?Server\\s*\\{|httplib::(SSL)?Server"),
        {"cli/local/api/http_server.cpp", "cli/local/api/tls_connection.cpp"}},
   };
@@ -199,7 +200,7 @@ TEST_CASE("experiment and render are pure: no clock, randomness, environment, pr
   }
 }
 
-TEST_CASE("files stay small enough to be read: at most 450 lines, those of tests 600") {
+TEST_CASE("files have at most 450 lines, and files of tests at most 600") {
   const auto check_lines = [](const std::vector<std::string>& roots, std::size_t most) {
     for (const SourceFile& source : sources_below(roots)) {
       const bool small = source.lines.size() <= most;
@@ -210,8 +211,8 @@ TEST_CASE("files stay small enough to be read: at most 450 lines, those of tests
   check_lines({"tests"}, 600);
 }
 
-TEST_CASE("rooms stay small enough to be known: at most 3500 lines") {
-  // A sweep on the cluster, and the kernels of one plugin, are one thing each.
+TEST_CASE("rooms have at most 3500 lines, except for two large rooms") {
+  // All code for a sweep on the cluster belongs together, and so do the kernels of one plugin.
   const std::set<std::string> large = {"sweeps/trials", "kernels/cuda"};
   std::map<std::string, std::size_t> lines;
   for (const SourceFile& source : sources_below(mlk::test::roots_of_rooms()))

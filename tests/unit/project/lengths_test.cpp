@@ -1,4 +1,4 @@
-// How long functions are, read from sources as clang-format lays them out.
+// The lengths of functions, from sources in the layout of clang-format.
 
 #include <algorithm>
 #include <map>
@@ -22,22 +22,22 @@ struct Body {
   std::size_t lines = 0;
 };
 
-// Without its indentation and a comment at its end.
+// The line without its indentation and without a comment at its end.
 std::string code_of(const std::string& line) {
   const std::string code = line.substr(0, line.find(" //"));
   const std::size_t first = code.find_first_not_of(' ');
   return first == std::string::npos ? "" : code.substr(first, code.find_last_not_of(' ') + 1 - first);
 }
 
-// Whether functions are looked for within the braces that this declaration opens.
+// Whether bodies_of() searches for functions between the braces that this declaration opens.
 bool is_scope(const std::string& declaration) {
   static const std::regex scope(
       R"(^(template <.*> )?(inline )?(namespace|class|struct|union|enum|extern "C")\b[^()]*\{$)");
   return std::regex_search(declaration, scope);
 }
 
-// All at the level of namespaces and classes. A body ends with the first brace that is indented as far as its
-// declaration.
+// The bodies of all functions in namespaces and classes. A body ends at the first closing brace with the
+// indentation of its declaration.
 std::vector<Body> bodies_of(const std::vector<std::string>& lines) {
   std::vector<Body> bodies;
   std::string declaration;
@@ -67,7 +67,8 @@ std::vector<std::string> lines_of(std::istream&& in) {
   return lines;
 }
 
-// The longest body of each file where it was too long when this test was written. Numbers here only shrink.
+// The longest body of each file that already had a too long body when this test was written. These numbers
+// may only become smaller.
 const std::map<std::string, std::size_t> known_long = {};
 
 }  // namespace

@@ -17,11 +17,12 @@
 namespace mlk::test {
 
 struct Room {
-  std::set<std::string> may_include;  // folders; always its own as well
+  std::set<std::string> may_include;  // folders; a room may also include its own folder
   std::string what;
 };
 
-// The lines of cmake/rooms.txt by folder, each after those that it may include.
+// The lines of cmake/rooms.txt by folder. A line must come after the lines of the folders that it may
+// include.
 inline const std::map<std::string, Room>& rooms() {
   static const std::map<std::string, Room> all = [] {
     std::map<std::string, Room> read;
@@ -52,14 +53,14 @@ inline std::vector<std::string> roots_of_rooms() {
   return {roots.begin(), roots.end()};
 }
 
-// The same and the simulator, which is read and changed as the product is.
+// The roots of all rooms, and the simulator, which developers read and change like the product.
 inline std::vector<std::string> roots_of_long_lived_code() {
   std::vector<std::string> roots = roots_of_rooms();
   roots.emplace_back("tests/sim");
   return roots;
 }
 
-// The room that a file lies in; empty if in none.
+// The room that contains the file; empty if the file is in no room.
 inline std::string room_of(const std::string& path) {
   std::string folder = path;
   do {
@@ -74,7 +75,7 @@ struct SourceFile {
   std::vector<std::string> lines;
 };
 
-// All sources at or below these folders of the checkout that are there.
+// All sources at or below these folders of the checkout. Ignores folders that do not exist.
 inline std::vector<SourceFile> sources_below(const std::vector<std::string>& roots) {
   namespace fs = std::filesystem;
   std::vector<SourceFile> found;

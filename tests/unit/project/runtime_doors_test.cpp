@@ -1,5 +1,5 @@
-// What the runtime reads from outside comes in by one door for each kind; a caller that goes around it is
-// found here.
+// The runtime reads each kind of external input in one place of the code. This test finds code that bypasses
+// this place.
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,5 @@
-// Each file of unit tests is a suite named after what it tests: `unit_run -ts='run/read/*'` runs a folder.
+// Each file of unit tests is a suite with the path of the tested file. `unit_run -ts='run/read/*'` runs the
+// tests of a folder.
 
 #include <string>
 #include <vector>
@@ -21,7 +22,7 @@ std::string suite_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("each file of unit tests begins the suite of its name before its tests") {
+TEST_CASE("each file of unit tests begins its suite, named after the file, before its first test") {
   int files = 0;
   for (const mlk::test::SourceFile& source : mlk::test::sources_below({"tests/unit"})) {
     const std::string suite = suite_of(source.path.generic_string());

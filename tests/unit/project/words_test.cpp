@@ -1,4 +1,4 @@
-// The names in the code, held to the standard terms.
+// The names in the code must not contain retired words.
 
 #include <cctype>
 #include <filesystem>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The term that took the place of each retired word.
+// The standard term for each retired word.
 std::map<std::string, std::string> retired_words() {
   std::ifstream in(fs::path(mlk::test::source_dir()) / "tests/unit/project/retired_words.txt");
   const std::regex form("^(\\w+) -> (.+)$");
@@ -33,7 +33,7 @@ std::map<std::string, std::string> retired_words() {
   return words;
 }
 
-// A line without its comment and its texts.
+// A line without its comment and without the contents of its string literals.
 std::string code_without_texts(const std::string& line) {
   static const std::regex text("\"([^\"\\\\]|\\\\.)*\"");
   const std::string without_texts = std::regex_replace(line, text, "\"\"");
@@ -53,7 +53,7 @@ std::vector<std::string> words_in(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("names that were replaced by standard terms do not come back") {
+TEST_CASE("the code contains no name that a standard term has replaced") {
   const std::map<std::string, std::string> retired = retired_words();
   REQUIRE(retired.size() > 10);
   int files = 0;

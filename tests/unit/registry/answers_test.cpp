@@ -68,7 +68,8 @@ TEST_CASE("words_of() is empty for an answer that is nested deeply or has very m
   CHECK(with_detail(values(10'100)).empty());
 }
 
-TEST_CASE("a retry may help against overload and lost connections, and against no other failure") {
+TEST_CASE(
+    "may_pass() is true for overload and for failed or lost connections, and false for other failures") {
   for (const int status : {408, 425, 429, 500, 502, 503, 504}) CHECK(may_pass(answered(status)));
   for (const int status : {0,   200, 201, 301, 307, 400, 401, 403, 404, 405, 407, 409,
                            416, 424, 426, 428, 430, 431, 499, 501, 505, 506, 507, 599})

@@ -69,7 +69,7 @@ TEST_CASE("find_image() chooses the wanted platform from an index, or else the p
   CHECK(base_error(played, "many", Platform{"linux", "s390x", ""}).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("if no platform is wanted, the only platform of an index is chosen, and a signature has none") {
+TEST_CASE("if no platform is wanted, mlk chooses the only platform of an index, and ignores signatures") {
   PlayedRegistry played;
   const std::string there = add_image(played, "team/x", "", {"there"}, "riscv64");
   add_index(played, "one", {index_entry(there, "riscv64"), index_entry(there, "unknown")});
@@ -117,7 +117,7 @@ TEST_CASE("an index without an image, or nested more than three deep, is refused
   }
 }
 
-TEST_CASE("a mirror is tried first, and skipped if it lacks the image or fails") {
+TEST_CASE("mlk asks a mirror first, and asks the registry if the mirror lacks the image or fails") {
   PlayedRegistry played, mirror;
   const std::string digest = add_image(played, "team/x", "1", {"one"});
   std::vector<std::string> notes;
@@ -175,7 +175,7 @@ TEST_CASE("own_platform() names the platform of this machine as images do") {
 #endif
 }
 
-TEST_CASE("an image without an index is refused if a platform is wanted that differs from its own") {
+TEST_CASE("an image without an index is refused if its platform differs from the wanted platform") {
   PlayedRegistry played;
   const std::string digest = add_image(played, "team/x", "1", {"one"}, "riscv64");
   CHECK(find_image({}, played.reference(), std::nullopt).reference.digest == digest);

@@ -117,7 +117,7 @@ TEST_CASE("a blob with other content, more bytes or fewer bytes than expected is
   CHECK(refused("cont") == "/team/x has fewer bytes than its manifest says");
 }
 
-TEST_CASE("a blob that is missing, or too large for memory, is an error") {
+TEST_CASE("reading a blob fails if the blob is missing, or if it has more bytes than the caller allows") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   CHECK(registry_error([&] { (void)read_all(registry, described("gone")); }).code() ==
@@ -144,7 +144,7 @@ TEST_CASE("`take` ends the reading by returning false, and its exceptions pass t
   CHECK(read_all(registry, described(bytes)) == bytes);
 }
 
-TEST_CASE("a redirect is followed without the login, and not to a forbidden server") {
+TEST_CASE("mlk follows a redirect without the login, and follows no redirect to a forbidden server") {
   PlayedRegistry played, storage;
   const std::string bytes = "content";
   storage.add_blob("stored", bytes);
@@ -281,7 +281,7 @@ TEST_CASE("a blob of no bytes is not requested, and its digest is still checked"
   CHECK(registry_error([&] { (void)read_all(registry, wrong); }).code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("an interruption ends a mount with an error, and does not look like a refused mount") {
+TEST_CASE("mount_blob() throws an error after an interruption, and does not return false") {
   PlayedRegistry played;
   std::atomic<bool> go_on = true;
   played.before = [&](const Request& request, Response&) {

@@ -65,7 +65,7 @@ TEST_CASE("a login is found by the name of its registry, also in the old spellin
   CHECK(found_in({auths("r.example:5000", "me:secret")}, "r.example:5000/x") == "me:secret");
 }
 
-TEST_CASE("the login of another registry or port is not taken") {
+TEST_CASE("the login of another registry or port is not used") {
   for (const char* key :
        {"r.example:443", "example", "r.example.org", "s.r.example", "docker.io", "R.EXAMPLE"})
     CHECK_MESSAGE(found_in({auths(key, "me:secret")}, "r.example/x") == "none", std::string(key));
@@ -230,7 +230,7 @@ TEST_CASE("an interruption ends the wait for a helper") {
   }
 }
 
-TEST_CASE("a file with only blanks and line ends has no login, and is no error") {
+TEST_CASE("a file with only blanks and line ends is accepted, and has no login") {
   for (const std::string& nothing : Names{"", "\n", "\r\n", " ", "\t\n \n"}) {
     CHECK_MESSAGE(std::string(login_error(nothing).what()) == "none", nothing);
     CHECK(found_in({nothing, auths("r.example", "me:secret")}, "r.example/x") == "me:secret");
@@ -313,7 +313,7 @@ TEST_CASE("find_login() returns a helper's login if go_on returns true") {
                          parse_reference("r.example/x"), [] { return true; })) == "me:x");
 }
 
-TEST_CASE("a helper without a login may say so also on its standard error") {
+TEST_CASE("a helper may report on its standard error that it has no login") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", "echo credentials not found in native keychain >&2; exit 1");
   CHECK(found_in({R"({"credsStore":"played"})", auths("r.example", "me:secret")}, "r.example/x") ==
@@ -330,7 +330,7 @@ TEST_CASE("the output of a helper has at most 1 MiB") {
   CHECK(padded_to((1 << 20) + 1).code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("a helper may give only a user, or only a secret") {
+TEST_CASE("a helper may return a user without a secret, or a secret without a user") {
   using mlk::registry::parse_helper_answer;
   CHECK(shown(parse_helper_answer(R"({"Username":"me"})", "h")) == "me:");
   CHECK(shown(parse_helper_answer(R"({"Secret":"abc"})", "h")) == ":abc");
@@ -338,7 +338,7 @@ TEST_CASE("a helper may give only a user, or only a secret") {
   CHECK(shown(parse_helper_answer(R"({"Username":5,"Secret":[]})", "h")) == "none");
 }
 
-TEST_CASE("the error of a helper for Docker Hub has the name that the helper got") {
+TEST_CASE("the hint for a failed helper of Docker Hub has the URL that mlk passed to the helper") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", "exit 2");
   const mlk::Error error = login_error(R"({"credsStore":"played"})", "python");

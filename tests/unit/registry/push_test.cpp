@@ -140,7 +140,7 @@ TEST_CASE("push() sends no layers of a base that is in the same repository") {
   CHECK(pushed.layers_sent == 2);
 }
 
-TEST_CASE("a tag never names an image with a missing part") {
+TEST_CASE("push() sends no manifest if a part of the image is refused, damaged or missing") {
   PlayedRegistry from, to;
   const Built built(from);
   const auto fails = [&] {

@@ -82,7 +82,7 @@ TEST_CASE("a request is sent at most six times, with growing waits") {
   }
 }
 
-TEST_CASE("without is_patient a request is sent once") {
+TEST_CASE("a request is sent only once if is_patient is false") {
   PlayedRegistry played;
   Refusing refusing{503, 100};
   played.before = std::ref(refusing);
@@ -127,7 +127,7 @@ TEST_CASE("a registry may ask for a wait of up to a minute, and waits of five se
   }
 }
 
-TEST_CASE("a registry that accepts no token gets exactly three requests") {
+TEST_CASE("if a registry refuses every token, mlk sends exactly three requests") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   played.before = [&](const Request& request, Response& response) {
@@ -216,7 +216,7 @@ TEST_CASE("the error for an unreachable registry has the reason") {
   CHECK(error.hint().empty());
 }
 
-TEST_CASE("five redirects are followed, but not a sixth") {
+TEST_CASE("a request follows five redirects and fails at the sixth redirect") {
   PlayedRegistry played;
   played.manifests[repository]["1"] = manifest_text;
   int hops = 0, left = 0;

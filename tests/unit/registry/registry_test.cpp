@@ -269,7 +269,8 @@ TEST_CASE("a registry's certificate is trusted if its authority is in the folder
   CHECK(unchecked.find_manifest(repository, "1"));
 }
 
-TEST_CASE("the authority of a registry is trusted for its redirects, and for no other registry") {
+TEST_CASE(
+    "the authority of a registry is trusted for redirects of this registry, but not for other registries") {
   const Certificate authority = make_authority("own");
   PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.1", &authority}));
   PlayedRegistry storage(make_certificate({"storage", "IP:127.0.0.1", &authority}));
@@ -351,7 +352,7 @@ TEST_CASE("each request gets a token for exactly the scope that it needs") {
         Scopes{start + "%2Cpush&scope=repository%3Abase%2Fy%3Apull"});
 }
 
-TEST_CASE("all types of manifests are accepted, and a manifest is stored under its own type") {
+TEST_CASE("requests for manifests accept all types, and put_manifest() sends the given type") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   registry.put_manifest(repository, "1", mlk::image::docker_types.manifest, manifest_text);

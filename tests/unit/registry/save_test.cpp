@@ -105,7 +105,7 @@ TEST_CASE("an image that cannot be saved whole leaves no files, and an existing 
   CHECK(mlk::read_file(saved.out.path() / "archive.tar", plenty) == "mine");
 }
 
-TEST_CASE("a full disk is an error, and no file is left on it") {
+TEST_CASE("if the disk is full, saving an image fails and leaves no file") {
   const Saved saved;
   rlimit usual{};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &usual) == 0);
@@ -184,7 +184,7 @@ TEST_CASE("a layer that was damaged in the cache is not saved, but deleted") {
   }
 }
 
-TEST_CASE("an interruption at any time leaves no files") {
+TEST_CASE("saving an image leaves no files if the user interrupts it at any time") {
   const Saved saved;
   const auto save = [&](bool as_archive, const std::function<bool()>& go_on) {
     const fs::path to = saved.out.path() / "new";

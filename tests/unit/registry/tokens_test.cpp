@@ -71,7 +71,8 @@ mlk::Error token_error(TokenServer& server, const std::string& challenge = beare
 
 }  // namespace
 
-TEST_CASE("no credential is sent before a challenge, and after it the password or a token") {
+TEST_CASE(
+    "mlk sends no credential before a challenge, and sends the password or a token after the challenge") {
   TokenServer server;
   Tokens plain = server.tokens(Login{"me", "a:b", ""});
   CHECK(plain.authorization("s").empty());
@@ -148,7 +149,7 @@ TEST_CASE("`login` is called once, also if there is no login") {
   CHECK(asked == 1);
 }
 
-TEST_CASE("a token server that is not encrypted, is on this machine or is no URL gets no login") {
+TEST_CASE("mlk sends no login to a token server without TLS, on this machine, or with an invalid URL") {
   for (const std::string& realm : std::vector<std::string>{
            "http://auth.example/token", "https://localhost/token", "https://127.0.0.1/token",
            "https://[::1]/token", "https://169.254.169.254/latest", "file:///etc/passwd", "/token", "",

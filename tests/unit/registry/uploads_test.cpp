@@ -203,7 +203,7 @@ TEST_CASE("an upload continues at the same URL if the registry names no other UR
   CHECK(played.count("PUT /v2/team/x/blobs/uploads/1?state=a&digest=") == 1);
 }
 
-TEST_CASE("a refused upload fails at once if nothing was lost") {
+TEST_CASE("a refused upload fails at once if no earlier request failed") {
   for (const char* method : {"PATCH", "PUT"}) {
     for (const int status : {400, 403, 413}) {
       PlayedRegistry played;
@@ -218,7 +218,7 @@ TEST_CASE("a refused upload fails at once if nothing was lost") {
   }
 }
 
-TEST_CASE("an upload begins again if its end is refused after a loss, or the registry has forgotten it") {
+TEST_CASE("an upload begins again if its final PUT gets 404, or if it gets 400 after a failed PATCH") {
   for (const bool is_lost : {true, false}) {
     PlayedRegistry played;
     bool lost = !is_lost, refused = false;
@@ -240,7 +240,7 @@ TEST_CASE("an upload begins again if its end is refused after a loss, or the reg
   }
 }
 
-TEST_CASE("a loss before an upload began again does not excuse a later refusal") {
+TEST_CASE("an upload that has begun again after a failed PATCH fails if its final PUT gets 400") {
   PlayedRegistry played;
   int patches = 0;
   played.before = [&](const Request& request, Response& response) {

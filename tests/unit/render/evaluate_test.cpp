@@ -46,7 +46,7 @@ TEST_CASE("a splice of null leaves out its key or entry") {
   CHECK(evaluated("a: ${nothing}\nb: [1, \"${nothing}\", 2]\n") == json{{"b", {1, 2}}});
 }
 
-TEST_CASE("a map with $if stays only if the value of $if is not empty, null, false or 0") {
+TEST_CASE("a map with $if is left out if the value of $if is empty, null, false or 0") {
   for (const char* something : {"${n}", "${yes}", "${word}", "${list}"}) {
     CHECK(evaluated(std::string("a: {b: 1, $if: \"") + something + "\"}") == json{{"a", {{"b", 1}}}});
   }

@@ -68,7 +68,8 @@ TEST_CASE("torch gets the variables that torch.distributed reads") {
   CHECK(found["MLK_RANK"] == "2");
 }
 
-TEST_CASE("TensorFlow gets the addresses of all roles under its own role names, and its task") {
+TEST_CASE(
+    "each TensorFlow program gets its task, and the addresses of all roles by TensorFlow's role names") {
   const Rendered run =
       run_with("mode: ps\nframework: tensorflow\nworkers: {count: 2}\nservers: {count: 1}\n");
   const auto host = [&](const std::string& pod) { return run.run + "-" + pod + "." + run.run + ":7070"; };

@@ -122,7 +122,8 @@ patch:
         digits, options, uid);
 }
 
-TEST_CASE("for a user's program in a single pod exit codes are final, and signals are not") {
+TEST_CASE(
+    "if a user's program runs in a single pod, it is not retried after an exit code, but after a signal") {
   check("run-single", R"(
 name: script
 mode: single
@@ -133,7 +134,7 @@ checkpoint: {volume: {emptyDir: {}}}
 )");
 }
 
-TEST_CASE("for a user's program on several workers every failure is retried") {
+TEST_CASE("if a user's program runs on several workers, it is retried after every failure") {
   check("run-allreduce", R"(
 name: script
 mode: allreduce
@@ -143,7 +144,7 @@ workers: {count: 4, min: 3}
 )");
 }
 
-TEST_CASE("folders of the node and NFS are rendered as asked, though Pod Security restricted refuses them") {
+TEST_CASE("hostPath and NFS volumes are rendered, although the Pod Security level restricted refuses them") {
   check("unrestricted", R"(
 name: host
 mode: single

@@ -64,7 +64,7 @@ TEST_CASE("init containers and ports merge by name, and entries without a name a
         json::parse(R"({"containers":[7,{"image":"i"},{"image":"j"}]})"));
 }
 
-TEST_CASE("a list that meets a value that is no list is replaced, and new keys are added unchanged") {
+TEST_CASE("a list is replaced if one of the two values is not a list, and new keys are added unchanged") {
   CHECK(merged(R"({"containers":{"a":1}})", R"({"containers":[{"name":"b"}]})") ==
         json::parse(R"({"containers":[{"name":"b"}]})"));
   CHECK(merged(R"({"containers":[{"name":"b"}]})", R"({"containers":{"a":1}})") ==

@@ -97,7 +97,7 @@ TEST_CASE("a given identity replaces the name and the hash from the experiment")
   CHECK_FALSE(find_object(run, "Job", "sweep-abcde-worker").is_null());
 }
 
-TEST_CASE("the name of the first attempt has no number, and the name of the second has one") {
+TEST_CASE("the name of a run ends with the number of its attempt, except for the first attempt") {
   const Experiment experiment = test::load(one_program);
   const Identity first = identify(experiment, json::object(), Templates(), 1);
   CHECK(first.run == "x-" + first.run.substr(2, 5));
@@ -105,7 +105,7 @@ TEST_CASE("the name of the first attempt has no number, and the name of the seco
   CHECK(first.hash.size() == 64);
 }
 
-TEST_CASE("neither the registry nor mlk's own templates change the name of a run") {
+TEST_CASE("the name of a run does not depend on the registry of its image or on mlk's own templates") {
   const std::string plain = whole_run(one_program).hash;
   CHECK(whole_run(std::string(one_program) + "registry: registry.example/team\n").hash == plain);
   Templates templates;
@@ -143,7 +143,7 @@ TEST_CASE("the record of a run has the given values, and no keys for missing val
   CHECK_FALSE(said.owner["metadata"]["annotations"].contains("mlk.dev/steps"));
 }
 
-TEST_CASE("a run with epochs has epochs and no steps in its configuration and its record") {
+TEST_CASE("if train has epochs, the configuration and the record of the run have epochs and no steps") {
   const std::string text = "name: x\nmode: single\nimage: i\ntrain: {data: {path: /d}, epochs: 3}\n";
   const json config = runtime_config(test::load(text));
   CHECK(config["epochs"] == 3);
@@ -210,7 +210,8 @@ TEST_CASE("digests_of() has the files that are sent with the run, and the code")
   CHECK_FALSE(digests_of(experiment, contents).contains("code.tar"));
 }
 
-TEST_CASE("each folder of files has its own ConfigMap, and a run that uses another's files has none") {
+TEST_CASE(
+    "each folder of files has its own ConfigMap, and a trial mounts the ConfigMaps of its sweep instead") {
   const std::string text =
       std::string(one_program) + "data: [{name: c, mount: /c, files: e}, {name: d, mount: /d, files: f}]\n";
   const FileContents contents{{{"c", {{"a", "1"}}}, {"d", {{"b", "2"}}}}};
@@ -309,7 +310,7 @@ TEST_CASE("further objects of job types and frameworks have the labels and the n
   CHECK(refusal_of_run(text, {}, templates) == "/home/me/own.yaml: objects[0]: apiVersion must be text");
 }
 
-TEST_CASE("two objects with the same kind and name are refused, also if one is the owner") {
+TEST_CASE("a run is refused if two of its objects, including the owner, have the same kind and name") {
   const auto with_objects = [](const std::string& objects) {
     return refusal_of_run("name: x\nmode: mine\nimage: i\nrun: a\n", {},
                           with_job_type("roles: [{name: a, ends_run: true}]\nobjects: [" + objects + "]\n"));
@@ -352,7 +353,7 @@ TEST_CASE("a parameter has the type of its default, or any type if the default i
   CHECK(given("qqqqqqqq: 1") == "job type mine has no parameter 'qqqqqqqq'");
 }
 
-TEST_CASE("a role of the user's job type needs all pods that its template counts") {
+TEST_CASE("all pods of a role must succeed if the role of the user's job type has no minimum") {
   const Rendered run = whole_run("name: x\nmode: mine\nimage: i\nrun: a\n", {}, {},
                                  with_job_type("roles: [{name: a, count: 3, ends_run: true}]\n"));
   const json job = find_object(run, "Job", run.run + "-a");

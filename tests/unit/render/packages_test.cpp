@@ -29,7 +29,7 @@ TEST_CASE("path_first() puts a folder at the beginning of a list, but only once"
   CHECK(mlk::path_first("", "").empty());
 }
 
-TEST_CASE("packages come before the experiment's PYTHONPATH and PATH, and the base image's come last") {
+TEST_CASE("packages are first in PYTHONPATH and PATH, and the PYTHONPATH of the base image is last") {
   const json said = {{{"name", "PYTHONPATH"}, {"value", "src"}},
                      {{"name", "PATH"}, {"value", "/opt/bin:/bin"}}};
   json found = with_packages(said, "/opt/site", false);
@@ -41,19 +41,19 @@ TEST_CASE("packages come before the experiment's PYTHONPATH and PATH, and the ba
   CHECK(found[0]["value"] == "/mlk/python:/opt/site");
 }
 
-TEST_CASE("without PYTHONPATH in the experiment the image sets it, on this machine the pod") {
+TEST_CASE("if the experiment has no PYTHONPATH, a pod gets PYTHONPATH from mlk only on this machine") {
   CHECK(with_packages(json::array(), "/opt/site", false) == json::array());
   CHECK(with_packages(json::array(), "", true) == json{{{"name", "PYTHONPATH"}, {"value", "/mlk/python"}}});
 }
 
-TEST_CASE("a list of folders in a Secret is extended by a second variable") {
+TEST_CASE("if PYTHONPATH is in a Secret, it gets a new name, and a new PYTHONPATH refers to this name") {
   const json from = {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}};
   CHECK(with_packages({{{"name", "PYTHONPATH"}, {"valueFrom", from}}}, "/opt/site", false) ==
         json{{{"name", "MLK_OWN_PYTHONPATH"}, {"valueFrom", from}},
              {{"name", "PYTHONPATH"}, {"value", "/mlk/python:$(MLK_OWN_PYTHONPATH):/opt/site"}}});
 }
 
-TEST_CASE("a list of folders in a Secret without a base PYTHONPATH has no colon at its end") {
+TEST_CASE("a list that refers to a Secret has no colon at its end if the base image adds no folder") {
   const json from = {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}};
   CHECK(with_packages({{{"name", "PATH"}, {"valueFrom", from}}}, "/opt/site", false) ==
         json{{{"name", "MLK_OWN_PATH"}, {"valueFrom", from}},

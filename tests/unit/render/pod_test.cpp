@@ -136,7 +136,7 @@ TEST_CASE("the experiment's PYTHONPATH gets the code's packages in front and the
   CHECK(value_in(pod_spec_of(run_of(without, with_code(code))), "PYTHONPATH") == "src");
 }
 
-TEST_CASE("on this machine packages and code are mounted from folders of the machine") {
+TEST_CASE("with --local, packages and code are mounted from folders of this machine") {
   CodeArchive code{.digest = std::string(64, '1'), .bytes = "", .on_machine = "/cache/code"};
   FileContents contents = with_code(code);
   contents.python_on_machine = "/cache/python";
@@ -193,7 +193,8 @@ TEST_CASE("an archive is unpacked into its folder, and the program starts in wor
   CHECK(script.find("$(") == std::string::npos);
 }
 
-TEST_CASE("a script that makes only the folder for checkpoints gets one name, then the program's words") {
+TEST_CASE(
+    "without code, the script for the checkpoints folder gets the word mlk and the words of the program") {
   const json command = pod_spec_of(
       run_of(std::string(plain_program) + "checkpoint: {volume: {pvc: c}}\n"))["containers"][0]["command"];
   REQUIRE(command.size() == 6);
@@ -203,7 +204,7 @@ TEST_CASE("a script that makes only the folder for checkpoints gets one name, th
   CHECK(command[2].get<std::string>().find("tar ") == std::string::npos);
 }
 
-TEST_CASE("code whose ConfigMap exists is mounted and not sent again") {
+TEST_CASE("if the ConfigMap of the code exists, the code is mounted and not sent again") {
   const FileContents known = with_code({.digest = std::string(64, '2'), .bytes = ""});
   const Rendered run = run_of(std::string(plain_program) + "code: .\n", known);
   CHECK(std::none_of(run.objects.begin(), run.objects.end(),
@@ -223,7 +224,7 @@ TEST_CASE("the ConfigMap of code has the digest and the bytes, and a name from t
   CHECK(base64_decode((*map)["binaryData"]["code.tar.gz"].get<std::string>()) == "xy");
 }
 
-TEST_CASE("the key of the run is readable by all users for other images, else only by the group") {
+TEST_CASE("the group can read the key of a run with train, and all users can read the key of any other run") {
   CHECK(named(pod_spec_of(run_of(training_ps))["volumes"], "mlk-secret")["secret"]["defaultMode"] == 0440);
   const Rendered mpi = run_of("name: x\nmode: allreduce\nimage: i\nframework: mpi\nrun: a\n");
   CHECK(named(pod_spec_of(mpi)["volumes"], "mlk-secret")["secret"]["defaultMode"] == 0444);
@@ -233,7 +234,7 @@ json disruption_rule(const std::string& text) {
   return job_of_role(run_of(text))["spec"]["podFailurePolicy"]["rules"][0];
 }
 
-TEST_CASE("a lost pod fails its run only if the experiment has restart.on without preemption") {
+TEST_CASE("a lost pod fails its run only if the experiment has a restart.on that does not list preemption") {
   const std::string text = plain_program;
   CHECK(disruption_rule(text)["action"] == "Ignore");
   CHECK(disruption_rule(text + "restart: {on: [preemption, 3]}\n")["action"] == "Ignore");
@@ -252,7 +253,7 @@ TEST_CASE("the rule of exit codes is for the program's container, and is absent 
   CHECK(job_of_role(run_of(any))["spec"]["podFailurePolicy"]["rules"].size() == 1);
 }
 
-TEST_CASE("a range of exit codes in restart.on includes both ends and not their neighbours") {
+TEST_CASE("a range of exit codes in restart.on includes its two ends, but not the codes beside them") {
   const json rules =
       job_of_role(run_of(std::string(plain_program) +
                          "restart: {on: [\"5-7\", \"254-255\"]}\n"))["spec"]["podFailurePolicy"]["rules"];
@@ -287,7 +288,8 @@ TEST_CASE("a built image replaces the experiment's image in the pods and in the 
         "mlk-runtime:local");
 }
 
-TEST_CASE("keep_last_words() changes the containers beside the program, not the program's") {
+TEST_CASE(
+    "keep_last_words() changes the containers beside the program, and not the container of the program") {
   json pod = json::parse(R"({"spec": {"containers": [{"name": "main"}, {"name": "side"}, 7],
                                       "initContainers": {"a": 1}}})");
   keep_last_words(pod);

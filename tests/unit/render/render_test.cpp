@@ -53,7 +53,8 @@ std::string variable(const json& job, const std::string& name) {
   return "<unset>";
 }
 
-TEST_CASE("one experiment has one name, which depends on the programs and not on notes or tags") {
+TEST_CASE(
+    "the name of a run stays the same if only notes or tags change, and differs if the program changes") {
   const Rendered first = rendered(ps);
   CHECK(first.run.size() == std::string("x-").size() + 5);
   CHECK(rendered(ps).run == first.run);
@@ -70,7 +71,7 @@ TEST_CASE("one experiment has one name, which depends on the programs and not on
   CHECK(first.owner["metadata"]["labels"]["mlk.dev/hash"] == first.hash.substr(0, 16));
 }
 
-TEST_CASE("a worker with several GPUs has a process for each, and the runtime counts processes") {
+TEST_CASE("a worker has a process for each of its GPUs, and the runtime's configuration counts processes") {
   const char* text =
       "name: x\nmode: allreduce\ntrain: {data: {path: /d}, steps: 1}\nworkers: {count: 3, min: 2, gpu: 4}\n"
       "data: [{name: d, mount: /d, files: f}]\n";
@@ -127,7 +128,7 @@ TEST_CASE("the Secret has the given key of the run, or else a placeholder") {
       "placeholder"));
 }
 
-TEST_CASE("seeds are the first 64 pods of each role, and a missing role has no seeds") {
+TEST_CASE("the seeds of a role are its first 64 pods, and a role that is missing has no seeds") {
   const Rendered run =
       rendered("name: x\nmode: ps\nrun: a\nworkers: {count: 100}\nservers: {count: 2}\n", {});
   const json& job = object(run, "Job", run.run + "-worker");
@@ -197,7 +198,7 @@ TEST_CASE("a name is refused if rank and attempt make its host name too long") {
   CHECK_THROWS_AS(rendered(text, {}, options, templates), Error);
 }
 
-TEST_CASE("a missing checkpoint volume, and data on no volume, give warnings") {
+TEST_CASE("a run gets warnings if it has no checkpoint volume, or if its data is on no volume") {
   const std::string with_image = std::string(ps) + "image: i\n";
   CHECK(rendered(with_image).warnings.size() == 1);
   CHECK(rendered(with_image + "checkpoint: {volume: {pvc: c}}\n").warnings.empty());
@@ -313,7 +314,8 @@ TEST_CASE("the error for a broken head of an object names the patch") {
   CHECK(patched("job: {metadata: {labels: {team: a}}}, pod: {metadata: {labels: {team: a}}}") == "accepted");
 }
 
-TEST_CASE("the error for a result that is no object names the template; $if may leave objects out") {
+TEST_CASE(
+    "the error for an invalid object names its template, and an object that $if leaves out is not checked") {
   const auto with_objects = [](const std::string& objects) {
     Templates templates;
     templates.add("jobs/mine.yaml",
@@ -351,7 +353,7 @@ FileContents with_digest(char digit, const std::string& source) {
   return out;
 }
 
-TEST_CASE("the digest of the code changes the run's identity, the code's git commit does not") {
+TEST_CASE("the identity of a run depends on the digest of its code, but not on the git commit of its code") {
   const std::string text = "name: x\nmode: single\nimage: i\nrun: [a, b]\ncode: .\n";
   const Rendered first = rendered(text, with_digest('1', ""));
   CHECK(rendered(text, with_digest('1', "{\"commit\":\"2\"}")).hash == first.hash);
@@ -359,7 +361,7 @@ TEST_CASE("the digest of the code changes the run's identity, the code's git com
   CHECK(rendered(text + "workdir: src\n", with_digest('1', "")).hash != first.hash);
 }
 
-TEST_CASE("a trial that is a run mounts the code that its sweep has sent") {
+TEST_CASE("a trial mounts the ConfigMap of code that its sweep has sent, and sends no ConfigMap") {
   RenderOptions options;
   options.files_of = "sweep-abcde";
   const Rendered trial =

@@ -129,7 +129,7 @@ TEST_CASE("a key of a framework with a value of the wrong kind is refused") {
   says(refusal_of_own_framework("qqqqqqqq: 1\n"), "unknown key 'qqqqqqqq'; there are role_names, outside, ");
 }
 
-TEST_CASE("a framework has the values of its file, and framework none is empty") {
+TEST_CASE("a framework has the values of its file, and framework none has no values") {
   Templates templates;
   templates.add("frameworks/own.yaml",
                 {"always_launch: true\nkey: true\nhelper: mlk-mpi\noutside: [b]\nrole_names: {a: c}\n"

@@ -1,5 +1,5 @@
-// A rank that agrees with others, which the test plays, on the next generation: no sockets, no threads, and
-// the time is what the test says.
+// A rank that agrees on the next generation with other ranks, which the test plays. There are no sockets and
+// no threads, and the test sets the time.
 #pragma once
 
 #include <algorithm>
@@ -25,15 +25,15 @@ inline constexpr std::chrono::seconds among_patience{900};
 
 inline rt::PeerId rank_at(std::uint32_t rank) { return {rt::Role::worker, rank}; }
 
-// A rank among `count` workers; the test plays the others. What is said is heard at once; time passes only
-// while something is waited for, from one timer to the next.
+// A rank among `count` workers; the test plays the others. Each message arrives at once. Time passes only
+// while the test waits for something: it jumps from one timer to the next.
 struct AmongRanks {
   using Change = std::function<void(rt::AssemblySettings&)>;
 
   std::optional<rt::StateVersion> state = rt::StateVersion{10, 1};
   int states_made = 0;
-  std::chrono::seconds making{0};    // how long it takes to make one
-  std::uint64_t known_restarts = 0;  // by the checkpoint that the state is made of
+  std::chrono::seconds making{0};    // the time that it takes to make a state
+  std::uint64_t known_restarts = 0;  // the number in the checkpoint of the state
   std::uint32_t self;
   rt::SteadyTime now{std::chrono::hours(1)};
   std::vector<std::pair<rt::PeerId, std::string>> dialled;
@@ -53,7 +53,7 @@ struct AmongRanks {
     return 1000 * (found == incarnations_.end() ? 1 : found->second) + peer.rank;
   }
 
-  // Whether the generation goes on after the event.
+  // Returns whether the generation continues after the event.
   bool handle(const rt::Event& event) {
     assembly.set_state(state);
     rt::Effects effects;
@@ -70,7 +70,7 @@ struct AmongRanks {
     event.proven = proven;
     return handle(event);
   }
-  // The peer is there. Again: as another incarnation.
+  // The peer connects. On a second call it connects as another incarnation.
   void arrive(rt::PeerId peer) {
     if (incarnations_.contains(peer)) hears_of(peer.rank, rt::Event::Kind::down, true);
     ++incarnations_[peer];
@@ -78,7 +78,7 @@ struct AmongRanks {
     hears_of(peer.rank, rt::Event::Kind::up);
   }
   void depart(rt::PeerId peer) { hears_of(peer.rank, rt::Event::Kind::down, true); }
-  // The same, and it says with what exit code.
+  // The peer sends a goodbye with its exit code, and its process ends.
   void end(rt::PeerId peer, rt::ExitCode code) {
     rt::Event event;
     event.kind = rt::Event::Kind::goodbye;
@@ -129,14 +129,14 @@ struct AmongRanks {
   void say_trained(std::uint32_t from = 0) {
     say(from == self ? 1 : from, encode(rt::DoneMessage{0, "its result"}));
   }
-  // Its state is of the lineage of this rank, unless it says another.
+  // If `of` names no lineage, the sender's state has the lineage of the rank under test.
   void accept(std::uint32_t from, std::uint64_t number, std::optional<rt::StateVersion> of = {}) {
     if (of && of->lineage == 0) of->lineage = assembly.lineage();
     say(from, encode(rt::AcceptMessage{number, of}));
   }
 
-  // The next message to this peer of one of these types; others are dropped. While the rank waits for a
-  // generation, time passes.
+  // Returns the next message to this peer of one of these types, and drops messages of other types. Time
+  // passes until the rank sends such a message.
   rt::EncodedMessage hear(rt::PeerId peer, const std::vector<rt::MessageType>& types) {
     std::optional<rt::EncodedMessage> heard;
     until("says something", [&] {
@@ -149,7 +149,7 @@ struct AmongRanks {
     });
     return *heard;
   }
-  // Whether the peer was sent such a message so far, after what it has heard.
+  // Whether the rank has sent the peer a message of this type since the last message that the peer has read.
   bool was_told(rt::PeerId peer, rt::MessageType type) {
     const auto queue = std::exchange(outbox_[peer], {});
     return std::ranges::any_of(queue, [&](const auto& message) { return message.header.type == type; });
@@ -158,7 +158,7 @@ struct AmongRanks {
     return hear(rank_at(to), {rt::MessageType::accept, rt::MessageType::refuse});
   }
   rt::MessageType answer_type(std::uint32_t to) { return answer(to).header.type; }
-  // The members of the next proposal to that peer, and its number.
+  // Returns the number and the members of the next proposal to that peer.
   std::pair<std::uint64_t, std::set<std::uint32_t>> hear_proposal(std::uint32_t to) {
     const auto [header, payload] = hear(rank_at(to), {rt::MessageType::propose});
     const auto proposal = rt::decode_propose(header, payload);
@@ -197,7 +197,7 @@ struct AmongRanks {
     take(std::move(effects));
   }
 
-  // All are members of the generation from here on.
+  // Makes all of these ranks members of the generation.
   void start_generation(std::uint64_t number, const std::vector<std::uint32_t>& members,
                         std::uint64_t follows = 0) {
     const std::uint32_t proposer = members.front() == self ? members[1] : members.front();
@@ -207,8 +207,8 @@ struct AmongRanks {
     REQUIRE(assembly.generation().number == number);
   }
 
-  // Waits for a generation until its patience is over: the words with which it gives up, or "a generation".
-  // It goes on as if it had not waited.
+  // The rank waits for a generation until its patience is over. Returns the message of its failure, or "a
+  // generation". Afterwards the rank has the state and the time from before the wait.
   std::string gives_up() {
     const rt::Assembly before = assembly;
     const rt::SteadyTime then = now;

@@ -1,5 +1,5 @@
-// States for tests of checkpoints: every float tells its step and its place, so that nothing can be mixed up
-// unseen.
+// States for tests of checkpoints: every float shows its step and its index, so that a test notices any float
+// at a wrong place.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ inline rt::Snapshot snapshot_of(const rt::TrainingState& state) {
   return snapshot;
 }
 
-// What one server of several copies of it.
+// The part of the state that one of several servers copies.
 inline rt::Snapshot shard_of(const rt::TrainingState& state, const std::vector<rt::Chunk>& chunks,
                              std::uint32_t server) {
   const std::size_t size = state.parameters.size(), slots = state.optimizer_state.size() / size;
@@ -59,7 +59,8 @@ inline std::filesystem::path folder_of_step(const std::filesystem::path& checkpo
   return checkpoints / name;
 }
 
-// The step of the newest, after a look at all of it; 0 without one.
+// Loads the newest checkpoint and checks all of its content. Returns its step, or 0 if there is no
+// checkpoint.
 inline std::uint64_t load_and_check(const rt::CheckpointStore& store,
                                     const std::vector<rt::TensorInfo>& tensors, std::size_t slots = 2) {
   const auto loaded = store.load_newest(tensors);

@@ -1,5 +1,5 @@
 // Server 0 as the coordinator of a run in virtual time. The test plays the workers, the other servers, and
-// the disk; what each peer is told is kept for it.
+// the disk; the messages to each peer are stored until the test reads them.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ inline Coordinator::Settings coordinator_settings(const Setting& setting) {
           }};
 }
 
-// Every call takes no time; time passes in pass() and until().
+// Time passes only in pass() and until().
 struct Run {
   std::uint32_t workers;
   bool has_folder;
@@ -64,9 +64,9 @@ struct Run {
     }
   }
 
-  // The disk. The coordinator's own part is written, and a commit done, by the tick after.
+  // The disk. It finishes a write of the coordinator's own part, or a commit, at the next tick.
   std::optional<Coordinator::Saved> saved;  // the newest checkpoint
-  std::optional<Failure> unusable;          // if set: why those on it cannot be read
+  std::optional<Failure> unusable;          // if set: why the checkpoints cannot be read
 
   // How the process has ended.
   std::optional<Failure> failure;
@@ -78,7 +78,7 @@ struct Run {
   }
   std::uint64_t incarnation_of(PeerId peer) const { return 1000 * incarnations_.at(peer) + peer.rank; }
 
-  // What the coordinator is told.
+  // Calls of the coordinator.
   void peer_down(PeerId peer) {
     act([&](Turn& turn) { coordinator.peer_down(peer, turn); });
   }
@@ -126,7 +126,7 @@ struct Run {
     });
   }
   void join(std::uint32_t rank, std::uint64_t clock = 0) { join(rank, offer(clock)); }
-  // The weights of this server come.
+  // The seeds of server 0's own part arrive.
   void seed() {
     act([&](Turn& turn) { coordinator.own_seeded(turn); });
   }
@@ -135,7 +135,7 @@ struct Run {
             std::uint64_t staleness = 0) {
     worker_ready(worker(rank), {true, clock, slice, loss, seconds, staleness});
   }
-  // Everyone has joined, the model is there, and everyone has work of the first step.
+  // All workers join, server 0 gets its weights, and all workers get work of the first step.
   void start() {
     for (std::uint32_t rank = 0; rank < workers; ++rank) join(rank);
     tick();
@@ -145,7 +145,7 @@ struct Run {
       work(rank);
     }
   }
-  // The same with server 1, which had nothing.
+  // The same with server 1, which joins without weights.
   void start_both() {
     server_joined(1, true, 0);
     for (std::uint32_t rank = 0; rank < workers; ++rank) join(rank);
@@ -164,21 +164,22 @@ struct Run {
     server_seeded(1, round);
   }
 
-  // Time passes, with a tick every 100 ms.
+  // Lets time pass, with a tick every 100 ms.
   void pass(Milliseconds time) {
     for (const SteadyTime end = now + time; now < end;) {
       now += std::min<SteadyTime::duration>(Milliseconds(100), end - now);
       tick();
     }
   }
-  // The same until the condition holds. Returns how long that was; it must be less than `limit`.
+  // Lets time pass until the condition holds. Returns the time that has passed, which must be less than
+  // `limit`.
   Milliseconds until(const std::function<bool()>& holds, Milliseconds limit = std::chrono::minutes(1)) {
     const SteadyTime since = now;
     for (tick(); !holds(); pass(Milliseconds(100))) REQUIRE(now - since < limit);
     return std::chrono::duration_cast<Milliseconds>(now - since);
   }
 
-  // The next message to this peer of one of these types; others are dropped.
+  // Returns the next message to this peer of one of these types, and drops messages of other types.
   Effects::Message hear(PeerId peer, const std::vector<MessageType>& types) {
     auto& told = told_[peer];
     while (!told.empty() && std::ranges::find(types, told.front().header.type) == types.end())
@@ -188,7 +189,7 @@ struct Run {
     told.pop_front();
     return message;
   }
-  // Whether the peer was sent such a message so far, after what it has heard.
+  // Whether the peer got a message of this type since the last message that it has read.
   bool is_told(PeerId peer, MessageType type) {
     auto& told = told_[peer];
     while (!told.empty() && told.front().header.type != type) told.pop_front();

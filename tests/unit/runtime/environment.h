@@ -7,7 +7,7 @@
 
 namespace mlk::test {
 
-// Sets variables for as long as it lives, and unsets all others that the runtime reads.
+// Sets these variables while the object lives, and unsets all other variables that the runtime reads.
 class Environment {
  public:
   explicit Environment(const std::map<std::string, std::string>& values) {

@@ -1,4 +1,4 @@
-// Event files read back, and logs.
+// Reads event files and logs in tests.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace mlk::test {
 
-// An event of a file: when it was, and what else its message says.
+// An event of a file: its time, and the other fields of its message.
 struct EventRecord {
   double wall_time = 0;
   std::string rest;

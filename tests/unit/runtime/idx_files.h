@@ -1,4 +1,4 @@
-// Small IDX data sets for tests: bytes of files, and a set that can be learnt.
+// Small IDX data sets for tests: bytes of files, and a data set that a model can learn.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ inline constexpr const char* train_labels = "train-labels-idx1-ubyte";
 inline constexpr const char* held_out_images = "t10k-images-idx3-ubyte";
 inline constexpr const char* held_out_labels = "t10k-labels-idx1-ubyte";
 
-// 3 classes of 4x4 images: sample i has label i % 3; its rows label and label + 1 are bright, with some
-// noise.
+// 3 classes of 4x4 images. Sample i has the label i % 3. The rows `label` and `label` + 1 of its image are
+// bright, with some noise.
 inline void write_learnable(const std::filesystem::path& folder) {
   std::uint32_t noise = 1;
   const auto write_part = [&](const char* images, const char* labels, std::uint32_t count) {

@@ -1,5 +1,5 @@
-// Whole processes of a run with parameter servers: those under test run by a thread each, and those that the
-// test plays, over real connections on loopback.
+// Whole processes of a run with parameter servers, over real connections on loopback. Each process under test
+// runs in a thread, and the test plays the other processes.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,8 @@ inline const std::string& key_of_run() {
   return key;
 }
 
-// A port that nobody else gets while this lives, and that a process may listen at.
+// Reserves a port while this object lives: no other program gets the port, but a process under test may
+// listen at it.
 class FreeAddress {
  public:
   FreeAddress() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -65,7 +66,7 @@ class FreeAddress {
   std::string text_;
 };
 
-// How a process ended: what it returned, or the failure that it threw.
+// How a process ended: the exit code that it returned, or the failure that it threw.
 struct ProcessEnd {
   rt::ExitCode code = rt::ExitCode::internal_error;
   std::string failure;
@@ -125,10 +126,10 @@ class PsProcess {
     thread_ = std::thread([this, promise = std::move(promise)]() mutable { promise.set_value(run()); });
   }
 
-  // As a SIGTERM that only this process gets.
+  // Sends SIGTERM to the thread of this process only.
   void request_stop() { pthread_kill(thread_.native_handle(), SIGTERM); }
 
-  // Waits until it ends by itself.
+  // Waits until the process ends by itself.
   ProcessEnd end() {
     const bool in_time = ended_.wait_for(process_patience) == std::future_status::ready;
     CHECK(in_time);
@@ -137,7 +138,7 @@ class PsProcess {
     return ended_.get();
   }
 
-  // After end().
+  // To be called after end().
   std::string metrics() const { return metrics_.str(); }
   std::string result() const { return read_file(env.result); }
   std::string log() const { return read_file(folder_ / "log"); }
@@ -170,7 +171,7 @@ class PsProcess {
   std::thread thread_;
 };
 
-// A process that the test plays. It is connected with the process under test alone.
+// A process that the test plays. It connects only with the process under test.
 class PlayedProcess {
  public:
   explicit PlayedProcess(rt::PeerId self, const std::string& address = "127.0.0.1:0",
@@ -183,7 +184,7 @@ class PlayedProcess {
   std::string address() const { return transport_->address(); }
   std::uint64_t incarnation() const { return incarnation_; }
 
-  // Returns when both know each other.
+  // Returns when the connection is up.
   void dial(const PsProcess& process) {
     transport_->dial(process.self(), process.address());
     await_up(process.self());
@@ -214,10 +215,10 @@ class PlayedProcess {
     header.generation = generation;
     say(header, std::as_bytes(floats));
   }
-  std::uint64_t generation = 0;  // that it names
+  std::uint64_t generation = 0;  // in the headers of its messages
 
-  // What comes next, which has to be of this type. What says that a worker is to wait comes at any time and
-  // is passed over, unless it is asked for.
+  // Returns the next message, which must be of this type. Skips wait messages, which may come at any time,
+  // unless `type` is wait.
   rt::Event hear(rt::MessageType type) {
     const rt::Event event = next(type == rt::MessageType::wait);
     INFO("heard " << static_cast<int>(event.header.type) << " instead of " << static_cast<int>(type));

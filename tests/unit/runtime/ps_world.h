@@ -1,8 +1,9 @@
-// A whole run with parameter servers in virtual time: the machines of all processes, and between them a
-// network, a disk and a model that are nothing but time and a few floats. Everything follows from the seed.
+// A whole run with parameter servers in virtual time: the machines of all processes, and a simulated network,
+// disk and model, which consist only of delays and a few floats. The seed determines the whole run.
 //
-// Every gradient is ones and the learning rate is a power of 2: with sync the weights of step s are -s
-// times the rate, exactly, whatever happened on the way. So a slice that counts twice, or not at all, shows.
+// All numbers of a gradient are 1, and the learning rate is a power of 2. So with sync the weights of step s
+// are exactly -s times the rate, whatever faults have happened. A slice that counts twice, or not at all,
+// gives other weights.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +52,7 @@ class World {
       });
   }
 
-  // Until every process has ended for good. False: not within the time.
+  // Runs until every process has ended for good. Returns false if that takes longer than `limit`.
   bool run(seconds limit) {
     while (!queue_.empty() && !over()) {
       const auto next = queue_.begin();
@@ -75,18 +76,18 @@ class World {
     bool runs = false;
     std::unique_ptr<ServerMachine> server;
     std::unique_ptr<WorkerMachine> worker;
-    // A worker's.
+    // For a worker.
     std::vector<float> model, next;
     std::uint64_t position = 0;  // of the slice
     bool busy = false;
     std::deque<Event> inbox;
-    // Of both: the incarnations of those that are connected.
+    // For workers and servers: the incarnations of the connected processes.
     std::map<PeerId, std::uint64_t> up;
   };
 
   std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
   void at(SteadyTime time, std::function<void()> action) { queue_.emplace(time, std::move(action)); }
-  // Unless the process is another one by then.
+  // Runs the action after the time, unless the process has ended or was replaced by then.
   void later(PeerId peer, Milliseconds time, std::function<void(Process&)> action) {
     at(now_ + time, [this, peer, incarnation = processes_[peer].incarnation, action = std::move(action)] {
       Process& process = processes_[peer];
@@ -167,7 +168,7 @@ class World {
     }
     at(now_ + Milliseconds(500 + below(4000)), [this, peer] { start(peer); });
   }
-  // Nothing is heard of it for a while, and nothing of what it says is lost.
+  // Delays all messages of the process for a while, and loses none of them.
   void fall_silent(PeerId peer) {
     Process& process = processes_[peer];
     if (!process.runs) return;
@@ -186,7 +187,7 @@ class World {
       put(other, std::move(event));
     }
   }
-  // Every process gets a SIGTERM. Those that end so are started again.
+  // Sends SIGTERM to every process. A process that ends as terminated is started again.
   void stop_all() {
     for (auto& [peer, process] : processes_) {
       if (!process.runs) continue;
@@ -218,7 +219,8 @@ class World {
       put(other, std::move(event));
       lost(other, peer);
     }
-    // A server that comes back when all others have ended, and finds no checkpoint, can know nothing.
+    // If a server comes back after all workers have ended, and finds no checkpoint, it cannot know that the
+    // run is trained.
     const bool too_late = peer.role == Role::server && code == ExitCode::peers_lost && workers_ended();
     if (code == ExitCode::trained || is_final(code) || code == ExitCode::internal_error || too_late) {
       ended_[peer] = too_late ? ExitCode::trained : code;
@@ -227,7 +229,7 @@ class World {
     }
   }
 
-  // In order, for each pair of processes.
+  // Delivers the events of each pair of processes in order.
   void put(PeerId to, Event&& event) {
     SteadyTime& last = last_arrival_[{event.peer, to}];
     last = std::max(last, now_ + Milliseconds(1 + below(20)));
@@ -450,7 +452,7 @@ class World {
   }
   void carry_out(PeerId peer, const EndTerminated&) { ends(peer, ExitCode::terminated, ""); }
 
-  // Takes the time of a slice, in which no message is taken in.
+  // Takes the time of a slice. Meanwhile the worker handles no message.
   void works(PeerId peer, std::function<void(WorkerMachine&, WorkerTurn&)> answer) {
     processes_[peer].busy = true;
     later(peer, Milliseconds(20 + below(300)), [this, peer, answer = std::move(answer)](Process& process) {

@@ -34,8 +34,8 @@ namespace mlk::test {
 
 inline constexpr std::chrono::seconds rank_patience{30};
 
-// An address with a port that was free a moment ago. Hardly anybody else uses this host of the loopback
-// network, so nobody takes the port meanwhile.
+// An address with a port that was free a moment ago. Hardly any other program uses this host of the loopback
+// network, so the port stays free.
 inline std::string free_address() {
   const auto process = static_cast<unsigned>(getpid());
   const std::string host = "127." + std::to_string(1 + process % 250) + "." +
@@ -64,7 +64,7 @@ inline bool holds_in_time(const std::function<bool()>& holds) {
   return true;
 }
 
-// One process of the run: its thread may be told to stop as a process is, by SIGTERM.
+// One process of the run, in a thread. A SIGTERM to the thread stops it as a SIGTERM stops a process.
 class LoopbackRank {
  public:
   LoopbackRank(rt::LaunchEnv env, const rt::Config& config, const std::string& log_path)
@@ -86,9 +86,9 @@ class LoopbackRank {
   LoopbackRank(const LoopbackRank&) = delete;
   LoopbackRank& operator=(const LoopbackRank&) = delete;
 
-  // As a SIGTERM for this rank alone.
+  // Sends SIGTERM to the thread of this rank only.
   void stop() { pthread_kill(thread_.native_handle(), SIGTERM); }
-  // How it has ended: an exit code, of a Failure as well.
+  // Returns the exit code of the rank, also if it ended with a Failure.
   rt::ExitCode wait() {
     if (thread_.joinable()) thread_.join();
     return code_;
@@ -131,7 +131,7 @@ class LoopbackRank {
   std::thread thread_;
 };
 
-// A run on the learnable data: 32 samples a step, whoever computes them.
+// A run on the learnable data. A step has 32 samples, however many ranks share them.
 struct LoopbackRun {
   TemporaryFolder folder;
   rt::Config config;
@@ -203,7 +203,7 @@ struct LoopbackRun {
   int logs_ = 0;
 };
 
-// What one process alone makes of the same samples in so many steps, with its checkpoint.
+// One process that trains alone for so many steps on the same samples, and its checkpoint.
 struct TrainedAlone {
   LoopbackRun stage{1};
   std::string metrics;
@@ -228,7 +228,7 @@ struct TrainedAlone {
   }
 };
 
-// The largest difference of any two numbers of the same place; infinite if there are not as many.
+// The largest difference between two numbers at the same index. Infinite if the sizes differ.
 inline double farthest(std::span<const float> one, std::span<const float> other) {
   if (one.size() != other.size() || one.empty()) return HUGE_VAL;
   double most = 0;

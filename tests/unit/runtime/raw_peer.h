@@ -29,11 +29,11 @@
 namespace mlk::test {
 
 inline constexpr int raw_patience_ms = 20'000;
-inline constexpr char raw_address[] = "192.0.2.7:7070";  // that a peer says it has
+inline constexpr char raw_address[] = "192.0.2.7:7070";  // the address in the messages of a raw peer
 
 inline rt::Key raw_key(char digit = 'a') { return rt::parse_key(std::string(64, digit)); }
 
-// Nothing happens by time, but what a test asks for.
+// Options with which no timer fires during a test, unless the test changes an option.
 inline rt::TransportOptions calm_options() {
   rt::TransportOptions options;
   options.heartbeat = options.suspect_after = options.suspected_after = options.lost_after =
@@ -44,7 +44,7 @@ inline rt::TransportOptions calm_options() {
   return options;
 }
 
-// Whether it holds within the patience of these tests.
+// Whether the condition becomes true within the patience of these tests.
 inline bool eventually(const std::function<bool()>& holds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(raw_patience_ms);
   while (!holds()) {
@@ -54,7 +54,7 @@ inline bool eventually(const std::function<bool()>& holds) {
   return true;
 }
 
-// A transport of worker/9, and what it says.
+// The transport of worker/9, and its log lines.
 struct Subject {
   static constexpr rt::PeerId id{rt::Role::worker, 9};
   static constexpr std::uint64_t incarnation = 99;
@@ -77,13 +77,13 @@ struct Subject {
     REQUIRE(event);
     return std::move(*event);
   }
-  // The next event as text, with all that is set in it.
+  // The next event as text, with all fields that are set.
   std::string told() { return describe(next()); }
-  // At least so much is held for peers.
+  // Whether the transport holds at least so many bytes for peers within the patience.
   bool comes_to_hold(std::size_t bytes) {
     return eventually([&] { return transport->held_bytes() >= bytes; });
   }
-  // There is none now.
+  // Whether no event waits now.
   bool quiet() { return !transport->receive({}); }
 
   static std::string describe(const rt::Event& event) {
@@ -117,7 +117,7 @@ class RawPeer {
   RawPeer(const RawPeer&) = delete;
   RawPeer& operator=(const RawPeer&) = delete;
 
-  // Has connected, and said nothing.
+  // Connects, and sends nothing.
   static RawPeer connected(const Subject& subject, rt::PeerId id, std::uint64_t incarnation,
                            int receive_buffer = 0) {
     const auto where = rt::literal_address(*rt::parse_host_port(subject.transport->address()));
@@ -138,7 +138,7 @@ class RawPeer {
   void hang_up() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
-  // The end is a reset.
+  // Ends the connection with a reset.
   void reset() {
     const linger at_once{1, 0};
     setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -187,7 +187,7 @@ class RawPeer {
     REQUIRE(fill(got.payload));
     return got;
   }
-  // The other end has closed; what it said before is passed over.
+  // Whether the other end has closed. Skips the bytes that it sent before.
   bool is_closed() {
     std::array<std::byte, 4096> rest;
     while (true) {
@@ -195,7 +195,7 @@ class RawPeer {
       if (got <= 0) return got == 0 || errno == ECONNRESET;
     }
   }
-  // Something has come that was not read, or the end.
+  // Whether unread bytes, or the end of the connection, have arrived.
   bool has_something(int wait_ms = 0) const {
     pollfd entry{fd_, POLLIN, 0};
     return ::poll(&entry, 1, wait_ms) == 1;
@@ -206,7 +206,7 @@ class RawPeer {
     self.nonce.fill(std::byte{5});
     return self;
   }
-  // Dials: says who it is, hears who the other is, and proves itself.
+  // Dials: sends a hello, reads the challenge, and sends a proof.
   void dial(const rt::Key& key = raw_key()) {
     say_hello();
     prove_itself(key);
@@ -219,7 +219,7 @@ class RawPeer {
     send(header(rt::MessageType::proof),
          rt::proof_payload(rt::prove(key, rt::Side::dialler, "run", introduction(), challenge->listener)));
   }
-  // Was dialled: answers the hello.
+  // For a peer that was dialled: answers the hello.
   void answer(const rt::Key& key = raw_key()) {
     const Received got = read();
     const auto dialler = rt::read_hello(got.header, got.payload);
@@ -256,7 +256,7 @@ class RawPeer {
   std::uint32_t sent_ = 0;
 };
 
-// Where a Subject dials.
+// A listening socket for a Subject to dial.
 class RawListener {
  public:
   RawListener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

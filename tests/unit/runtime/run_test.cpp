@@ -49,7 +49,7 @@ struct Launched {
   json result() const { return json::parse(read_file(folder / "result")); }
 };
 
-// What the result file of a run that cannot be trained says.
+// The message in the result file of a run that cannot be trained.
 std::string refusal(Launched& launched, ExitCode wanted) {
   CHECK(launched.run() == wanted);
   const json result = launched.result();
@@ -58,7 +58,7 @@ std::string refusal(Launched& launched, ExitCode wanted) {
   return result.at("message");
 }
 
-TEST_CASE("a process trains as its environment and its configuration say, and leaves a result") {
+TEST_CASE("a process reads environment and configuration, trains the configured steps, and writes a result") {
   Launched launched;
   REQUIRE(launched.run() == ExitCode::trained);
   const json result = launched.result();
@@ -68,7 +68,7 @@ TEST_CASE("a process trains as its environment and its configuration say, and le
   CHECK(launched.metrics.str().starts_with("mlk step=2 epoch=0 loss="));
 }
 
-TEST_CASE("epochs are turned into steps by the samples of the data") {
+TEST_CASE("the number of steps of a run with epochs follows from the number of samples of the data") {
   Launched launched;
   launched.config.erase("steps");
   launched.config["epochs"] = 3;
@@ -78,7 +78,7 @@ TEST_CASE("epochs are turned into steps by the samples of the data") {
   CHECK(launched.metrics.str().starts_with("mlk step=2 epoch=0 steps=10 loss="));
 }
 
-TEST_CASE("a line tells the newest checkpoint, also one of before the start") {
+TEST_CASE("a line has the newest checkpoint, also if an earlier process has written that checkpoint") {
   Launched launched;
   REQUIRE(launched.run() == ExitCode::trained);
   CHECK(launched.result().at("checkpoint") == 4);
@@ -89,7 +89,7 @@ TEST_CASE("a line tells the newest checkpoint, also one of before the start") {
   CHECK(launched.result().at("checkpoint") == 6);
 }
 
-TEST_CASE("the result tells what is wrong with the environment, and of which rank") {
+TEST_CASE("if the environment is wrong, the result has the error and the rank") {
   Launched launched;
   launched.env["MLK_RANK"] = "7";
   launched.env.erase("MLK_RUN");
@@ -97,7 +97,7 @@ TEST_CASE("the result tells what is wrong with the environment, and of which ran
   CHECK(launched.result().at("rank") == 7);
 }
 
-TEST_CASE("the result tells what is wrong with the configuration, and of which rank") {
+TEST_CASE("if the configuration is wrong, the result has the error and the rank") {
   Launched launched;
   launched.env["MLK_RANK"] = "2";
   launched.config["steps"] = 0;
@@ -107,13 +107,13 @@ TEST_CASE("the result tells what is wrong with the configuration, and of which r
   CHECK(launched.result().at("rank") == 2);
 }
 
-TEST_CASE("the result tells that the data are missing") {
+TEST_CASE("if the folder of the data does not exist, the result names it") {
   Launched launched;
   launched.env["MLK_DATA"] = launched.folder / "nowhere";
   CHECK(refusal(launched, ExitCode::bad_data).find("nowhere") != std::string::npos);
 }
 
-TEST_CASE("a server belongs to mode ps alone") {
+TEST_CASE("a server is refused in the modes single and allreduce") {
   Launched launched;
   launched.env["MLK_ROLE"] = "server";
   for (const char* mode : {"single", "allreduce"}) {
@@ -123,7 +123,7 @@ TEST_CASE("a server belongs to mode ps alone") {
   }
 }
 
-TEST_CASE("a server that is to count epochs needs the data") {
+TEST_CASE("a server needs the data if the configuration has epochs") {
   Launched launched;
   launched.env["MLK_ROLE"] = "server";
   launched.env.erase("MLK_DATA");
@@ -135,7 +135,7 @@ TEST_CASE("a server that is to count epochs needs the data") {
         "environment: MLK_DATA is not set, and epochs are counted by it");
 }
 
-TEST_CASE("modes with several processes need addresses, and mode ps those of servers too") {
+TEST_CASE("modes with several processes need addresses, and mode ps also needs the addresses of servers") {
   Launched launched;
   launched.config["mode"] = "allreduce";
   CHECK(refusal(launched, ExitCode::bad_configuration) == "environment: MLK_ADDRESS is not set");
@@ -147,7 +147,7 @@ TEST_CASE("modes with several processes need addresses, and mode ps those of ser
   CHECK(refusal(launched, ExitCode::bad_configuration) == "environment: MLK_SEEDS_SERVER is not set");
 }
 
-TEST_CASE("a process trains on when the port of its metrics is taken") {
+TEST_CASE("a process trains without serving metrics if another process uses the port") {
   Launched launched;
   const MetricsServer first({"127.0.0.1", 0}, "text/plain", [] { return std::string(); });
   launched.env["MLK_ADDRESS"] = "127.0.0.1:1";
@@ -155,14 +155,14 @@ TEST_CASE("a process trains on when the port of its metrics is taken") {
   CHECK(launched.run() == ExitCode::trained);
 }
 
-TEST_CASE("a process leaves event files where it is told to") {
+TEST_CASE("a process writes event files to the folder of MLK_TENSORBOARD") {
   Launched launched;
   launched.env["MLK_TENSORBOARD"] = launched.folder / "events";
   REQUIRE(launched.run() == ExitCode::trained);
   CHECK_FALSE(std::filesystem::is_empty(launched.folder / "events"));
 }
 
-// The same as a trial of a sweep: the third line of its file of points.
+// The same run as a trial of a sweep, with the third line of the file of points.
 struct LaunchedTrial : Launched {
   json point = {{"trial", 7}, {"hash", "abc"}, {"parameters", {{"steps", 6}}}, {"config", {{"steps", 6}}}};
 
@@ -174,7 +174,7 @@ struct LaunchedTrial : Launched {
   void write_points() const { test::write_file(folder / "points.jsonl", "{}\n{}\n" + point.dump() + "\n"); }
 };
 
-TEST_CASE("a trial trains with the values of its line, in folders of its own") {
+TEST_CASE("a trial trains with the values of its line, and writes into its own folders") {
   LaunchedTrial trial;
   trial.env["MLK_TENSORBOARD"] = trial.folder / "events";
   REQUIRE(trial.run() == ExitCode::trained);
@@ -187,7 +187,7 @@ TEST_CASE("a trial trains with the values of its line, in folders of its own") {
   }
 }
 
-TEST_CASE("a trial that cannot be told from its points is refused, and so is one with peers") {
+TEST_CASE("a trial is refused if its line is missing or invalid, or if its mode has several processes") {
   LaunchedTrial trial;
   trial.env["MLK_TRIAL_INDEX"] = "3";
   CHECK(refusal(trial, ExitCode::bad_configuration) == trial.env["MLK_POINTS"] + ":4: there is no such line");

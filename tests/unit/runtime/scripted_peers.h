@@ -1,5 +1,5 @@
-// One rank under test among peers that are played by the test: real connections on loopback, messages by
-// hand.
+// One rank under test among peers that the test plays, over real connections on loopback. The test composes
+// each message.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ namespace mlk::test {
 
 inline constexpr std::chrono::seconds scripted_patience{20};
 
-// The peers of a process with this role and rank. One thread does it all: whoever waits for a message also
-// hands what has come to the process under test.
+// The peers of a process with this role and rank. One thread does all the work: a function that waits for a
+// message also passes events to the process under test.
 class ScriptedPeers {
  public:
   ScriptedPeers(rt::PeerId subject, std::uint32_t workers, std::uint32_t servers = 0,
@@ -41,10 +41,11 @@ class ScriptedPeers {
   rt::Peers& peers() { return *peers_; }
   std::filesystem::path folder() const { return stage_->folder.path(); }
 
-  // What the process under test does with its events.
+  // Sets the function that handles the events of the process under test.
   void on_event(std::function<void(rt::Event&&)> handler) { handler_ = std::move(handler); }
 
-  // The peer is there, and the process under test has heard of it. Again: as another incarnation.
+  // Connects the peer, and returns when the process under test has the event. On a second call the peer
+  // connects as another incarnation.
   void arrive(rt::PeerId peer) {
     ++incarnations_[peer];
     auto& transport = transports_[peer];
@@ -63,13 +64,13 @@ class ScriptedPeers {
     });
   }
 
-  // Its process has ended; returns when the process under test has heard of it.
+  // Ends the process of the peer, and returns when the process under test has the event.
   void depart(rt::PeerId peer) {
     transports_[peer].reset();
     until("is down", [&] { return seen_ && seen_->kind == rt::Event::Kind::down && seen_->peer == peer; });
   }
 
-  // The same, and it says with what exit code.
+  // The peer sends a goodbye with its exit code, and its process ends.
   void end(rt::PeerId peer, rt::ExitCode code) {
     transports_.at(peer)->say_goodbye(static_cast<int>(code));
     depart(peer);
@@ -85,7 +86,7 @@ class ScriptedPeers {
     REQUIRE(transports_.at(peer)->send(subject_, header, payload));
   }
 
-  // The next message to this peer of one of these types; others are dropped.
+  // Returns the next message to this peer of one of these types, and drops messages of other types.
   rt::Event hear(rt::PeerId peer, std::vector<rt::MessageType> types) {
     std::optional<rt::Event> heard;
     until("says something", [&] {
@@ -96,7 +97,7 @@ class ScriptedPeers {
     return std::move(*heard);
   }
 
-  // Whether the peer was sent such a message so far, after what it has heard.
+  // Whether the peer got a message of this type since the last message that it has read.
   bool was_told(rt::PeerId peer, rt::MessageType type) {
     rt::Header marker;
     marker.type = rt::MessageType::trouble;
@@ -106,10 +107,10 @@ class ScriptedPeers {
 
   // From now on another thread runs the process under test.
   void stand_back() { driving_ = false; }
-  // That thread has ended.
+  // The other thread has ended: from now on this thread runs the process under test.
   void take_over() { driving_ = true; }
 
-  // Hands events to the process under test until the condition holds.
+  // Passes events to the process under test until the condition holds.
   void until(const char* what, const std::function<bool()>& holds) {
     const auto deadline = std::chrono::steady_clock::now() + scripted_patience;
     while (!holds()) {

@@ -1,4 +1,5 @@
-// A child process in which system calls fail or come in pieces, as they may on disks that tests do not have.
+// A child process in which system calls fail, or handle only some of the bytes, as they may on disks that
+// tests do not have.
 #pragma once
 
 #include <cerrno>
@@ -20,7 +21,8 @@
 
 namespace mlk::test {
 
-// Runs `body` in a child and gives its exit code, so that limits and mounts stay out of this process.
+// Runs `body` in a child process, so that its limits and mounts do not change this process. Returns the exit
+// code of the child.
 template <class Body>
 int in_child(Body body) {
   const pid_t child = fork();
@@ -41,7 +43,7 @@ bool filter_calls(sock_filter (&filter)[Size]) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// From here on as on a file system that can rename, but not in the ways of renameat2's flags: NFS.
+// From now on renameat2() with flags fails, as on a file system that cannot do it, such as NFS.
 inline bool refuse_rename_flags() {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -56,7 +58,7 @@ inline bool refuse_rename_flags() {
 
 inline constexpr std::size_t longest_piece = 5;
 
-// Does the first bytes of what was asked for. Every third call is interrupted instead.
+// Reads or writes only the first bytes of the request. Every third call fails as interrupted instead.
 inline void answer_in_pieces(int, siginfo_t* info, void* context) {
   static int calls = 0;
   const int error_before = errno;
@@ -76,8 +78,8 @@ inline void answer_in_pieces(int, siginfo_t* info, void* context) {
   errno = error_before;
 }
 
-// From here on `call`, read or write, does no more than the longest piece at once: disks, and signals, may
-// have it so at any time.
+// From now on `call` (read or write) handles at most the longest piece at once, as disks and signals may
+// cause at any time.
 inline bool come_in_pieces(long call) {
   struct sigaction action{};
   action.sa_sigaction = answer_in_pieces;
@@ -93,7 +95,7 @@ inline bool come_in_pieces(long call) {
   return sigaction(SIGSYS, &action, nullptr) == 0 && filter_calls(filter);
 }
 
-// Files and sockets that this process has open.
+// The number of files and sockets that this process has open.
 inline std::ptrdiff_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                        std::filesystem::directory_iterator());

@@ -1,4 +1,5 @@
-// A folder of the test's own, gone with the test also when it fails, and files in it.
+// A temporary folder for one test, and files in it. The folder is removed after the test, also if the test
+// fails.
 #pragma once
 
 #include <filesystem>

@@ -11,7 +11,7 @@
 
 namespace mlk::test {
 
-// Sentences of made-up words. What follows a byte depends on more than the byte.
+// Sentences of made-up words. The next byte depends on more than the one byte before it.
 inline std::string text_of_a_grammar(std::size_t size) {
   const std::array<std::string, 8> nouns = {"river", "stone",  "garden", "winter",
                                             "ship",  "letter", "horse",  "mountain"};
@@ -26,7 +26,7 @@ inline std::string text_of_a_grammar(std::size_t size) {
   return text.substr(0, size);
 }
 
-// The mean loss of the best guess of each byte from the one before it.
+// The mean loss if each byte is predicted as well as possible from the byte before it.
 inline double loss_of_pairs(const std::string& text) {
   std::vector<double> pairs(256 * 256), singles(256);
   for (std::size_t i = 0; i + 1 < text.size(); ++i) {

@@ -1,4 +1,4 @@
-// The job of a worker on the learnable data, for tests of what it computes with.
+// The job of a worker on the learnable data, for tests of the parts of a worker.
 #pragma once
 
 #include <sstream>

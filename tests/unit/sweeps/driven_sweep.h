@@ -15,7 +15,7 @@ namespace mlk::test {
 
 using nlohmann::json;
 
-// A sweep of two trials, which are registered and not started yet.
+// A sweep of two trials. The trials are registered and not started yet.
 struct DrivenSweep {
   sweeps::SweepObjects objects;
 
@@ -36,7 +36,7 @@ struct DrivenSweep {
   static std::string run_name(int number) {
     return sweeps::trial_run("s-abcde", sweeps::hash_of(sweeps::Point{{"lr", number}}));
   }
-  // Starts a run for the trial; a run without a pod waits.
+  // Starts a run for the trial. A run without a pod waits.
   void start(int number, const std::string& pod_phase = "") {
     const std::string run = run_name(number);
     json owner = owner_of(run, "s"), job = job_of(run);

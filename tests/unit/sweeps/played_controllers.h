@@ -13,8 +13,8 @@
 
 namespace mlk::test {
 
-// Ends every Job of a run as soon as it exists, with a pod that reports a result or has a log, as the
-// controllers would.
+// Plays the Job controllers: ends every Job of a run as soon as the Job exists, with a pod that reports a
+// result or has a log.
 class PlayedControllers {
  public:
   static constexpr int runs_on = -1;
@@ -41,7 +41,7 @@ class PlayedControllers {
     thread_.join();
   }
 
-  // Answers a request for the log of a pod; the test puts it before the cluster.
+  // Answers a request for the log of a pod. The test installs this function before the cluster.
   std::optional<local::Answer> answer(const local::Request& asked) {
     const std::size_t end = asked.path.find("-worker-0-abcde/log");
     if (!log_ || asked.method != "GET" || end == std::string::npos) return std::nullopt;
@@ -62,7 +62,8 @@ class PlayedControllers {
   }
 
   void step() {
-    // Reads the store directly: 50 requests a second would take more of the processor than the tested code.
+    // Reads the store directly, since 50 requests a second would need more processor time than the tested
+    // code.
     for (const local::Object& job : cluster_.store.list("jobs", "default")) play(*job);
   }
 

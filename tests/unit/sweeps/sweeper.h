@@ -104,7 +104,8 @@ struct Sweeper {
                           .judge_every = std::chrono::milliseconds(50),
                           .lease = short_lease});
   }
-  // Drives the sweep until so many trials run, and leaves it in this state. Returns its name.
+  // Drives the sweep until so many trials run, and leaves the sweep in this state. Returns the name of the
+  // sweep.
   std::string drive_until_running(const std::vector<std::string>& words, int running) {
     const auto stop_driving = [&](const sweeps::SweepStatus& status) {
       if (status.counts.running == running) interrupted = true;
@@ -130,14 +131,14 @@ struct Sweeper {
                 "application/merge-patch+json");
   }
 
-  // Where a command is cut off: the `which`-th request that writes is lost, before the server gets it or
-  // after the server has executed it, and the command is interrupted.
+  // Cuts off a command at the `which`-th request that writes. This request is lost, either before the server
+  // gets it or after the server has executed it, and the command is interrupted.
   enum class Cut { before, after };
-  // For tests that cut off every request once, alternately before and after: losing a request before it
-  // arrives has the same effect as losing the answer to the request before it.
+  // For tests that cut off every request once, alternately before and after the server. A request that is
+  // lost before it arrives has the same effect as a lost answer to the previous request.
   static int first_to_cut(Cut cut) { return cut == Cut::before ? 0 : 1; }
   static constexpr int to_next_to_cut = 2;
-  // `otherwise` gets the requests that are not cut off.
+  // The handler `otherwise` gets the requests that are not cut off.
   void cut_off_at(int which, Cut cut, FakeCluster::Step otherwise = {}) {
     cluster.before(
         [this, which, cut, otherwise = std::move(otherwise), count = std::make_shared<std::atomic<int>>(0)](

@@ -150,7 +150,7 @@ c lr=1, momentum=0.9
 )");
 }
 
-TEST_CASE("curves have a gap where a value is not a number, also on a logarithmic axis") {
+TEST_CASE("a curve has a gap where a value is not a number, also on a logarithmic axis") {
   PlotOptions options = small();
   options.height = 7;
   options.y.logarithmic = true;
@@ -200,7 +200,7 @@ TEST_CASE("curves with colours are drawn with dots, each in the colour of its le
   CHECK(shown(lines(series, options, Style(true))).find("\x1b[36ma\x1b[0m") != std::string::npos);
 }
 
-TEST_CASE("a plot without points that have a place is empty") {
+TEST_CASE("a plot is empty if none of its points has a place on the axes") {
   CHECK(scatter({}, small()).empty());
   CHECK(scatter({{no_number, 1}, {1, no_number}, {1, 1e301}, {-HUGE_VAL, 1}}, small()).empty());
   CHECK(lines({}, small()).empty());

@@ -49,7 +49,7 @@ TEST_CASE("no line of a table is wider than its terminal") {
   }
 }
 
-TEST_CASE("numbers are never cut off; texts are shortened, and the first column last") {
+TEST_CASE("if a table is too wide, texts are shortened, the first column last, and numbers stay whole") {
   Table table({"RUN", "MODE", "STEP", "LOSS", "AGE", "DIFFERS IN", "WHY"});
   table.add({"mnist-abcde", "allreduce", "3000/3000 (12s ago)", "-1.5e-05", "1h5m",
              "train.optimizer.lr=0.1 train.optimizer.momentum=0.9", "2 of 3 trials failed"});
@@ -105,7 +105,8 @@ TEST_CASE("with ascii bars and shortened cells have only ASCII characters") {
   CHECK(printed(example(), 60, Style(false, true)).find("worker/0-3: cannot .\n") != std::string::npos);
 }
 
-TEST_CASE("with auto only a terminal without NO_COLOR gets colours; always and never ignore both") {
+TEST_CASE(
+    "auto gives colours only to a terminal without NO_COLOR; always and never ignore terminal and NO_COLOR") {
   CHECK(wants_color("auto", true, ""));
   CHECK_FALSE(wants_color("auto", false, ""));
   CHECK_FALSE(wants_color("auto", true, "1"));

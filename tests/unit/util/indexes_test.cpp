@@ -39,7 +39,7 @@ TEST_CASE("number_at_place() returns the number at a position of a list of range
   CHECK(number_at_place("x,2-1,5", 0) == 5);
 }
 
-TEST_CASE("ranks up to 99999 are accepted, also by number_at_place()") {
+TEST_CASE("a set and number_at_place() accept ranks up to 99999") {
   CHECK(Indexes::valid_parts_of("99998-99999") == Indexes{99998, 99999});
   CHECK(Indexes::valid_parts_of("99999-100000").empty());
   CHECK(number_at_place("99999", 0) == 99999);

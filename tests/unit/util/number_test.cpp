@@ -13,7 +13,7 @@ namespace {
 using mlk::number_beside_signs;
 using mlk::number_of_word;
 
-TEST_CASE("a word is a number only if its whole text is a number") {
+TEST_CASE("number_of_word() accepts a word only if the whole word is a number") {
   for (const auto& [word, value] : std::initializer_list<std::pair<const char*, double>>{
            {"0", 0},
            {"12", 12},
@@ -40,7 +40,8 @@ TEST_CASE("a word is a number only if its whole text is a number") {
   }
 }
 
-TEST_CASE("signs beside a number are ignored, but signs between digits are not") {
+TEST_CASE(
+    "number_beside_signs() ignores signs around a number, and refuses text with other signs between digits") {
   for (const char* text : {"0.5", "0.5,", "(0.5)", "[0.5],", "'0.5'.", "\"0.5\";", "=0.5", ": 0.5", "0.5%",
                            "~0.5", "<0.5>", "**0.5**", "“0.5”", "0.5...", "0.5-"}) {
     CAPTURE(text);

@@ -42,7 +42,7 @@ struct Umask {
 }  // namespace
 
 TEST_CASE(
-    "the user's plain file with one link is replaced, a folder refused, any other file written in place") {
+    "way_to_write() replaces a plain file of the user, refuses a folder, and chooses in_place otherwise") {
   CHECK(way_to_write(std::nullopt) == WriteWay::as_new);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 1, true}) == WriteWay::replaced);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 2, true}) == WriteWay::in_place);
@@ -99,7 +99,7 @@ TEST_CASE("a pipe gets the bytes and stays a pipe, and a device is written in pl
   CHECK(fs::is_character_file("/dev/null"));
 }
 
-TEST_CASE("a file with two hard links keeps both, and a folder is refused") {
+TEST_CASE("a file with two hard links is written in place, and a folder is refused") {
   const TemporaryFolder folder;
   folder.write("one", "long before");
   fs::create_hard_link(folder.path() / "one", folder.path() / "two");
@@ -111,7 +111,7 @@ TEST_CASE("a file with two hard links keeps both, and a folder is refused") {
                        mlk::Error);
 }
 
-TEST_CASE("an unfinished file leaves nothing behind, and the old file stays unchanged") {
+TEST_CASE("without finish() no temporary file stays, and the old file stays unchanged") {
   const TemporaryFolder folder;
   folder.write("old", "before");
   {

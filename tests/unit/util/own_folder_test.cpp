@@ -25,7 +25,7 @@ struct stat status_of_mode(mode_t mode, uid_t owner) {
 
 }  // namespace
 
-TEST_CASE("a file that others own or may write to is not the user's own") {
+TEST_CASE("is_own() is false for a file that another user owns or may write to") {
   const uid_t me = ::geteuid();
   CHECK(is_own(status_of_mode(S_IFREG | 0600, me)));
   CHECK(is_own(status_of_mode(S_IFREG | 0755, me)));
@@ -46,7 +46,7 @@ TEST_CASE("make_own_folder() makes parents, and closes the folder to other users
   CHECK(is_own(made));
 }
 
-TEST_CASE("a link, a file and a folder of another user are refused, and a missing folder is not") {
+TEST_CASE("a link, a file or a folder of another user is refused, and a missing folder is accepted") {
   const TemporaryFolder folder;
   fs::create_directory(folder.path() / "real");
   fs::create_directory_symlink("real", folder.path() / "link");

@@ -1,4 +1,4 @@
-// Names from outside that become files.
+// Names from outside that become names of files.
 #include "cli/util/path_part.h"
 
 #include <string>

@@ -29,7 +29,7 @@ TEST_CASE("first_group_in() returns the first group of the first match") {
   CHECK(Pattern("(.*)").first_group_in(std::string("a\0b", 3)) == std::string("a\0b", 3));
 }
 
-TEST_CASE("an invalid pattern is refused with the reason") {
+TEST_CASE("why_no_pattern() returns the reason why a pattern is invalid") {
   CHECK(why_no_pattern("a(b)c").empty());
   CHECK(why_no_pattern("") == "is empty");
   CHECK(why_no_pattern("(a") == "is not valid: missing ): (a");

@@ -92,7 +92,7 @@ TEST_CASE("input larger than a pipe is written while output is read") {
   CHECK(result.output == command.input);
 }
 
-TEST_CASE("it is not an error if a program does not read its input") {
+TEST_CASE("run_process() succeeds even if the program does not read its input") {
   Command command = shell("exit 0");
   command.input = std::string(1'000'000, 'x');
   CHECK(run_process(command).ok());
@@ -207,7 +207,8 @@ TEST_CASE("a process is killed before its time-out if go_on returns false") {
   CHECK(result.output == "begun\n");
 }
 
-TEST_CASE("a process with of_terminal is in our process group, other processes lead their own") {
+TEST_CASE(
+    "a process with of_terminal is in the process group of mlk, and any other process leads its own group") {
   Command command = shell("cut -d' ' -f5 /proc/$$/stat; echo $$");
   const std::string own = run_process(command).output;  // its process group and its own number
   CHECK(own.substr(0, own.find('\n') + 1) == own.substr(own.find('\n') + 1));

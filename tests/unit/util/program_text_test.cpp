@@ -81,7 +81,7 @@ TEST_CASE("kept colours are reset at the end of the line and are those that a te
   CHECK(kept(once) == once);
 }
 
-TEST_CASE("program_text() keeps the last states of bars below each other, and all other lines") {
+TEST_CASE("program_text() keeps only the last state of each progress bar, and keeps all other lines") {
   CHECK(mlk::program_text("") == "");
   CHECK(mlk::program_text("one\n\n\033[31mtwo\033[0m\n") == "one\n\ntwo\n");
   CHECK(mlk::program_text("\router 0/2\n\rinner 1/2\033[A\n\rinner 2/2\033[A\router 1/2\nend") ==

@@ -71,8 +71,7 @@ TEST_CASE("a word for a shell is quoted if the shell would split or change it") 
   CHECK(mlk::shell_word("größe") == "größe");
 }
 
-TEST_CASE(
-    "neither 8-bit controls, nor bidirectional ones, nor bytes without a character reach the terminal") {
+TEST_CASE("printable() replaces 8-bit controls, bidirectional controls and bytes that form no character") {
   CHECK(mlk::printable("a\u009b31mb") == "a?31mb");
   CHECK(mlk::printable("a\x9b"
                        "31mb") == "a?31mb");
@@ -87,7 +86,7 @@ TEST_CASE(
   CHECK(mlk::printable("\u00a0\u2027\u202f\u2065\U0001f600") == "\u00a0\u2027\u202f\u2065\U0001f600");
 }
 
-TEST_CASE("choices are joined as a sentence names them") {
+TEST_CASE("join_or() joins choices with commas, and the last choice with the word or") {
   CHECK(mlk::join_or({}) == "");
   CHECK(mlk::join_or({"a"}) == "a");
   CHECK(mlk::join_or({"a", "b"}) == "a or b");

@@ -73,7 +73,7 @@ TEST_CASE("format_duration() shows the two largest units") {
   CHECK(mlk::format_duration(seconds(-5)) == "0s");
 }
 
-TEST_CASE("a recorded time in the future becomes now, and other texts stay") {
+TEST_CASE("a recorded time in the future becomes the present time, and other texts are not changed") {
   const mlk::Time now = *mlk::parse_time("2026-11-21T12:00:00Z");
   CHECK(mlk::past_time("2026-11-21T12:00:01Z", now) == "2026-11-21T12:00:00Z");
   CHECK(mlk::past_time("2026-11-21T12:00:00Z", now) == "2026-11-21T12:00:00Z");

@@ -204,7 +204,7 @@ TEST_CASE("values of different types are unequal, and no order between them is t
   check_matches("hidden > 5", false);
 }
 
-TEST_CASE("for an absent or null value only == null is true") {
+TEST_CASE("if a value is absent or null, == null is true and every other comparison is false") {
   for (const std::string name : {"absent", "empty"}) {
     CAPTURE(name);
     for (const char* right : {" == null", " in [1, null]"}) CHECK(matches_values(name + right, one_trial));
@@ -218,7 +218,7 @@ TEST_CASE("for an absent or null value only == null is true") {
   check_matches("lr == null", false);
 }
 
-TEST_CASE("nan and inf match values that are numbers and values that are words") {
+TEST_CASE("nan and inf compare alike with values that are numbers and with values that are words") {
   const json words = {{"loss", "nan"}, {"gap", "inf"}, {"low", "-inf"}, {"lr", 0.01}, {"name", "x"}};
   for (const json& values : {one_trial, words}) {
     for (const char* text :
@@ -364,7 +364,7 @@ TEST_CASE("names() returns the names with their places") {
   CHECK(names[2].name == "lr");
 }
 
-TEST_CASE("the last words of a path mean the path if no other path ends with them") {
+TEST_CASE("the last words of a path represent the path if no other path ends with these words") {
   CHECK(names_after_check("lr < 0.1 and optimizer.type == sgd and not loss > 1") ==
         "train.optimizer.lr < 0.1 and train.optimizer.type == \"sgd\" and not loss > 1");
   CHECK(to_string(check_names(parse_expression("loss < 1", ""), {"x.loss", "loss"})) == "loss < 1");
@@ -444,7 +444,7 @@ TEST_CASE("names and bare words may have letters, digits, and the signs of paths
     CHECK(parse_refusal(std::string("a == ") + word).find("is written '") != std::string::npos);
 }
 
-TEST_CASE("the words of an expression may have any blanks between them, or none") {
+TEST_CASE("the words of an expression may be separated by any number of blanks, or by no blank") {
   CHECK(matches_values("\ta\r\n==\t1 ", {{"a", 1}}));
   CHECK(matches_values("a>=1&&a<=1||a!=1", {{"a", 1}}));
   CHECK(matches_values("a in[ ]or a==NULL", json::object()));

@@ -67,7 +67,7 @@ void check_against_the_reference(Gemm gemm, int m, int n, int k) {
 void check_that_it_may_be_cut(Gemm gemm) {
   Numbers numbers;
   std::vector<float> space;
-  // Some parts are wider than high and some are not, because products may choose their method by that.
+  // Some parts are wider than high and some are not, because products may choose their method by the shape.
   const int m = 70, n = 330, k = 400, row = 48, column = 32;
   for (Transpose ta : {Transpose::no, Transpose::yes}) {
     for (Transpose tb : {Transpose::no, Transpose::yes}) {

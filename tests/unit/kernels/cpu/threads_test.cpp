@@ -66,7 +66,7 @@ TEST_CASE("an exception of a part is rethrown when all parts have ended, and the
 
 TEST_CASE("a thread pool that was never used can be destroyed") { const ThreadPool pool(4); }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need address space without end
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers need more address space
 TEST_CASE("a process that cannot start more threads computes with the threads that it has") {
   const pid_t child = fork();
   if (child == 0) {

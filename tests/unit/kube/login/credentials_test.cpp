@@ -62,15 +62,17 @@ TEST_CASE("a credential without an expiry is used until the server refuses it") 
   CHECK(credentials.next(begin_time, at_noon + seconds(1'000'000)).send->token == "a");
 }
 
-TEST_CASE("many requests refused with one credential cause one call for a new credential") {
+TEST_CASE(
+    "if the server refuses many requests with one credential, mlk calls the plugin once for a new "
+    "credential") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a"), begin_time, at_noon);
   const CredentialPtr first = credentials.next(begin_time, at_noon).send;
   CHECK(credentials.refused(first, begin_time));
   CHECK(credentials.next(begin_time, at_noon).send == nullptr);
-  CHECK(credentials.refused(first, begin_time));  // the new credential is on its way
+  CHECK(credentials.refused(first, begin_time));  // the new credential has not arrived yet
   credentials.renew(token_until("b"), begin_time, at_noon);
-  CHECK(credentials.refused(first, begin_time));  // the new credential is there
+  CHECK(credentials.refused(first, begin_time));  // the new credential has arrived
   CHECK(credentials.next(begin_time, at_noon).send->token == "b");
 }
 
@@ -86,7 +88,7 @@ TEST_CASE("a server that refuses every credential does not cause a plugin call f
   credentials.renew(token_until("c"), begin_time, at_noon);
   const CredentialPtr third = credentials.next(begin_time, at_noon).send;
   credentials.accepted(third);
-  CHECK(credentials.refused(third, begin_time + seconds(12)));  // it had been accepted
+  CHECK(credentials.refused(third, begin_time + seconds(12)));  // the server had accepted this credential
 }
 
 TEST_CASE(

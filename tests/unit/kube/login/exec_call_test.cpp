@@ -91,7 +91,7 @@ TEST_CASE("a plugin gets its arguments unchanged, its variables, and KUBERNETES_
   CHECK(text == "$(touch /tmp/no; echo a) *||a b|" + exec_info(*script.config.exec, script.config, false));
 }
 
-TEST_CASE("a plugin that is missing, fails or prints too much is an error with a hint") {
+TEST_CASE("a plugin that is missing, fails or prints too much gives an error with a hint") {
   PluginScript missing("");
   missing.config.exec->command = "no-such-plugin-of-mlk";
   missing.config.exec->install_hint = "install \x1b[1mit\x1b[0m from there\n";
@@ -134,7 +134,8 @@ TEST_CASE("a plugin that hangs is killed with its children, by its time-out or b
   PluginScript slow(hangs);
   PluginHost host;
   host.patience = seconds(1);
-  // On a busy machine the plugin may have no child yet at its time-out; then the test gives it more time.
+  // On a busy machine the plugin may have no child yet at its time-out. In this case the test gives the
+  // plugin more time.
   for (; !has_child(slow) && host.patience < seconds(100); host.patience *= 2) {
     has_part(slow.problem(host), "did not end within " + std::to_string(host.patience.count()) + " s");
   }
@@ -248,9 +249,9 @@ TEST_CASE("the caller gets the 401 if the server refuses the second credential t
   CHECK(script.calls() == 2);
 }
 
-TEST_CASE("a plugin's client certificate is sent, and a newer one opens a new connection") {
+TEST_CASE("a plugin's client certificate is sent, and a newer certificate opens a new connection") {
   const Certificate authority = make_authority("cluster ca");
-  X509_STORE* store = X509_STORE_new();  // the server takes it over
+  X509_STORE* store = X509_STORE_new();  // the server becomes the owner of the store
   X509_STORE_add_cert(store, authority.x509.get());
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}), store);
   std::mutex mutex;
@@ -370,7 +371,7 @@ TEST_CASE("credential_end() has a value only if the plugin gave an expiry") {
   }
 }
 
-TEST_CASE("a line of a plugin in two pieces is passed on as one line, or is whole in the error") {
+TEST_CASE("a line that a plugin prints in two pieces is passed on as one line, or is whole in the error") {
   for (const bool fails : {false, true}) {
     PluginScript script(
         "here=$(dirname \"$0\")\nprintf 'wait\\nopen this ' >&2\n"

@@ -129,7 +129,7 @@ TEST_CASE("KUBERNETES_EXEC_INFO has insecure-skip-tls-verify only if TLS is not 
   CHECK(json::parse(exec_info(plugin, config, false))["spec"]["cluster"] == json{{"server", "https://h"}});
 }
 
-TEST_CASE("secrets of four or more characters are hidden, the longest first, and also each line") {
+TEST_CASE("secrets of four or more characters and each line of a secret are hidden, the longest text first") {
   ExecPlugin plugin = read_plugin(json::object());
   plugin.env = {{"A", "abc"}, {"B", "wxyz"}, {"C", "wxyz-more"}, {"D", "line one\n  line two \n"}};
   CHECK(without_secrets("abc wxyz wxyz-more wxyzwxyz", plugin, "") == "abc *** *** ******");
@@ -178,7 +178,7 @@ TEST_CASE("the error for a missing plugin has the bounded hint of its entry") {
   CHECK(exec_missing(plugin, "").hint() == std::string(1998, 'h'));
 }
 
-TEST_CASE("a PluginCaller makes one call at a time, and the next after its answer was taken") {
+TEST_CASE("a PluginCaller makes one call at a time, and the next call only after the answer was taken") {
   std::mutex mutex;
   std::condition_variable wake;
   bool go_on = false;

@@ -68,7 +68,7 @@ TEST_CASE("after a refusal the token file is read at once, and only a new token 
   CHECK(token.renew("one", token_begin + seconds(2)));
   CHECK(token.current(token_begin + seconds(2)) == "two");
   folder.write("token", "three");
-  CHECK(token.renew("one", token_begin + seconds(3)));  // there is already a newer token
+  CHECK(token.renew("one", token_begin + seconds(3)));  // the current token is newer already
   CHECK(token.current(token_begin + seconds(3)) == "two");
   Token fixed("given", "");
   CHECK_FALSE(fixed.renew("other", token_begin));
@@ -96,14 +96,14 @@ TEST_CASE("the expiry of a JSON Web Token is its `exp` if that is a valid time")
   CHECK(mlk::format_time(*token_end("a." + payload + ".b")) == "1970-01-01T00:01:00Z");
 }
 
-TEST_CASE("a certificate has an expiry, and text that is no certificate has none") {
+TEST_CASE("a certificate has an expiry, but a text that is not a certificate has no expiry") {
   const Certificate made = make_certificate({"me", "DNS:me"});
   CHECK(certificate_end(made.pem()).has_value());
   CHECK_FALSE(certificate_end("no certificate").has_value());
   CHECK_FALSE(certificate_end("").has_value());
 }
 
-TEST_CASE("a credential expires when its issuer says, otherwise with its earliest part") {
+TEST_CASE("a credential expires at the time that its issuer gave, or else with the part that expires first") {
   const std::string early = jwt_of(R"({"exp": 60})"), late = jwt_of(R"({"exp": 7258118400})");
   const std::string certificate = make_certificate({"me", "DNS:me"}).pem();
   const auto of_certificate = certificate_end(certificate);
@@ -116,7 +116,7 @@ TEST_CASE("a credential expires when its issuer says, otherwise with its earlies
   CHECK_FALSE(end_of({"opaque", "", ""}).has_value());
 }
 
-TEST_CASE("the text of an expiry has the time that is left or gone") {
+TEST_CASE("the text of an expiry says how much time is left, or how much time has passed since the expiry") {
   const mlk::Time now = *mlk::parse_time("2026-11-26T12:00:00Z");
   CHECK(text_of_end(now + seconds(3600), now) == "until 2026-11-26T13:00:00Z (1h left)");
   CHECK(text_of_end(now, now) == "until 2026-11-26T12:00:00Z (0s left)");

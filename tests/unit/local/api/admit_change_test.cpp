@@ -43,7 +43,8 @@ json defaulted(const char* plural, json object) {
   return object;
 }
 
-TEST_CASE("a name has lower-case letters and digits, and none of their neighbours in ASCII") {
+TEST_CASE(
+    "a name may have lower-case letters and digits, but not the characters beside their ranges in ASCII") {
   for (const char* good : {"a", "z", "0", "9", "az09", "z.9"}) CHECK_MESSAGE(is_dns_subdomain(good), good);
   for (const char* bad : {"a`b", "a{b", "a/b", "a:b", "`", "{", "/", ":", "aZ", "."})
     CHECK_MESSAGE(!is_dns_subdomain(bad), bad);
@@ -69,7 +70,7 @@ TEST_CASE("a change of an object is checked by the rules for new objects, and fi
         "422 Job.batch \"\" is invalid: metadata.name: Required value: name or generateName is required");
 }
 
-TEST_CASE("a change keeps the stored status, whatever status it contains") {
+TEST_CASE("a change of an object keeps the stored status, whatever status the change contains") {
   json job = kept("jobs", job_named("j"));
   job["status"] = {{"active", 1}};
   CHECK(after_change("jobs", job, {{"status", {{"active", 5}}}}) == job);
@@ -87,7 +88,7 @@ TEST_CASE("the generation of an object begins at 1, for kinds that have a genera
                   .contains("generation"));
 }
 
-TEST_CASE("defaults are added to no object without a spec, and to no object of a kind without defaults") {
+TEST_CASE("an object gets no defaults if it has no spec, or if its kind has no defaults") {
   const json bare = R"({"metadata": {"name": "a", "uid": "u"}})"_json;
   for (const char* plural : {"pods", "services", "configmaps", "leases", "events", "nodes"})
     CHECK_MESSAGE(defaulted(plural, bare) == bare, plural);

@@ -186,7 +186,8 @@ TEST_CASE(
   CHECK(name_space.at("status").at("phase") == "Active");
 }
 
-TEST_CASE("a generated name is cut so that its suffix has room; a given name comes first") {
+TEST_CASE(
+    "a generated name is cut so that its suffix has room, and an object with a name gets no generated name") {
   const auto name = [](const json& metadata) {
     return admitted("configmaps", {{"metadata", metadata}}).at("metadata").at("name").get<std::string>();
   };

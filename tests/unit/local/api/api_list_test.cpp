@@ -95,7 +95,7 @@ TEST_CASE("the continue token of a page has the end of the page and the version"
   CHECK(token == json{{"rv", listed.cluster.store.revision()}, {"after", std::string("default\0x", 9)}});
 }
 
-TEST_CASE("objects that are in no namespace are listed by their names") {
+TEST_CASE("a list of objects without namespaces is in the order of their names") {
   Cluster cluster;
   for (const char* name : {"b", "a"})
     cluster.send("POST", "/api/v1/namespaces", {{"metadata", {{"name", name}}}});

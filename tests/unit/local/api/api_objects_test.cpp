@@ -165,7 +165,7 @@ TEST_CASE("the answer to an immediate deletion has the deleted object's name, ki
 }
 
 TEST_CASE(
-    "an object with a finalizer or a grace period gets a deletion time, which can only become earlier") {
+    "if an object has a finalizer or a grace period, it gets a deletion time that can only become earlier") {
   Cluster cluster;
   const json held = cluster.ask("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   json going = held;
@@ -203,8 +203,7 @@ TEST_CASE("an object that is not a pod has no grace period, even if the request 
   CHECK(going.at("metadata").at("deletionTimestamp") == "2026-11-21T12:00:00Z");
 }
 
-TEST_CASE(
-    "a foreground deletion adds its finalizer to the object's own ones, and a repeated deletion adds none") {
+TEST_CASE("a foreground deletion adds its finalizer to the object's own finalizers, once if it is repeated") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   for (int i = 0; i < 2; ++i)
@@ -324,7 +323,8 @@ TEST_CASE("an update replaces the object, and an update that changes nothing kee
   CHECK(not_there.at("message") == "configmaps \"none\" not found");
 }
 
-TEST_CASE("the first apply creates an object with the name in the path, and later ones are merged into it") {
+TEST_CASE(
+    "the first apply creates an object with the name in the path, and later applies change this object") {
   Cluster cluster;
   const std::string apply = "application/apply-patch+yaml";
   json object = map_named("other", labelled("1"));

@@ -1,4 +1,5 @@
-// Refusals and defaults of the API, like the API server's: its answers to the same requests were the model.
+// Refusals and defaults of the API. The expected answers are those of the real API server to the same
+// requests.
 #include <doctest/doctest.h>
 
 #include "cli/util/hash.h"

@@ -137,7 +137,7 @@ TEST_CASE("bodies that are not objects of the kind are refused with these messag
                map_named("a"));
 }
 
-TEST_CASE("an object with a nested value of the wrong type gets 400, and no server error") {
+TEST_CASE("a nested value of the wrong type causes the error 400 instead of a server error") {
   Cluster cluster;
   const json refused = cluster.ask("POST", maps, {{"metadata", "x"}});
   CHECK(refused.at("code") == 400);

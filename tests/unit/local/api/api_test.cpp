@@ -243,7 +243,8 @@ TEST_CASE("lists are filtered and paged, and all pages show the same version") {
   CHECK(second.at("metadata").at("resourceVersion") == first.at("metadata").at("resourceVersion"));
 }
 
-TEST_CASE("a list can show exactly an earlier version, or a version that is not older") {
+TEST_CASE(
+    "a list can show exactly the requested version, or a version that is not older than the requested one") {
   Cluster cluster;
   const json first = cluster.ask("POST", maps, map_named("a"));
   const std::string then = first.at("metadata").at("resourceVersion");
@@ -255,7 +256,7 @@ TEST_CASE("a list can show exactly an earlier version, or a version that is not 
   CHECK(cluster.code("GET", maps + "?resourceVersion=999999") == 504);
 }
 
-TEST_CASE("the paths `status` and `finalize` of a namespace are not read as kinds of objects in it") {
+TEST_CASE("`status` and `finalize` in the path of a namespace are not read as kinds of objects") {
   Cluster cluster;
   CHECK(cluster.ask("PUT", "/api/v1/namespaces/default/status", json::object()).at("kind") == "Namespace");
   CHECK(cluster.ask("PUT", "/api/v1/namespaces/default/finalize", json::object()).at("message") ==
@@ -302,7 +303,7 @@ TEST_CASE("a watch from the version of a list sends the changes after this list"
         std::vector<std::string>{"BOOKMARK"});
 }
 
-TEST_CASE("a watch can begin with the existing objects, and marks their end") {
+TEST_CASE("a watch can begin with the existing objects, and sends a mark after them") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const std::vector<json> events =
@@ -331,7 +332,7 @@ TEST_CASE("a deletion checks its preconditions, and also deletes the dependents 
   CHECK(cluster.code("GET", maps + "/child") == 404);
 }
 
-TEST_CASE("orphans are kept, and a foreground deletion deletes the owner last") {
+TEST_CASE("an orphaning deletion keeps the dependents, and a foreground deletion deletes the owner last") {
   Cluster cluster;
   for (const std::string policy : {"Orphan", "Foreground"}) {
     const json owner = cluster.ask("POST", maps, map_named("owner"));
@@ -459,7 +460,7 @@ TEST_CASE(
   CHECK(changed.at("status").at("active") == 7);
 }
 
-TEST_CASE("a finalizer that two requests add is in the list once") {
+TEST_CASE("if two requests add the same finalizer, the object has the finalizer once") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const json patch = {{"metadata", {{"finalizers", {"example.com/hold"}}}}};
@@ -468,7 +469,7 @@ TEST_CASE("a finalizer that two requests add is in the list once") {
   CHECK(cluster.ask("GET", maps + "/a").at("metadata").at("finalizers") == json{"example.com/hold"});
 }
 
-TEST_CASE("a second deletion may shorten the grace of a pod, and never lengthens it") {
+TEST_CASE("a second deletion can shorten the grace period of a pod, but cannot lengthen it") {
   Cluster cluster;
   const json pod = {{"apiVersion", "v1"},
                     {"kind", "Pod"},

@@ -77,8 +77,8 @@ TEST_CASE("a watch sends each change of its kind and namespace in order, with th
 }
 
 TEST_CASE(
-    "for a watch with a selector, objects that begin to match are added, and those that no longer match are "
-    "deleted") {
+    "a watch with a selector reports an object as added when it begins to match, and as deleted when it no "
+    "longer matches") {
   Cluster cluster;
   WatchOptions options = watch_from(cluster);
   options.label_selector = "l=1";
@@ -119,7 +119,8 @@ TEST_CASE("a watch without a version, or of version 0, begins with the selected 
   }
 }
 
-TEST_CASE("a watch with initial events marks their end, for any version, and then sends later changes") {
+TEST_CASE(
+    "a watch with initial events sends a mark after these events, for any version, and then later changes") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   WatchOptions options = watch_from(cluster);
@@ -207,7 +208,7 @@ TEST_CASE("a watch uses the options of its request") {
 }
 
 TEST_CASE(
-    "a watch from before the server's start is refused, and the error has this and the oldest version") {
+    "a watch from before the server's start is refused, and the error has the given and the oldest version") {
   const Folder folder;
   std::string old;
   {
@@ -235,7 +236,7 @@ TEST_CASE(
   CHECK(api.handle(request).status == 200);
 }
 
-TEST_CASE("a stopped API ends all its streams, also streams that wait for changes") {
+TEST_CASE("when the API is stopped, all its streams end, also streams that wait for changes") {
   Cluster cluster;
   const Answer answer =
       cluster.send("GET", maps + "?watch=1&resourceVersion=" + std::to_string(cluster.store.revision()));
@@ -251,7 +252,7 @@ TEST_CASE("a stopped API ends all its streams, also streams that wait for change
     over = true;
   });
   while (!over) {
-    cluster.api.stop();  // wakes streams that wait by now
+    cluster.api.stop();  // wakes the streams that already wait
     std::this_thread::yield();
   }
   client.join();

@@ -136,7 +136,7 @@ TEST_CASE(
   CHECK(document("/openapi/v3/apis/authorization.k8s.io/v1") == openapi_with(json::object()));
 }
 
-TEST_CASE("there is no document at any other path") {
+TEST_CASE("discover() returns no document for a path that is not in the API") {
   for (const char* path :
        {"", "/", "/versio", "/version/", "/apis/", "/api/v2", "/apis/batch/v2", "/apis/none", "/openapi/v2",
         "/openapi/v3/apis/none/v1", "/api/v1/pods", "/apis/batch/v1/jobs"})

@@ -152,8 +152,8 @@ TEST_CASE(
   for (int i = 0; i < 200; ++i) idlers.push_back(std::make_unique<Idler>(served.server.port()));
   CHECK(served.client()->Get("/version")->status == 200);
   CHECK(idlers.front()->is_closed_by_server());
-  // The newest connection stays open. It is made last, since on a busy machine the others take longer than a
-  // connection may be silent.
+  // The newest connection stays open. The test makes this connection last, since on a busy machine the other
+  // connections take longer than a connection may be silent.
   const Idler newest(served.server.port());
   CHECK(served.client()->Get("/version")->status == 200);
   char byte;
@@ -217,7 +217,7 @@ TEST_CASE("stopping ends the streams that are open") {
 TEST_CASE("the controllers create the pods of a Job while clients watch") {
   Served served;
   const Controllers controllers(served.store, served.logs, served.paths, "/nowhere/mlk");
-  const json gpu = {{"limits", {{"nvidia.com/gpu", 1}}}};  // so that no process is started
+  const json gpu = {{"limits", {{"nvidia.com/gpu", 1}}}};  // the node has no GPU, so no process is started
   const json job = {
       {"apiVersion", "batch/v1"},
       {"kind", "Job"},

@@ -35,7 +35,7 @@ TEST_CASE("values and keys of label selectors may have only the characters of la
   CHECK(refused_labels("x,a b,y") == "400 unable to parse requirement: \"a b\"");
 }
 
-TEST_CASE("an object without the label matches no `in` and every `notin`") {
+TEST_CASE("an object without the label does not match `in`, but matches `notin`") {
   const json bare = R"({"metadata": {"name": "x"}})"_json, odd = R"({"metadata": {"labels": {"a": 5}}})"_json;
   for (const json& object : {bare, odd, json::object()}) {
     for (const char* holds : {"", "a!=b", "a notin (b,c)", "!a"}) CHECK(LabelSelector(holds).matches(object));

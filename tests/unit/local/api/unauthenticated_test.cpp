@@ -81,7 +81,7 @@ TEST_CASE("the user of a connection of this process is found until its client cl
 
 TEST_CASE("the user of a connection of another user's process is found") {
   constexpr uid_t other = 65534;
-  if (::geteuid() != 0) return;  // to become another user needs root
+  if (::geteuid() != 0) return;  // only root can become another user
   OnLoopback loopback;
   std::array<int, 2> until{};
   REQUIRE(::pipe(until.data()) == 0);
@@ -98,8 +98,7 @@ TEST_CASE("the user of a connection of another user's process is found") {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE(
-    "a connection over the limit closes the oldest connection of its own side, and none of the other side") {
+TEST_CASE("a connection over the limit closes the oldest connection of its own side, not of the other side") {
   std::vector<std::unique_ptr<Pair>> ours, others;
   UnauthenticatedConnections connections(3);
   const auto add = [&](std::vector<std::unique_ptr<Pair>>& to, Side side) {
@@ -118,7 +117,8 @@ TEST_CASE(
   for (int i = 0; i < 3; ++i) add(ours, Side::ours);
   CHECK(open_of(ours) == std::vector<bool>{false, true, true, true});
   CHECK(open_of(others) == std::vector<bool>{false, false, true, true, true});
-  // A connection that has shown the token, or has closed, no longer counts towards the limit.
+  // A connection no longer counts towards the limit if its client has shown the token or has closed the
+  // connection.
   connections.leave(ours[1]->socket());
   connections.leave(others[2]->socket());
   add(ours, Side::ours);

@@ -114,7 +114,7 @@ TEST_CASE("a pod of a Job is read from its metadata and its status") {
   CHECK_FALSE(bare.tracked);
 }
 
-TEST_CASE("a pod that is being deleted has failed at once or at its end, as podReplacementPolicy says") {
+TEST_CASE("podReplacementPolicy decides whether a deleted pod has failed at once or only when it has ended") {
   json going = pod(0, "Running");
   going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z";
   CHECK(JobPod::of(going, false).failed);
@@ -131,7 +131,7 @@ TEST_CASE("a pod that is being deleted has failed at once or at its end, as podR
   CHECK(JobPod::of(pod(0, "Failed", 1), true).finished);
 }
 
-TEST_CASE("the end of a pod is the end of its last container, or the begin of its deletion") {
+TEST_CASE("a pod has ended when its last container has ended, or else when its deletion has begun") {
   json two = pod(0, "Failed", 1);
   json& statuses = two["status"]["containerStatuses"];
   statuses.push_back(statuses[0]);

@@ -108,7 +108,7 @@ TEST_CASE("a pod that a Job creates equals a pod that a client creates, and has 
   CHECK(event == about);
 }
 
-TEST_CASE("a step that finds nothing to do changes nothing") {
+TEST_CASE("a step does not change the store if the Jobs need no change") {
   Cluster cluster;
   cluster.send("POST", jobs, job_named("j"));
   step_jobs(cluster.store, noon);
@@ -162,7 +162,7 @@ TEST_CASE("the Job of a pod is the pod's first owner of kind Job with `controlle
 }
 
 TEST_CASE(
-    "pods of a Job that is deleted or being deleted lose its finalizer, and keep the finalizers of others") {
+    "if a Job is deleted or being deleted, its pods lose the Job's finalizer and keep all other finalizers") {
   Cluster cluster;
   cluster.store.create("pods", held_pod("orphan", {{"kind", "Job"}, {"uid", "gone"}, {"controller", true}}));
   json left = held_pod("left", json::object());  // left by a Job that was deleted with --cascade=orphan
@@ -191,7 +191,8 @@ TEST_CASE(
   }());
 }
 
-TEST_CASE("a pod that a Job removes gets its grace period on a node, and has failed at once without a node") {
+TEST_CASE(
+    "if a Job removes a pod, a pod on a node gets its grace period, and a pod without a node fails at once") {
   Cluster cluster;
   cluster.send("POST", jobs, job_named("j", {{"completions", 4}, {"parallelism", 4}}));
   step_jobs(cluster.store, noon);
@@ -222,7 +223,7 @@ TEST_CASE("a pod that a Job removes gets its grace period on a node, and has fai
   CHECK(seen(0) == json{"2026-11-21T12:00:08Z", 7, "Pending", false});
   CHECK(seen(1) == json{"2026-11-21T12:00:31Z", 30, "Pending", false});
   CHECK(seen(2) == json{"2026-11-21T12:00:03Z", 3, "Pending", false});
-  CHECK_FALSE(cluster.store.find("pods", "default", name(3)));  // it was released before it was removed
+  CHECK_FALSE(cluster.store.find("pods", "default", name(3)));  // the Job released and then removed it
 }
 
 TEST_CASE("a Job that cannot be handled does not delay the other Jobs") {
@@ -278,7 +279,7 @@ TEST_CASE("a finished Job without a time to live or without an end time is kept,
   CHECK(store.list("events").empty());
 }
 
-TEST_CASE("a step returns the earliest time at which a Job needs the next step") {
+TEST_CASE("step_jobs() returns the earliest time at which a Job needs the next step") {
   for (const auto& [first, second] : {std::pair(20, 10), {10, 20}}) {
     const Folder folder;
     Store store(folder.path());

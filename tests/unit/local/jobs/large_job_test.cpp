@@ -32,8 +32,8 @@ json sweep_job(int completions, const json& patch = json::object()) {
   return whole;
 }
 
-// A cluster whose clock and kubelet are played by the test. Trials end one after the other, each third one
-// with 64.
+// A cluster whose clock and kubelet are played by the test. Trials end one after the other, and each third
+// trial ends with the exit code 64.
 struct Played {
   explicit Played(json whole) : job(std::move(whole)) {}
 

@@ -32,7 +32,7 @@ TEST_CASE("after any number of failures an index waits ten minutes at most") {
     CHECK(passed(many, {pod(0, "Failed", 1, failures)}).again == noon + seconds(600));
 }
 
-TEST_CASE("after a clock was set back no index waits for a failure time in the future") {
+TEST_CASE("after a clock was set back an index does not wait for a failure time in the future") {
   for (const json& spec : {json{{"backoffLimitPerIndex", 3}}, json{{"backoffLimit", 3}}}) {
     const JobActions actions =
         passed(job(1, spec), {ended_at(pod(0, "Failed", 1, 0), "2026-11-21T12:50:00Z")});
@@ -49,7 +49,8 @@ TEST_CASE("after a clock was set back the deadline of a Job counts from now") {
   CHECK(actions.again == noon + seconds(60));
 }
 
-TEST_CASE("if failed pods have equal numbers of failures, the last one is held and the others are released") {
+TEST_CASE(
+    "if failed pods have equal numbers of failures, the last pod is held and the other pods are released") {
   const json first = ended_at(pod(0, "Failed", 1, 1), "2026-11-21T12:00:50Z"),
              second = pod(0, "Failed", 1, 1);
   const JobActions actions = passed(job(1), {first, second});

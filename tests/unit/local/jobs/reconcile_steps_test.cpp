@@ -103,11 +103,11 @@ TEST_CASE("an ended pod is first listed, then released, then counted") {
   CHECK(all.release.empty());
   CHECK(all.status.at("failed") == 1);
   CHECK(all.status.at("succeeded") == 1);
-  const JobActions gone = stepped(next, {});  // the pods are gone altogether
+  const JobActions gone = stepped(next, {});  // no pod exists any more
   CHECK(gone.status.at("failed") == 1);
 }
 
-TEST_CASE("a pod beyond the size of a Job does not count") {
+TEST_CASE("a Job does not count a pod whose index is beyond the size of the Job") {
   json one = job(1);
   const JobActions actions = stepped(one, {pod(1, "Failed", 1), pod(2, "Succeeded"), going(pod(3, "Running")),
                                            pod(4, "Running"), pod(0, "Running")});
@@ -123,7 +123,7 @@ TEST_CASE("a pod beyond the size of a Job does not count") {
   CHECK(smaller.status.at("failedIndexes") == "");
 }
 
-TEST_CASE("a failed pod without an index fails no index and replaces no pod") {
+TEST_CASE("a Job with a failed pod without an index has no failed index, and still creates all its pods") {
   json alien = pod(0, "Failed", 1);
   alien["metadata"].erase("annotations");
   const JobActions actions = stepped(job(1), {alien});
@@ -131,7 +131,8 @@ TEST_CASE("a failed pod without an index fails no index and replaces no pod") {
   CHECK(actions.status.at("failedIndexes") == "");
 }
 
-TEST_CASE("the delay of an index doubles up to ten minutes, and counts ignored failures, too") {
+TEST_CASE(
+    "the delay of an index doubles with each failure, also with an ignored failure, up to ten minutes") {
   const std::pair<int, int> table[] = {{0, 10}, {1, 20}, {2, 40}, {5, 320}, {6, 600}, {20, 600}};
   for (const auto& [failures, delay] : table) {
     CAPTURE(failures);
@@ -165,7 +166,7 @@ TEST_CASE("an index fails when it has more failures than its limit") {
         stepped(job(2, {{"backoffLimitPerIndex", limit}}), {pod(0, "Failed", 1, failures)}).status;
     CHECK(status.at("failedIndexes") == (given_up ? "0" : ""));
   }
-  // An index that has succeeded meanwhile, or whose failure is counted already, does not fail.
+  // An index does not fail if it has succeeded meanwhile, or if its failure is counted already.
   json done = job(2, {{"backoffLimitPerIndex", 0}});
   done["status"]["completedIndexes"] = "0";
   CHECK(stepped(done, {pod(0, "Failed", 1)}).status.at("failedIndexes") == "");
@@ -208,7 +209,7 @@ TEST_CASE("without backoffLimitPerIndex all indexes wait together, from the last
             .again == noon + seconds(20));
 }
 
-TEST_CASE("more failures than backoffLimit end the Job: counted and new failures, but not ignored failures") {
+TEST_CASE("a Job ends if its counted and new failures exceed backoffLimit; ignored failures do not count") {
   json limited = job(3, {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 1}});
   const auto reason = [&](const std::vector<json>& pods) {
     return stepped(limited, pods).status.value("/conditions/0/reason"_json_pointer, "none");
@@ -314,7 +315,8 @@ TEST_CASE("a Job ends at the exact second of its deadline, and not before") {
   CHECK(stepped(limited, {pod(0, "Running")}, noon + seconds(5)).remove.size() == 1);
 }
 
-TEST_CASE("terminating pods use up parallelism, unless podReplacementPolicy replaces them at once") {
+TEST_CASE(
+    "terminating pods count towards the parallelism, unless podReplacementPolicy replaces them at once") {
   const json wide = job(4, {{"parallelism", 2}});
   CHECK(indexes_created(stepped(wide, {going(pod(0, "Running")), pod(1, "Running")})).empty());
   CHECK(indexes_created(stepped(wide, {going(pod(0, "Running"))})) == std::vector<int>{1});
@@ -325,7 +327,7 @@ TEST_CASE("terminating pods use up parallelism, unless podReplacementPolicy repl
         std::vector<int>{0, 1});
 }
 
-TEST_CASE("a larger Job gets the pods that are missing") {
+TEST_CASE("a Job creates the pods of all indexes that have no pod, up to its parallelism") {
   CHECK(indexes_created(stepped(job(4), {pod(0, "Running"), pod(2, "Running")})) == std::vector<int>{1, 3});
   CHECK(indexes_created(stepped(job(4, {{"parallelism", 1}}), {pod(2, "Running")})).empty());
 }

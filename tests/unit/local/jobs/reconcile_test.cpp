@@ -122,7 +122,7 @@ TEST_CASE("an index with more failures than backoffLimitPerIndex fails, and the 
   CHECK(conditions(actions).empty());
 }
 
-TEST_CASE("a Job whose indexes are all done or failed ends") {
+TEST_CASE("a Job ends when each of its indexes has succeeded or failed") {
   CHECK(conditions(settle(job(2), {pod(0, "Failed", 1, 2), pod(1, "Succeeded")})) ==
         std::vector<std::string>{"FailureTarget=FailedIndexes", "Failed=FailedIndexes"});
   const JobActions good = settle(job(2), {pod(0, "Succeeded"), pod(1, "Succeeded")});
@@ -140,7 +140,7 @@ TEST_CASE("more failed indexes than maxFailedIndexes end the Job and stop its po
   CHECK(actions.remove == std::vector<std::string>{lasting["metadata"]["name"]});
 }
 
-TEST_CASE("the Job ends only when the last of its pods has ended") {
+TEST_CASE("a Job ends only when its last pod has ended") {
   json ending = job(2, {{"maxFailedIndexes", 0}});
   const JobActions waiting = settle(ending, {pod(0, "Failed", 1, 2), deleted(pod(1, "Running"))});
   CHECK(conditions(waiting).size() == 1);
@@ -149,7 +149,7 @@ TEST_CASE("the Job ends only when the last of its pods has ended") {
   CHECK(conditions(over).size() == 2);
 }
 
-TEST_CASE("a final exit code fails the Job, and the message names the pod") {
+TEST_CASE("a Job fails if a rank ends with a final exit code, and the message names the pod") {
   const JobActions actions =
       settle(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 64), pod(1, "Failed", 143)});
   CHECK(conditions(actions) ==
@@ -159,7 +159,7 @@ TEST_CASE("a final exit code fails the Job, and the message names the pod") {
   CHECK(message.find("failed with exit code 64 matching FailJob rule at index 1") != std::string::npos);
 }
 
-TEST_CASE("a disruption is no failure: the index is restarted and its number of failures does not change") {
+TEST_CASE("if a disruption ends a pod, the index is restarted and its number of failures does not change") {
   const JobActions actions =
       decide(job(1, {{"podFailurePolicy", policy}}), {disrupted(pod(0, "Failed", 64))}, noon + seconds(10));
   REQUIRE(actions.create.size() == 1);
@@ -182,8 +182,7 @@ TEST_CASE("a rule with NotIn does not match a container that ended with 0") {
   CHECK(!conditions(settle(job(1, rules), {both})).empty());
 }
 
-TEST_CASE(
-    "the back-off of a pod that is being deleted counts from its deletion, not from the end of its grace") {
+TEST_CASE("the back-off of a deleted pod counts from the deletion, not from the end of the grace period") {
   json ending = deleted(pod(0, "Running"));
   ending["metadata"]["deletionTimestamp"] = "2026-11-21T12:05:00Z";
   ending["metadata"]["deletionGracePeriodSeconds"] = 300;
@@ -236,7 +235,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if a suspended Job ends its ranks, no limit of failures and no rule for exit codes applies to them") {
+    "if a suspended Job ends its ranks, limits of failures and rules for exit codes do not apply to these "
+    "ends") {
   const json last_try = pod(0, "Running", 0, 3);
   json suspended = job(1, {{"backoffLimitPerIndex", 3}, {"maxFailedIndexes", 0}, {"suspend", true}});
   const std::string name = last_try["metadata"]["name"];
@@ -267,7 +267,7 @@ TEST_CASE("a terminating pod blocks its index only with podReplacementPolicy Fai
   CHECK(created(decide(job(1, at_once), {ending}, noon + seconds(10))) == std::vector<int>{0});
 }
 
-TEST_CASE("a Job with a deadline requests a sync at this time, and ends in that sync") {
+TEST_CASE("a Job with a deadline requests a sync at the deadline, and ends in this sync") {
   const json limited = job(1, {{"activeDeadlineSeconds", 7200}});  // since 11:00
   CHECK(decide(limited, {pod(0, "Running")}).again == noon + seconds(3600));
   CHECK(conditions(decide(limited, {pod(0, "Running")}, noon + seconds(3600))) ==
@@ -287,7 +287,7 @@ TEST_CASE("a smaller parallelism stops the highest indexes") {
         std::vector<std::string>{high["metadata"]["name"]});
 }
 
-TEST_CASE("a crash between any two actions counts no failure twice and loses none") {
+TEST_CASE("after a crash between any two actions each failure is counted exactly once") {
   const json common = {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 5}};
   json stored = job(1, common);
   json failed = pod(0, "Failed", 1);

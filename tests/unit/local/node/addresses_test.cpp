@@ -41,7 +41,7 @@ TEST_CASE("an address is the hash of the name, in 127.64.0.0/10, with neither 0 
   CHECK(addresses.address_of("lab", "w-0") != "127.121.181.107");
 }
 
-TEST_CASE("a host whose address is taken gets and keeps the next address") {
+TEST_CASE("if another host has the address of a host, the host gets and keeps the next address") {
   const Book book;
   samples::write_text(book.file, R"({"default/a": "127.121.181.107", "default/b": "127.121.181.108"})");
   Addresses addresses(book.file);

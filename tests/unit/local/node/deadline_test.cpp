@@ -33,7 +33,7 @@ Exit ended(int code, const std::string& reason) {
 
 TEST_CASE("a pod that has run for activeDeadlineSeconds gets its grace period to end, and fails") {
   using namespace deadlines;
-  for (const int code : {143, 0}) {  // a program may also end well when it is told to
+  for (const int code : {143, 0}) {  // a program may also end with 0 when it gets SIGTERM
     CAPTURE(code);
     Node node;
     start_limited(node, 5);
@@ -62,7 +62,7 @@ TEST_CASE("a pod that has run for activeDeadlineSeconds gets its grace period to
   }
 }
 
-TEST_CASE("a program that ends by itself before the kubelet stops it has not exceeded its deadline") {
+TEST_CASE("a pod has not exceeded its deadline if its program ends by itself before the kubelet stops it") {
   using namespace deadlines;
   Node node;
   start_limited(node, 5);
@@ -74,7 +74,7 @@ TEST_CASE("a program that ends by itself before the kubelet stops it has not exc
   CHECK_FALSE(node.record().stop());
 }
 
-TEST_CASE("a deadline also passes while no server runs, and the next server enforces it") {
+TEST_CASE("if a deadline passes while no server runs, the next server stops the pod") {
   using namespace deadlines;
   Node node;
   start_limited(node, 100);
@@ -97,7 +97,7 @@ TEST_CASE("a deadline also passes while no server runs, and the next server enfo
   CHECK(WTERMSIG(status) == SIGTERM);
 }
 
-TEST_CASE("a pod that could not be started in time fails without a process") {
+TEST_CASE("if a pod cannot be started before its deadline, it fails without a process") {
   using namespace deadlines;
   Node node;
   node.create(R"({"metadata": {"finalizers": ["f"]}, "spec": {"activeDeadlineSeconds": 5,
@@ -115,7 +115,7 @@ TEST_CASE("a pod that could not be started in time fails without a process") {
   CHECK(node.at("/metadata/resourceVersion") == version);
 }
 
-TEST_CASE("a pod that is being deleted is asked to end once, also when its deadline passes") {
+TEST_CASE("the kubelet asks a deleted pod to end only once, also if the deadline of the pod passes") {
   using namespace deadlines;
   Node node;
   start_limited(node, 5);
@@ -125,7 +125,7 @@ TEST_CASE("a pod that is being deleted is asked to end once, also when its deadl
   CHECK_FALSE(node.record().stop());
 }
 
-TEST_CASE("a deadline counts from the start of the pod, and a pod that has not started has none") {
+TEST_CASE("a deadline counts from the start of the pod, and a pod that has not started has no deadline") {
   json pod = {{"spec", {{"activeDeadlineSeconds", 90}}}, {"status", {{"startTime", "2026-11-21T12:00:00Z"}}}};
   CHECK(deadline_of(pod) == samples::noon + std::chrono::seconds(90));
   pod["spec"]["activeDeadlineSeconds"] = "90";

@@ -88,7 +88,7 @@ TEST_CASE("pods get GPUs that no other pod has, and the next pod waits until a p
   CHECK(machine.waits("c"));
   CHECK(machine.variable("a") == "0");
   CHECK(machine.variable("b") == "2,GPU-7");
-  CHECK(machine.variable("d").empty());  // as without a device on a cluster: it sees none
+  CHECK(machine.variable("d").empty());  // this pod sees no GPU, like a pod without a device on a cluster
   machine.end("a");
   machine.step();
   CHECK(machine.waits("c"));

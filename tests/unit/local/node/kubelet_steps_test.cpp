@@ -37,7 +37,7 @@ bool holds_in_time(const std::function<bool()>& done) {
   return false;
 }
 
-// Another pod of the node, as `create` makes the first.
+// Creates another pod of the node in the same way as `create`.
 void create_pod(Node& node, const std::string& name, json spec = json::object()) {
   json whole = {{"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"work"}}}}}};
   whole.merge_patch(spec);
@@ -62,7 +62,7 @@ json addresses_in(const Node& node) {
   return parse_json(read_file(node.paths.root / "addresses.json", 100000), "");
 }
 
-// Sets or unsets a variable for as long as it lives.
+// Sets or unsets a variable while this object lives.
 class Variable {
  public:
   Variable(std::string name, const char* value) : name_(std::move(name)) {
@@ -138,7 +138,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the status of a running pod has the address of its host name, which other pods get too") {
+TEST_CASE("the status of a running pod has the address that other pods get for the host name of the pod") {
   Node node;
   node.store.create("services", {{"apiVersion", "v1"},
                                  {"kind", "Service"},
@@ -273,7 +273,8 @@ bool have_ended(const Node& node, std::size_t count) {
   });
 }
 
-TEST_CASE("a supervisor that does not start is tried again after pauses that double, up to a minute") {
+TEST_CASE(
+    "if a supervisor does not start, the kubelet tries again after pauses that double, up to a minute") {
   Node node("echo $$ >> \"$(dirname \"$0\")/started\"; echo first; echo last words >&2; echo; exit 3");
   node.start();
   std::size_t started = 1;
@@ -300,7 +301,7 @@ TEST_CASE("a supervisor that does not start is tried again after pauses that dou
 }
 
 TEST_CASE(
-    "the message about a killed supervisor has the signal, and a line of its log only if there is one") {
+    "the message about a killed supervisor has the signal, and no line of the log if the log is empty") {
   Node node("echo $$ >> \"$(dirname \"$0\")/started\"; kill -9 $$");
   node.start();
   REQUIRE(have_ended(node, 1));
@@ -309,7 +310,8 @@ TEST_CASE(
         "the supervisor of the pod did not start: killed by signal 9");
 }
 
-TEST_CASE("only finalizers keep a deleted pod that has ended or never began, and its grace period is 0") {
+TEST_CASE(
+    "a deleted pod that has ended or never began has the grace period 0, and stays only for its finalizers") {
   for (const bool began : {false, true}) {
     CAPTURE(began);
     Node node;
@@ -341,7 +343,7 @@ TEST_CASE("a pod that is deleted without a grace period gets thirty seconds") {
   CHECK(node.record().stop()->grace_seconds == 30);
 }
 
-TEST_CASE("a supervisor whose pod is gone is stopped at once, and the folder is removed when it has ended") {
+TEST_CASE("if a pod is gone, its supervisor is stopped at once, and then the folder of the pod is removed") {
   Node node;
   const PodFolder stray(node.paths.pods() / "stray");
   std::filesystem::create_directories(stray.path());
@@ -368,7 +370,8 @@ TEST_CASE("a supervisor whose pod is gone is stopped at once, and the folder is 
   CHECK_FALSE(std::filesystem::exists(stray.path()));
 }
 
-TEST_CASE("processes left by a killed supervisor of a deleted pod are ended, and the folder is removed") {
+TEST_CASE(
+    "if the supervisor of a deleted pod was killed, its processes are ended and the folder is removed") {
   Node node;
   const PodFolder stray(node.paths.pods() / "stray");
   std::filesystem::create_directories(stray.path());
@@ -447,7 +450,7 @@ TEST_CASE("the address of a host is kept while its pod or Job exists, and is fre
   for (const char* host : {"j-0", "j-1", "host", "c"}) CHECK(all.contains(std::string("default/") + host));
 }
 
-TEST_CASE("the address of a pod without a name in a service is free again when it has ended") {
+TEST_CASE("if a pod has no name in a service, its address is free again when the pod has ended") {
   Node node;
   node.store.create("jobs", samples::job(1));
   for (const char* name : {"j-0", "j-1"}) create_pod(node, name);

@@ -52,7 +52,7 @@ TEST_CASE("a pod is Running from the start time in its supervisor's record on, w
   CHECK(node.at("/metadata/resourceVersion") == version);
 }
 
-TEST_CASE("a new record of a pod that comes without a notice is read at the next sweep") {
+TEST_CASE("the next sweep reads a record that a supervisor has written without a notice") {
   Node node;
   node.start();
   node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
@@ -62,7 +62,7 @@ TEST_CASE("a new record of a pod that comes without a notice is read at the next
   CHECK(node.phase() == "Running");
 }
 
-TEST_CASE("the end of a program is the end of the pod, with the termination message that it wrote") {
+TEST_CASE("a pod ends when its program ends, and its status has the termination message of the program") {
   for (const int code : {0, 3}) {
     Node node;
     node.start();
@@ -78,7 +78,9 @@ TEST_CASE("the end of a program is the end of the pod, with the termination mess
   }
 }
 
-TEST_CASE("with FallbackToLogsOnError the end of the log is the message only after a failure") {
+TEST_CASE(
+    "with FallbackToLogsOnError a pod without its own message gets the end of its log only if it has "
+    "failed") {
   const json fallback = R"({"spec": {"containers": [
       {"name": "main", "image": "i", "command": ["work"], "terminationMessagePolicy": "FallbackToLogsOnError"}]}})"_json;
   const auto said = [](const json& patch, int code, const std::string& own) {
@@ -96,7 +98,7 @@ TEST_CASE("with FallbackToLogsOnError the end of the log is the message only aft
   CHECK(said(json::object(), 1, "").empty());
 }
 
-TEST_CASE("a program that cannot be started fails its pod, and the status has the reason") {
+TEST_CASE("a pod fails if its program cannot be started, and its status has the reason") {
   Node node;
   node.start();
   node.supervisor_says(
@@ -109,7 +111,7 @@ TEST_CASE("a program that cannot be started fails its pod, and the status has th
                                  "Warning Failed: Error: failed to start container main: no such file"});
 }
 
-TEST_CASE("a pod is lost when its supervisor ends without a record while the program ran") {
+TEST_CASE("a pod is lost if its supervisor ends without a record while the program runs") {
   Node node("exit 0");
   node.start();
   node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
@@ -125,7 +127,7 @@ TEST_CASE("a pod is lost when its supervisor ends without a record while the pro
   CHECK(node.record().exit()->started_at == "2026-11-21T12:00:05Z");
 }
 
-TEST_CASE("a missing input is reported in the pod's status and by one event, and the kubelet tries again") {
+TEST_CASE("if an input is missing, the pod's status and one event report it, and the kubelet tries again") {
   Node node;
   const auto with_volume = [](const json& volume) {
     return json{{"spec",
@@ -167,7 +169,9 @@ TEST_CASE(
   CHECK(large.at("/status/conditions/0/reason") == "Unschedulable");
 }
 
-TEST_CASE("a deleted pod is asked to end within its grace, which a later deletion may only shorten") {
+TEST_CASE(
+    "a deleted pod is asked to end within its grace period, and a later deletion can only shorten the "
+    "period") {
   Node node;
   node.start();
   node.runs();

@@ -178,7 +178,7 @@ TEST_CASE("the environment has the pod's fields, keys of ConfigMaps and Secrets,
 }
 
 TEST_CASE(
-    "the port of a peer is also replaced in the variable X_PORT beside X_ADDR or another variable of X") {
+    "the port of a peer is also replaced in X_PORT if X_ADDR or another variable X_... names the peer") {
   Place place;
   PodContext around = place.file_context();
   around.port_of = [](const std::string&, const std::string&, int port) { return port + 1; };

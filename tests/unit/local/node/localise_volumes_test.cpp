@@ -91,14 +91,16 @@ TEST_CASE("the pod creates the folders of volumes that nothing else creates") {
   const char* below = R"({"name": "v", "mountPath": "/m", "subPath": "a/b"})";
   CHECK(with_volume_of(R"(, "hostPath": {"path": "/h"})", below).process.folders == Folders{"/h/a/b"});
   CHECK(with_volume_of(R"(, "hostPath": {"path": "/h"})", below).process.argv.at(1) == "/h/a/b");
-  // Nothing is created in a volume with given contents, where the subPath is a file.
+  // If a volume has given contents, its subPath is a file, and mlk creates no folder in the volume.
   CHECK(with_volume_of(R"(, "secret": {"secretName": "s"})", below).process.folders ==
         Folders{"/pods/u/volumes/v"});
   CHECK(with_volume_of(R"(, "emptyDir": {})", R"({"name": "v", "mountPath": "/m", "subPath": "a/../b"})")
             .obstacle == "CreateContainerConfigError: invalid subPath: \"a/../b\"");
 }
 
-TEST_CASE("all keys or only the named keys become files that only their owner can read") {
+TEST_CASE(
+    "all keys of a ConfigMap or Secret, or only the named keys, become files that only their owner can "
+    "read") {
   CHECK(files_of(with_volume_of(R"(, "configMap": {"name": "c"})")) ==
         "/pods/u/volumes/v/j=w,384;/pods/u/volumes/v/k=v,384;");
   CHECK(files_of(with_volume_of(R"(, "configMap": {"name": "c", "defaultMode": 365})")) ==  // 0555
@@ -157,7 +159,8 @@ TEST_CASE("a variable of the pod replaces the inherited variable at the same pos
   CHECK(localise(pod, around).env == expected);
 }
 
-TEST_CASE("in a pod that mounts packages they are first in the paths, and the machine's PYTHONPATH is last") {
+TEST_CASE(
+    "if a pod mounts packages, the packages are first in the paths, and the machine's PYTHONPATH is last") {
   json pod = R"({"metadata": {"name": "p", "namespace": "ns"}, "spec": {
     "volumes": [{"name": "mlk-python", "hostPath": {"path": "/cache/python-1"}}],
     "containers": [{"name": "main", "command": ["c"], "env": [{"name": "PYTHONPATH", "value": "/mlk/python:src"}],

@@ -46,7 +46,7 @@ TEST_CASE("a log file is full at half of the limit, and the rotation drops the o
   };
   LogFile file(current, 21);
   CHECK(in(current).empty());
-  file.append("1234567890123\n");  // too long, but an empty file is not rotated
+  file.append("1234567890123\n");  // longer than the limit, but an empty file is not rotated
   CHECK(in(current) == "1234567890123\n");
   CHECK(in(older) == "none");
   file.append("56789\n");
@@ -59,7 +59,7 @@ TEST_CASE("a log file is full at half of the limit, and the rotation drops the o
   CHECK(in(older) == "56789\n890\n");
 }
 
-TEST_CASE("a log that is opened again is continued, and its old size counts towards the limit") {
+TEST_CASE("if a log is opened again, new lines are appended and its old size counts towards the limit") {
   const Folder folder;
   write_text(folder.path() / "log", "12345678\n");
   {
@@ -73,7 +73,7 @@ TEST_CASE("a log that is opened again is continued, and its old size counts towa
   CHECK(read_file(folder.path() / "log.1", 100) == "12345678\n\n");
 }
 
-TEST_CASE("lines are counted as lost, once each, while the log file cannot be created") {
+TEST_CASE("each line is counted as lost, once, if the log file cannot be created") {
   const Folder folder;
   LogFile file(folder.path() / "later/log", 1 << 20);
   file.append("a\nb\n");
@@ -162,7 +162,8 @@ TEST_CASE("a long line is written at once in parts of 16 KiB, and the last part 
   CHECK(sizes() == Lines{P, P, "F1", P, F, "F1", P, P, P, "F5"});
 }
 
-TEST_CASE("after 2 s the state of a progress bar is written as a line, and other unfinished text is not") {
+TEST_CASE(
+    "after 2 s the text of a progress bar is written as a line, but other unfinished text is not written") {
   const Folder folder;
   LogFile file(folder.path() / "log", 1 << 20);
   LogStream out(file, "stdout");
@@ -195,7 +196,7 @@ TEST_CASE("after 2 s the state of a progress bar is written as a line, and other
                        "stdout F \r14%"});
 }
 
-TEST_CASE("complete lines of a log are read, and invalid ones are skipped") {
+TEST_CASE("complete lines of a log are read, and invalid lines are skipped") {
   const auto full = parse_log_line("2026-11-21T12:00:00Z stdout F a  b ");
   REQUIRE(full);
   CHECK(full->time == samples::noon);
@@ -329,8 +330,8 @@ TEST_CASE("read() ends when the reader returns false or when the limit of bytes 
   CHECK(asked == 1);
 }
 
-// A follower in a thread of its own, which notes what it got and how often it looked whether the pod has
-// ended.
+// A follower in its own thread. It stores the text that it got, and counts how often it checked whether the
+// pod has ended.
 class LogFollower {
  public:
   LogFollower(PodLogs& logs, const std::string& uid)
@@ -371,8 +372,7 @@ class LogFollower {
   std::thread thread_;
 };
 
-TEST_CASE(
-    "followers of the same pod and of other pods get the lines of their pod, also after others have ended") {
+TEST_CASE("each follower of a log gets the lines of its pod, also after other followers have ended") {
   const Folder folder;
   for (const char* uid : {"p", "q"})
     write_text(folder.path() / uid / "log", entry(0, std::string("F ") + uid));
@@ -395,7 +395,7 @@ TEST_CASE(
   logs.announce("p");
 }
 
-TEST_CASE("a follower that begins before its pod has a log gets everything that is written") {
+TEST_CASE("if a follower begins before its pod has a log, it gets all lines that are written later") {
   const Folder folder;
   std::filesystem::create_directories(folder.path() / "p");
   PodLogs logs(folder.path());
@@ -410,7 +410,7 @@ TEST_CASE("a follower that begins before its pod has a log gets everything that 
     follower.end();
     logs.announce_all();
   }
-  // The reader reads lines that were written before it saw the end, also without an announcement.
+  // The reader also reads lines without an announcement if they were written before it saw the end.
   std::string text;
   LogOptions options;
   options.follow = true;

@@ -137,7 +137,8 @@ TEST_CASE("the quality-of-service class of a pod follows from its requests and l
   CHECK(qos_of(R"({"limits": {"cpu": 1}, "requests": {"cpu": 1}})") == "Burstable");
 }
 
-TEST_CASE("a pod that requests a resource of a vendor is not scheduled, since the node has none") {
+TEST_CASE(
+    "a pod is not scheduled if it requests a resource of a vendor, since the node has no such resource") {
   const auto why = [](const char* requests) {
     return why_unschedulable(pod_of_one({{"requests", json::parse(requests)}})).value_or("fits");
   };

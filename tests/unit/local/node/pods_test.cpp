@@ -75,7 +75,7 @@ TEST_CASE("a condition keeps the time of its last change") {
   CHECK(pod_status(pod, state, noon + std::chrono::hours(1)) == pod["status"]);
 }
 
-TEST_CASE("a pod that requests a resource that no node has is not scheduled") {
+TEST_CASE("a pod is not scheduled if it requests a resource that the node does not have") {
   json pod = plain_pod();
   CHECK(!why_unschedulable(pod));
   pod["spec"]["containers"][0]["resources"]["requests"] = {{"cpu", "1000"}, {"memory", "1Ti"}};
@@ -164,7 +164,7 @@ TEST_CASE(
     for (int i = 1; i <= 20; ++i) {
       out.feed(std::to_string(i) + "\n");
       logs.announce("p");
-      // A reader that is two files behind loses lines. So the writer waits for the reader here.
+      // If a reader is two files behind the writer, it loses lines. So the writer waits for the reader here.
       for (int wait = 0; seen <= i && wait < 1000; ++wait)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -215,7 +215,7 @@ TEST_CASE("the address of a host never changes, and no two hosts share an addres
   CHECK(Addresses(folder.path() / "none.json").address_of("default", "w-0") == first);
 }
 
-TEST_CASE("a pod gets no port that another program uses, and all its peers get the other port") {
+TEST_CASE("if another program uses the port of a pod, the pod and all its peers get a different port") {
   const Folder folder;
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   struct sockaddr_in all{};

@@ -1,4 +1,4 @@
-// Which processes are signalled, and which never; state files that no mlk has written.
+// Which processes mlk signals, which processes it never signals, and state files that mlk has not written.
 #include <csignal>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -21,8 +21,8 @@ using namespace mlk::local::samples;
 
 namespace {
 
-// A process that leads a session of its own and answers each byte with that byte; ended with its children by
-// the destructor.
+// A process that leads its own session and answers each byte with the same byte. The destructor ends the
+// process and its children.
 class Session {
  public:
   Session() {
@@ -50,7 +50,7 @@ class Session {
     ::close(connection_);
   }
   const ProcessId& id() const { return id_; }
-  // False when it was killed: a process to which SIGKILL was sent runs no further instruction, so it never
+  // False if the process was killed. After SIGKILL a process runs no further instruction, so it never
   // answers, and the system closes its end of the connection.
   bool is_alive() const {
     char byte = 'x';
@@ -77,7 +77,7 @@ struct State {
 };
 
 #ifdef F_OFD_SETLK
-// A lock without a process: the system reports the holder -1, as for the locks of another machine.
+// A lock without a process. The system reports the holder -1, as for a lock that another machine holds.
 class LockOfNobody {
  public:
   explicit LockOfNobody(const std::filesystem::path& file)
@@ -98,7 +98,8 @@ class LockOfNobody {
 
 #ifdef F_OFD_SETLK
 TEST_CASE(
-    "a lock whose holder the system does not report counts as held elsewhere, and no process is signalled") {
+    "if the system does not report the holder of a lock, the lock counts as held elsewhere, without a "
+    "signal") {
   const State state;
   const LockOfNobody lock(state.pod.lock());
   const Holder holder = state.pod.supervisor();
@@ -111,7 +112,7 @@ TEST_CASE(
   CHECK(stopped.pods.empty());
 }
 
-TEST_CASE("a server elsewhere is not used, not started again, and not stopped") {
+TEST_CASE("mlk does not use, replace or stop a server that runs on another machine or in another container") {
   const State state;
   const LockOfNobody lock(state.paths.lock());
   write_address(state.paths, {::getpid(), 1});
@@ -231,7 +232,7 @@ TEST_CASE("down and status work with folders in place of state files") {
   }
 }
 
-TEST_CASE("a supervisor that cannot be started is reported, and the kubelet tries again") {
+TEST_CASE("if a supervisor cannot be started, the kubelet reports this and tries again") {
   const Folder folder;
   const Paths paths(folder.path());
   Store store(paths.objects());

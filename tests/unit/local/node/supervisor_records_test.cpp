@@ -68,7 +68,7 @@ bool is_now(const std::string& text) {
   return time && *time <= now && *time > now - std::chrono::minutes(10);
 }
 
-TEST_CASE("a program without output causes a notice and a record of its start, and of its end") {
+TEST_CASE("a supervisor records and announces the start and the end of a program without output") {
   const Supervised p;
   CHECK(p.run({"sh", "-c", "exit 3"}) == 0);
   CHECK(p.notices() == "p\np\n");
@@ -89,7 +89,7 @@ TEST_CASE("a program without output causes a notice and a record of its start, a
   CHECK(is_now(exit->at));
 }
 
-TEST_CASE("a supervisor works without a server and without a reader of its pipe") {
+TEST_CASE("a supervisor records the end of its program also if no server reads the fifo") {
   Supervised p;
   ::close(p.fd);
   CHECK(p.run({"true"}) == 0);
@@ -98,7 +98,7 @@ TEST_CASE("a supervisor works without a server and without a reader of its pipe"
   CHECK(p.pod.exit()->code == 0);
 }
 
-TEST_CASE("a program that cannot be started is recorded with the reason, and causes one notice") {
+TEST_CASE("if a program cannot be started, its supervisor records the reason and sends one notice") {
   const Supervised missing;
   CHECK(missing.run({"no-such-program"}) == 0);
   CHECK(missing.notices() == "p\n");
@@ -128,7 +128,7 @@ TEST_CASE(
   CHECK(other.log() == "/usr\n");
 }
 
-TEST_CASE("all output of a program that ends at once is in its log, also without a newline at the end") {
+TEST_CASE("if a program ends at once, all its output is in its log, also without a newline at the end") {
   const Supervised p;
   p.run({"sh", "-c", "printf out; printf err >&2"});
   std::ifstream log(p.pod.path() / "log");

@@ -86,7 +86,7 @@ constexpr char lingers[] = "trap 'exit 143' TERM; echo ready; while true; do sle
 
 }  // namespace
 
-TEST_CASE("a program is ended by the signals that its supervisor ignores or handles") {
+TEST_CASE("a signal that a supervisor ignores or handles still ends a process of its program") {
   Pod pod("for s in TERM PIPE INT HUP; do sh -c \"kill -$s \\$\\$; sleep 1\"; echo $s $?; done");
   ::signal(SIGPIPE, SIG_IGN);  // as in the server
   CHECK(supervise_apart(pod.pod.path()) == 0);
@@ -154,7 +154,7 @@ TEST_CASE("a stop sends SIGTERM to the program, and SIGKILL if it still runs aft
   }
 }
 
-TEST_CASE("processes that the program leaves running are ended with it") {
+TEST_CASE("if a program leaves processes running, these processes are ended when the program ends") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
@@ -164,7 +164,7 @@ TEST_CASE("processes that the program leaves running are ended with it") {
   CHECK(until([&] { return ::kill(left, 0) != 0; }));
 }
 
-TEST_CASE("a pod is started once: a second or late supervisor does nothing") {
+TEST_CASE("a second or late supervisor of a pod does nothing, so the program is started once") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
@@ -177,7 +177,7 @@ TEST_CASE("a pod is started once: a second or late supervisor does nothing") {
   CHECK(read_log(folder.path() / "pods", {}) == "once\n");
 }
 
-TEST_CASE("a pod that was stopped before it was started is not started") {
+TEST_CASE("if a pod is stopped before its start, it is not started") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
@@ -208,7 +208,7 @@ TEST_CASE("a stop ends processes outside of the process group after the grace pe
   CHECK(pod.pod.exit()->code == 137);
 }
 
-TEST_CASE("an orphan of the program ends with the pod, and its end does not end the pod") {
+TEST_CASE("an orphan of the program ends with the pod, and the pod continues if an orphan ends first") {
   const Pod pod("(setsid true &) ; (setsid sleep 1000 & echo $!) ; sleep 0.3; exit 5");
   supervise_apart(pod.pod.path());
   CHECK(!is_alive(std::stoi(pod.log())));
@@ -222,7 +222,7 @@ TEST_CASE("a program has three descriptors and no more") {
   CHECK(pod.log() == "0\n1\n2\n");
 }
 
-TEST_CASE("SIGTERM without stop.json is a shutdown: the disk is full, or the machine shuts down") {
+TEST_CASE("SIGTERM without stop.json means a shutdown, since the disk is full or the machine shuts down") {
   const Pod pod(lingers);
   supervise_apart(pod.pod.path(), [&](pid_t supervisor) {
     CHECK(until([&] { return pod.log() == "ready\n"; }));
@@ -266,7 +266,7 @@ TEST_CASE("the record of an end is written as soon as the full disk has room") {
   CHECK(pod.pod.exit()->code == 7);
 }
 
-TEST_CASE("a log on a full disk loses whole lines, and records how many") {
+TEST_CASE("a log on a full disk loses whole lines, and later records the number of lost lines") {
   const Folder folder;
   std::filesystem::create_directories(folder.path() / "p");
   struct rlimit before{};

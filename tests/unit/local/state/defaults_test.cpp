@@ -54,7 +54,7 @@ json policy_of(const json& rule) { return {{"podFailurePolicy", {{"rules", json:
 
 }  // namespace
 
-TEST_CASE("a Job without these fields has one pod, which is retried six times") {
+TEST_CASE("a Job with an empty spec has one pod, which is retried six times") {
   const json spec = job_with_defaults(json::object());
   CHECK(spec.at("completionMode") == "NonIndexed");
   CHECK(spec.at("completions") == 1);
@@ -105,7 +105,7 @@ TEST_CASE("pods and containers get the defaults of the real API") {
     expected[list] = json::array({one});
   }
   CHECK(with_defaults("pods", {{"spec", spec}}).at("spec") == expected);
-  // In a Job the policy has to be given, and the pod's own defaults come with the pod.
+  // A Job must give the restart policy, and the pod gets its own defaults when it is created.
   const json of_job = job_with_defaults({{"template", {{"spec", spec}}}}).at("template").at("spec");
   for (const char* field : {"restartPolicy", "enableServiceLinks", "serviceAccountName"})
     expected.erase(field);
@@ -172,7 +172,7 @@ TEST_CASE("a number of a Job that is negative or too large is refused") {
       "spec.completionMode: Unsupported value: \"NonIndexed\": the local cluster knows \"Indexed\" alone\n");
 }
 
-TEST_CASE("the name of a Job leaves room for its largest index") {
+TEST_CASE("a Job is refused if its name and its largest index do not fit into the name of a pod") {
   const std::string name(61, 'j');
   CHECK(broken_in_job({{"completions", 10}}, json::object(), json::object(), name).empty());
   CHECK(broken_in_job({{"completions", 11}}, json::object(), json::object(), name) ==

@@ -88,7 +88,7 @@ TEST_CASE("record_event() ignores an event that cannot be stored") {
   CHECK(store.list("events").empty());
 }
 
-TEST_CASE("an event expires an hour after its last time, or at once if it has no time") {
+TEST_CASE("an event expires an hour after its last occurrence, or at once if it has no time") {
   const Folder folder;
   Store store(folder.path());
   for (const auto& [name, time] : {std::pair("hour", json("2026-11-21T11:00:00Z")),

@@ -40,7 +40,9 @@ TEST_CASE("strategic and apply patches merge maps, and null removes a field") {
   CHECK(merged(R"({"a": 1})"_json, R"({"a": {"b": 2}})"_json) == R"({"a": {"b": 2}})"_json);
 }
 
-TEST_CASE("the elements of these lists are identified by a field and merged, and new elements are appended") {
+TEST_CASE(
+    "a patch finds the elements of each known list by a key field and merges them, and appends new "
+    "elements") {
   const std::pair<const char*, const char*> keys[] = {
       {"containers", "name"}, {"initContainers", "name"},    {"env", "name"},
       {"volumes", "name"},    {"volumeMounts", "mountPath"}, {"imagePullSecrets", "name"},
@@ -68,7 +70,7 @@ TEST_CASE("directives of a strategic patch delete and replace elements") {
   CHECK(merged(before, R"({"m": {"$patch": "replace", "z": 3}})"_json).at("m") == R"({"z": 3})"_json);
   CHECK(merged(json::object(), R"({"env": [{"$patch": "replace"}, {"name": "c"}]})"_json).at("env") ==
         R"([{"name": "c"}])"_json);
-  // An element with only the directive applies to the whole list.
+  // If an element has only the directive, the directive applies to the whole list.
   CHECK(merged(before, R"({"env": [{"name": "c"}, {"$patch": "replace"}]})"_json).at("env") ==
         R"([{"name": "c"}])"_json);
   CHECK(merged(before, R"({"env": [{"$patch": "replace"}]})"_json).at("env") == json::array());
@@ -112,7 +114,7 @@ TEST_CASE("a JSON patch whose operations copy too many bytes is refused") {
         "413 the operations of the patch copy more than 3 MiB");
 }
 
-TEST_CASE("a body is JSON of bounded depth, and for a merge an object") {
+TEST_CASE("a body must be JSON of bounded depth, and the body of a merge must be an object") {
   CHECK(refused_patch(strategic, "{").starts_with("400 "));
   CHECK(refused_patch(strategic, "5") == "400 the body is neither an object nor a list");
   CHECK(refused_patch(strategic, "[]") == "400 the patch is not an object");

@@ -158,7 +158,8 @@ TEST_CASE("objects are listed in the order of namespace and name, only for one k
   CHECK(snapshot.revision == store.revision());
 }
 
-TEST_CASE("an object of 1.5 MiB is stored; one byte more is refused, and the old object stays") {
+TEST_CASE(
+    "an object of 1.5 MiB is stored, and a larger object is refused and does not replace the stored object") {
   const Folder folder;
   Store store(folder.path());
   json full = stored_thing("ns", "a", "");
@@ -299,7 +300,7 @@ TEST_CASE(
         "410 Expired The provided continue parameter is too old");
 }
 
-TEST_CASE("the history holds 64 MiB of objects; versions before that are too old") {
+TEST_CASE("the history holds 64 MiB of objects, and versions before the history are refused as too old") {
   const Folder folder;
   Store store(folder.path());
   json sample = stored_thing("ns", "a", "");
@@ -314,7 +315,8 @@ TEST_CASE("the history holds 64 MiB of objects; versions before that are too old
       text[0] = static_cast<char>('A' + i % 2);
       object["data"]["v"] = text;
     });
-  // 64 changes of 1 MiB each follow eight small changes, which the history does not have any more.
+  // After eight small changes there are 64 changes of 1 MiB each, so the history does not have the small
+  // changes any more.
   std::uint64_t seen = 8;
   CHECK(refused_by_store([&] { store.changes_after(seen, "", past); }) ==
         "410 Expired too old resource version: 8 (9)");
@@ -329,7 +331,7 @@ TEST_CASE("the history holds 64 MiB of objects; versions before that are too old
   CHECK(store.changes_after(seen, "", past).size() == 64);
 }
 
-TEST_CASE("the listener is called once for each change, when the history already has the change") {
+TEST_CASE("the listener is called once for each change, after the change was added to the history") {
   const Folder folder;
   Store store(folder.path());
   int calls = 0;

@@ -188,7 +188,7 @@ TEST_CASE("a deleted object stays until its last finalizer is gone") {
 }
 
 TEST_CASE(
-    "the history has the state of an object before its last change, also if this change was its deletion") {
+    "the history has the state of an object before its last change, also if this change is a deletion") {
   const Folder folder;
   Store store(folder.path());
   json held = object("a");
@@ -209,7 +209,7 @@ TEST_CASE(
         "1");  // so a watch knows that it has seen the object
 }
 
-TEST_CASE("a label selector matches by value, by set and by presence, and an invalid one gets 400") {
+TEST_CASE("a label selector matches by value, by set and by presence, and an invalid selector gets 400") {
   const json labelled = {{"metadata", {{"labels", {{"a", "1"}, {"b", ""}}}}}};
   const struct {
     const char* text;
@@ -229,7 +229,7 @@ TEST_CASE("a label selector matches by value, by set and by presence, and an inv
   }
 }
 
-TEST_CASE("a field selector compares a field as text, and an unknown field gets 400") {
+TEST_CASE("a field selector compares a field as text, and a selector with an unknown field gets 400") {
   const json thing = {{"metadata", {{"name", "x"}}},
                       {"status", {{"phase", "Running"}, {"succeeded", 1}}},
                       {"source", {{"component", "kubelet"}}},

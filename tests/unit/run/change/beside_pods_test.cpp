@@ -1,4 +1,5 @@
-// Tests a submit of a run whose Job was deleted while its pods go on: no training starts beside these pods.
+// Tests a submit of a run whose Job was deleted while its pods still run. No training starts beside these
+// pods.
 #include <set>
 
 #include <doctest/doctest.h>
@@ -48,7 +49,7 @@ using Doings = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE(
-    "without --again a run whose pods go on without its Job is reported as gone, and its pods are left "
+    "a submit without --again reports a run whose Job is gone as gone, and leaves the live pods of the run "
     "alone") {
   BesidePods left;
   for (int i = 0; i < 2; ++i) {
@@ -62,7 +63,9 @@ TEST_CASE(
   CHECK(left.done.empty());
 }
 
-TEST_CASE("--again ends the pods that go on, and starts the training only when these pods have ended") {
+TEST_CASE(
+    "--again ends the pods that a deleted Job has left, and starts the training only after these pods have "
+    "ended") {
   BesidePods left;
   left.again = true;
   bool ends = false;
@@ -136,7 +139,7 @@ TEST_CASE("--again deletes neither ended pods nor pods of other runs") {
   CHECK(left.notes.empty());
 }
 
-TEST_CASE("a submit that completes a run makes its missing objects, but no Job whose pods go on") {
+TEST_CASE("a submit that completes a run makes its missing objects, but not a Job whose pods still run") {
   for (const bool service_too : {false, true}) {
     BesidePods left;
     // A submit that was cut off before it could mark that all objects were made.
@@ -153,7 +156,9 @@ TEST_CASE("a submit that completes a run makes its missing objects, but no Job w
   }
 }
 
-TEST_CASE("objects that have lost their owner are named with the command that deletes them") {
+TEST_CASE(
+    "if an object of the run has lost its owner, the error of a submit names the object and the command "
+    "that deletes it") {
   BesidePods left;
   left.cluster.store.modify("services", "default", left.run,
                             [](json& service) { service["metadata"].erase("ownerReferences"); });

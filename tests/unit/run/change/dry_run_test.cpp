@@ -59,7 +59,8 @@ TEST_CASE("a dry run on the server has the outcome that a submit would have") {
   CHECK(tried().run == run + "-2");
 }
 
-TEST_CASE("a dry run on the server reports accepted objects, and refused objects as a submit would") {
+TEST_CASE(
+    "a dry run on the server reports each accepted object, and reports a refused object like a real submit") {
   Submitter submitter;
   submitter.dry_run = true;
   const std::string run = submitter.submit().run;
@@ -88,7 +89,9 @@ TEST_CASE("a dry run reports why an object is refused also to a user who may not
   CHECK_MESSAGE(said.find("exceeded quota: q") != std::string::npos, said);
 }
 
-TEST_CASE("a dry run checks a pod of each Job: a refused pod fails, any other error becomes only a note") {
+TEST_CASE(
+    "a dry run checks a pod of each Job: it fails if the pod is refused, and prints a note for any other "
+    "error") {
   Submitter submitter;
   submitter.dry_run = true;
   std::vector<json> pods;

@@ -59,7 +59,8 @@ std::vector<std::string> owners_of_code(const FakeCluster& cluster) {
 
 }  // namespace
 
-TEST_CASE("runs with the same code share one object, which is sent once and owned by each of them") {
+TEST_CASE(
+    "runs with the same code share one object, which mlk sends once and which each of these runs owns") {
   CodeSubmitter submitter("1");
   int sent = 0;
   submitter.cluster.before([&](const mlk::local::Request& request) {

@@ -40,7 +40,7 @@ std::string refusal_of(const json& experiment, const json& digests = json::objec
 
 }  // namespace
 
-TEST_CASE("a record with an invalid folder or file name is refused, and the error names it") {
+TEST_CASE("a record with an invalid folder or file name is refused, and the error names the invalid entry") {
   CHECK(refusal_of({{"name", "x"}, {"code", {{"path", "src"}}}, {"data", json::array()}}) == "");
   CHECK(refusal_of({{"data", {{{"name", "d"}, {"files", "/abs"}}}}}) == "");
   CHECK(refusal_of({{"data", {{{"name", "d"}, {"pvc", "c"}}}}}) == "");
@@ -178,7 +178,7 @@ TEST_CASE(
   CHECK_THROWS_WITH_AS(mlk::files_in(other), "configmap/m: a is not base64", mlk::Error);
 }
 
-TEST_CASE("the record of a run is read from the cluster, a record of a sweep or a trial is refused") {
+TEST_CASE("mlk reads the record of a run from the cluster, but refuses the record of a sweep or a trial") {
   Keeping keeping;
   const auto add = [&](const std::string& run, const std::string& sweep) {
     json owner = mlk::test::owner_of(run);
@@ -275,7 +275,8 @@ TEST_CASE("code is read from its ConfigMap, and refused if its digest is not the
   }
 }
 
-TEST_CASE("code and packages on this machine are used from there, and it is an error if they are gone") {
+TEST_CASE(
+    "a run uses its code and packages on this machine, and submitting the run again fails if they are gone") {
   Keeping keeping;
   const TemporaryFolder folder;
   const std::string here = folder.path().string();
@@ -304,7 +305,7 @@ TEST_CASE("code in a layer is not fetched with the files of a run, but stays in 
   CHECK(keeping.error_of(run_with_code({{"layer", "true"}})).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("code that is stored on this machine must be the recorded code, or it is refused") {
+TEST_CASE("code that is stored on this machine is refused if it is not the recorded code") {
   const TemporaryFolder folder;
   folder.write("code/main.sh", "echo");
   const mlk::image::Code packed = mlk::image::pack_code(folder.path() / "code", {}, {.most_bytes = 1 << 20});

@@ -94,7 +94,7 @@ TEST_CASE("a cluster-scoped object gets no owner, and mlk reports that it stays 
   CHECK(submitter.submit().outcome == SubmitOutcome::running);
 }
 
-TEST_CASE("a cluster-scoped object is taken back when a later object of its run is refused") {
+TEST_CASE("mlk deletes a cluster-scoped object that it has created if a later object of the run is refused") {
   Submitter submitter;
   submitter.with_objects(
       "{apiVersion: v1, kind: Namespace, metadata: {name: \"${run}-room\"}},"
@@ -125,7 +125,7 @@ TEST_CASE("a run is created completely, and all its objects belong to its owner"
   }
 }
 
-TEST_CASE("submitting again creates nothing, whatever state the run is in") {
+TEST_CASE("a second submit of the same run creates no objects, whatever the state of the run") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   const std::string before = submitter.cluster.names("jobs") + submitter.cluster.names("configmaps");
@@ -141,9 +141,7 @@ TEST_CASE("submitting again creates nothing, whatever state the run is in") {
   CHECK(submitter.cluster.names("jobs") + submitter.cluster.names("configmaps") == before);
 }
 
-TEST_CASE(
-    "--again makes the next run if the newest run of the experiment has ended, and nothing while it goes "
-    "on") {
+TEST_CASE("--again makes a new run only if the newest run of the experiment has ended") {
   Submitter submitter;
   submitter.again = true;
   const std::string run = submitter.submit().run;
@@ -154,7 +152,7 @@ TEST_CASE(
   CHECK(submitter.submit().run == run + "-2");
 }
 
-TEST_CASE("a submit that was cut off is completed by the next submit") {
+TEST_CASE("if a submit was cut off, the next submit creates the missing objects") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   const Submitted submitted = submitter.submit();
@@ -163,7 +161,7 @@ TEST_CASE("a submit that was cut off is completed by the next submit") {
   CHECK(submitter.cluster.has("jobs", run + "-worker"));
 }
 
-TEST_CASE("a submit that the cluster refuses leaves nothing behind") {
+TEST_CASE("a submit that the cluster refuses leaves no objects behind") {
   Submitter submitter;
   submitter.refuse_creating("jobs", invalid);
   const auto [code, what] = submitter.refused();
@@ -173,7 +171,8 @@ TEST_CASE("a submit that the cluster refuses leaves nothing behind") {
 }
 
 TEST_CASE(
-    "another user's object with the run's name is left alone, and the submit leaves nothing else behind") {
+    "if another user's object has the run's name, a submit fails and deletes only the objects that it has "
+    "created") {
   Submitter submitter;
   std::string name;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -194,7 +193,7 @@ TEST_CASE(
   CHECK(submitter.cluster.has("services", name));
 }
 
-TEST_CASE("a refusal while an earlier submit is being completed leaves the earlier run in place") {
+TEST_CASE("if a submit that completes an earlier run is refused, the objects of the earlier run stay") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   submitter.refuse_creating("jobs", invalid);
@@ -238,7 +237,8 @@ TEST_CASE("a submit waits for a run of the same name that is being deleted") {
   CHECK(submitter.notes.size() == 1);
 }
 
-TEST_CASE("an owner whose creation got no answer still belongs to this submit") {
+TEST_CASE(
+    "if the answer to the creation of an owner is lost, the stored owner still belongs to this submit") {
   Submitter submitter;
   int posts = 0;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -264,7 +264,7 @@ TEST_CASE("a submit does not take over an object that belongs to another user") 
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
-TEST_CASE("a user who may not submit gets the error before anything is created") {
+TEST_CASE("a user who may not submit gets an error before mlk creates any object") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (!request.path.ends_with("/selfsubjectaccessreviews")) return std::nullopt;
@@ -280,7 +280,7 @@ TEST_CASE("a user who may not submit gets the error before anything is created")
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
-TEST_CASE("a field that the cluster drops fails the submit, and leaves nothing behind") {
+TEST_CASE("if the cluster drops a field of an object, the submit fails and leaves no objects behind") {
   Submitter submitter;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method != "POST" || !request.path.ends_with("/jobs")) return std::nullopt;
@@ -346,7 +346,7 @@ TEST_CASE(
   submitter.cluster.ask("POST", "/api/v1/namespaces/default/services", service);
   CHECK(submitter.refused() ==
         std::pair(ExitCode::failure, "service/" + run + " exists and belongs to something else"));
-  CHECK(submitter.cluster.has("configmaps", run));  // it existed before this submit
+  CHECK(submitter.cluster.has("configmaps", run));  // the owner existed before this submit
   submitter.cluster.store.modify("services", "default", run, [](json& there) {
     there["metadata"]["ownerReferences"] = {
         {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"name", "x"}, {"uid", "gone"}}};
@@ -372,7 +372,7 @@ TEST_CASE("if the user interrupts the wait for an object, the submit ends and le
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
-TEST_CASE("an interrupted submit reports what may be incomplete, and how to continue") {
+TEST_CASE("an interrupted submit names the run that may be incomplete, and says how to continue") {
   Submitter submitter;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     submitter.interrupted =
@@ -389,7 +389,9 @@ TEST_CASE("an interrupted submit reports what may be incomplete, and how to cont
   }
 }
 
-TEST_CASE("an object that could not be taken back is named, with the command that deletes it") {
+TEST_CASE(
+    "if mlk cannot delete an object that it has created, it names the object and the command that deletes "
+    "the object") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method == "POST" && request.path.ends_with("/jobs")) return invalid;
@@ -439,8 +441,8 @@ TEST_CASE("a right that no object of the run needs is not checked") {
 }
 
 TEST_CASE(
-    "a POST that the server refuses because it does not know a role yet is retried, another refusal is "
-    "final") {
+    "mlk retries a POST that the server refuses because it does not know a role yet, but any other refusal "
+    "is final") {
   Submitter submitter;
   int posts = 0;
   std::string message = "User me cannot create resource jobs in API group batch";
@@ -457,7 +459,9 @@ TEST_CASE(
                      [](const std::string& note) { return note.find("trying again") != std::string::npos; }));
 }
 
-TEST_CASE("an object that is refused although it exists is neither taken back nor made again") {
+TEST_CASE(
+    "if the server refuses an object that exists already, mlk neither deletes the object nor makes it "
+    "again") {
   // A quota counts objects from a request whose answer was lost, and objects of another submit.
   const auto full = mlk::test::refusal(403, "Forbidden", "it is forbidden: exceeded quota: q");
   for (const char* plural : {"configmaps", "services", "jobs"}) {
@@ -482,8 +486,8 @@ TEST_CASE("an object that is refused although it exists is neither taken back no
 }
 
 TEST_CASE(
-    "a submit that ends after its owner was made leaves the owner and, if interrupted, says how to "
-    "continue") {
+    "a submit that fails after it has made the owner keeps the owner, and if interrupted names the "
+    "incomplete run") {
   for (const ExitCode code : {ExitCode::interrupted, ExitCode::cluster, ExitCode::failure}) {
     Submitter submitter;
     submitter.owner_is_there = [&] { throw Error(code, "no"); };

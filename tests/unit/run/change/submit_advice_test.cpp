@@ -224,14 +224,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a submit that is interrupted before it creates anything leaves nothing behind") {
+TEST_CASE("a submit that is interrupted before it creates any object leaves no objects behind") {
   Advised advised;
   advised.interrupted = true;
   CHECK(std::get<0>(advised.refused()) == ExitCode::interrupted);
   CHECK(advised.run() == "");
 }
 
-TEST_CASE("--again numbers the runs of an experiment from the first one, also if it has failed") {
+TEST_CASE("--again numbers the runs of an experiment from its first run, also if the first run has failed") {
   Advised advised;
   const std::string run = advised.submit(true).run;
   const auto end = [&](const std::string& name) {

@@ -75,8 +75,8 @@ TEST_CASE("a stop whose first Job is refused leaves the run as it was") {
 }
 
 TEST_CASE(
-    "a failed stop keeps its mark if only a later Job was refused, a Job is gone, or the server has "
-    "trouble") {
+    "a failed stop keeps its mark if only a later Job is refused, or if the answer has the status 404, 409 "
+    "or 503") {
   for (const auto& [status, first] : {std::pair(403, 1), {404, 0}, {409, 0}, {503, 0}}) {
     CAPTURE(status);
     RunOfTwo run;
@@ -100,8 +100,8 @@ TEST_CASE("a repeated stop keeps the time of the first stop and adds its own ann
 }
 
 TEST_CASE(
-    "a Job with a later generation than after the stop that is not suspended was resumed by another "
-    "command") {
+    "a Job counts as resumed by another command if it is not suspended and has a later generation than at "
+    "the stop") {
   RunOfTwo run;
   const Generations left = suspend_run(run.client, "default", run.read());
   REQUIRE(left.size() == 2);

@@ -54,7 +54,7 @@ TEST_CASE(
       {{.run_young = true}, Absence::not_yet},
       {{.run_young = false}, Absence::cut_off},
       {{.run_deleting = true}, Absence::not_yet},
-      {{.found_gone = true}, Absence::cut_off},  // of an earlier mlk: the old rule
+      {{.found_gone = true}, Absence::cut_off},  // the run was made by an earlier mlk
       {{.made = true}, Absence::unsure},
       {{.made = true, .run_young = true}, Absence::unsure},
       {{.made = true, .found_gone = true}, Absence::gone},
@@ -66,7 +66,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a Job that was made and is missing is listed a second time only if its absence is not yet explained") {
+    "mlk lists a missing Job a second time only if the Job was made and its absence is not explained yet") {
   const std::set<std::string> none, one{"a"};
   using Names = std::vector<std::string>;
   CHECK(jobs_to_look_for(owner_of_made("a"), none) == Names{"a"});
@@ -136,7 +136,7 @@ TEST_CASE("a server's Job that ended well is not the end of a run whose deciding
   CHECK(run.phase() == "Incomplete");
 }
 
-TEST_CASE("a run whose non-deciding Job is gone goes on and reports the missing Job") {
+TEST_CASE("a run whose non-deciding Job is gone continues and reports the missing Job") {
   Made run;
   run.lose("r-server");
   CHECK(run.phase() == "Running");
@@ -144,7 +144,7 @@ TEST_CASE("a run whose non-deciding Job is gone goes on and reports the missing 
   CHECK(run.seen().absence == Absence::none);
 }
 
-TEST_CASE("a run whose Service is gone goes on and reports the missing Service beside its phase") {
+TEST_CASE("a run whose Service is gone continues and reports the missing Service beside its phase") {
   const std::string gone =
       "its Service is gone, so ranks do not find each other; submit the same file again to make it";
   Made run;
@@ -182,9 +182,7 @@ TEST_CASE("in a run without the mark annotations::created, a missing Job counts 
   CHECK(observe(run.objects, *parse_time("2026-01-03T11:01:00Z")).absence == Absence::cut_off);
 }
 
-TEST_CASE(
-    "a run with a recorded end keeps it when its Job is gone, and a stopped run without its Job cannot go "
-    "on") {
+TEST_CASE("a run keeps its recorded end when its Job is gone, and a stopped run whose Job is gone is over") {
   Made run;
   run.condition("Complete");
   const json record = to_record(run.seen());
@@ -201,7 +199,7 @@ TEST_CASE(
   CHECK(run.seen().absence == Absence::none);
 }
 
-TEST_CASE("a watcher that saw the end of a Job still knows it after the Job is deleted at once") {
+TEST_CASE("if a Job is deleted right after its end, a watcher that saw the end still knows the end") {
   for (const char* end : {"Complete", "Failed"}) {
     Made run;
     run.condition(end);
@@ -214,7 +212,7 @@ TEST_CASE("a watcher that saw the end of a Job still knows it after the Job is d
     json other = last;
     other["metadata"]["ownerReferences"][0]["uid"] = "earlier";
     CHECK(with_ended_jobs(run.objects, {{"r-worker", other}}, now).jobs.size() == 1);
-    // A Job that had not ended shows no end either.
+    // A Job that had not ended does not show the end of the run.
     other = last;
     other.erase("status");
     CHECK(with_ended_jobs(run.objects, {{"r-worker", other}}, now).jobs.size() == 1);
@@ -235,7 +233,7 @@ TEST_CASE("a run whose pods were killed by the deletion of their Job has not fai
   CHECK(observe(known, now).absence == Absence::unsure);
 }
 
-TEST_CASE("no logs are read for the result of a run whose deciding Job is gone") {
+TEST_CASE("mlk reads no logs for the result of a run whose deciding Job is gone") {
   Made run;
   CHECK(logs_to_read(run.objects).size() == 3);
   run.lose("r-worker");
@@ -243,8 +241,8 @@ TEST_CASE("no logs are read for the result of a run whose deciding Job is gone")
 }
 
 TEST_CASE(
-    "without pods, a suspended Job that never started has no pod yet, and one that had started has lost its "
-    "pods") {
+    "a suspended Job without pods has no pod yet if it never started, and has lost its pods if it had "
+    "started") {
   Run run;
   run.objects.pods.clear();
   run.job()["spec"]["suspend"] = true;

@@ -218,7 +218,7 @@ TEST_CASE("if main does not start because a container before main failed, that c
   };
   CHECK(to_blame(ended_one(init, "a", 1), "Pending", deleted) == "");
   CHECK(to_blame(before(init, 1), "Pending", deleted) == "a");
-  // The newest end of the container counts.
+  // The newest end of the container decides.
   Container again = before(init, 1);
   again.end = end_of_code(0);
   again.kind = sidecar;

@@ -53,7 +53,8 @@ struct Deleted : test::Run {
 }  // namespace
 
 TEST_CASE(
-    "a failure counts as caused by the Job's deletion by its time: one row for each side of each condition") {
+    "the time of a failure decides whether the Job's deletion caused it: one row for each side of each "
+    "condition") {
   struct Row {
     std::optional<Time> failed;
     std::string deleted;
@@ -64,7 +65,7 @@ TEST_CASE(
       {{}, "", false},
       {parse_time(second_before), second_of_deletion, false},
       {parse_time("2026-01-03T11:59:49.9Z"), second_of_deletion, false},
-      {parse_time(second_of_deletion), second_of_deletion, true},  // in one second deletion is first
+      {parse_time(second_of_deletion), second_of_deletion, true},  // in one second the deletion comes first
       {parse_time(second_of_deletion), "2026-01-03T11:59:50.9Z", true},
       {parse_time(second_after), second_of_deletion, true},
       {{}, second_of_deletion, true},  // a failure without a time
@@ -77,7 +78,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a Job with ttlSecondsAfterFinished 0 that reports a failure in the second of its deletion failed "
+    "if a Job with ttlSecondsAfterFinished 0 fails and is deleted in the same second, the failure came "
     "first") {
   struct Row {
     int time_to_live;
@@ -93,7 +94,7 @@ TEST_CASE(
       {0, "FailureTarget", second_of_deletion, second_of_deletion, true},
       {0, "Failed", "", second_of_deletion, true},
       {1, "Failed", second_of_deletion, second_of_deletion, true},
-      {-1, "Failed", second_of_deletion, second_of_deletion, true},  // no time to live: it stays
+      {-1, "Failed", second_of_deletion, second_of_deletion, true},  // no time to live: the Job stays
   };
   for (const Row& row : rows) {
     json job = {{"metadata", {{"deletionTimestamp", second_of_deletion}}}, {"spec", json::object()}};
@@ -124,7 +125,7 @@ TEST_CASE("the deletion of a pod was requested one grace period before its delet
                        {"deletionGracePeriodSeconds", 30}}}}) == parse_time(second_of_deletion));
 }
 
-TEST_CASE("a Job that reports a failure after its deletion makes the run gone, not failed") {
+TEST_CASE("if a Job reports a failure after its deletion, the run counts as gone and not as failed") {
   for (const std::string& time : {second_of_deletion, second_after}) {
     for (const int code : {1, 75, 143, 66}) {
       Deleted run;
@@ -145,8 +146,7 @@ TEST_CASE("a Job that reports a failure after its deletion makes the run gone, n
 }
 
 TEST_CASE(
-    "a rank that fails before its SIGTERM because its peers are gone does not make a run with a deleted Job "
-    "fail") {
+    "a run with a deleted Job has not failed if a rank fails before its SIGTERM because its peers are gone") {
   Deleted run;
   run.pod(1)["metadata"].erase("deletionTimestamp");
   run.fail(run.pod(1), 75, second_after);
@@ -156,7 +156,7 @@ TEST_CASE(
   CHECK(endings_to_read(run.objects).empty());
 }
 
-TEST_CASE("a run whose Job had failed before the deletion of the Job has failed") {
+TEST_CASE("a run has failed if its Job had failed before the Job was deleted") {
   Deleted run;
   run.fail(run.pod(1), 3, second_before);
   SUBCASE("as it said itself") { run.says("Failed", second_before); }
@@ -196,8 +196,8 @@ TEST_CASE("a succeeded or trained run still counts as succeeded after its Job is
 }
 
 TEST_CASE(
-    "a run has failed if its time limit passed before the deletion of its Job, but not if it passed after "
-    "it") {
+    "a run has failed if its time limit passed before its Job was deleted, but not if the limit passed "
+    "later") {
   for (const auto& [time, failed] : {std::pair{second_before, true}, {second_after, false}}) {
     Deleted run;
     run.says("Failed", time, "DeadlineExceeded");
@@ -215,7 +215,8 @@ TEST_CASE("without a deletion of the Job, the exit code of a rank is the cause o
   CHECK(run.why() == "worker/1: exit code 1");
 }
 
-TEST_CASE("a failure before the deletion of the Job is reported, a failure that the deletion caused is not") {
+TEST_CASE(
+    "mlk reports a failure from before the deletion of the Job, but not a failure that the deletion caused") {
   Deleted run;
   run.job()["spec"]["backoffLimitPerIndex"] = 3;
   run.fail(run.pod(0), 3, second_before);

@@ -45,7 +45,7 @@ TEST_CASE("the advice for a program that may not write names its user, the volum
       " (the program ran as uid 1000, a user without this right in the image; `user:` names another)";
   CHECK(advice("mkdir: cannot create directory '/app/out': Permission denied") == in_image);
   CHECK(advice("Permission denied: '/database/x'") == in_image);  // not /data
-  CHECK(advice("Permission denied: '/side/x'") == in_image);      // a mount of another container
+  CHECK(advice("Permission denied: '/side/x'") == in_image);      // only another container has this mount
   CHECK(advice_on_denied("Permission denied: '/nas/x'", pod_with_mounts(nullptr)) ==
         " (the program ran as the image's user, and /nas is nas:/export" + end);
 }
@@ -77,7 +77,7 @@ TEST_CASE(
   CHECK(advice_on_denied("No such file or directory: 'data/x'", pod).empty());
 }
 
-TEST_CASE("last words that do not say that a file was denied get no advice") {
+TEST_CASE("advice_on_denied() gives advice only if the last words say that a file was denied") {
   const json pod = pod_with_mounts();
   CHECK(advice_on_denied("", pod).empty());
   CHECK(advice_on_denied("Permission denied: '/data/x'\nValueError: bad", pod).empty());

@@ -141,7 +141,7 @@ TEST_CASE("a remembered pod that has ended stays ended, however often an older l
   CHECK(memory.with_gone({}).at(0)["status"]["reason"] == "Failed");
 }
 
-TEST_CASE("ranks above the parallelism of their Job, which may not start yet, still count as needed") {
+TEST_CASE("a rank counts as needed although the parallelism of its Job does not let the rank start yet") {
   Fixture fixture = load("running");
   for (json& job : fixture.objects.jobs) {
     if (job["metadata"]["labels"]["mlk.dev/role"] == "worker") job["spec"]["parallelism"] = 1;

@@ -47,7 +47,7 @@ TEST_CASE("the next try comes after a delay that doubles with each failure, up t
         seconds(15));
 }
 
-TEST_CASE("no next try comes when the tries are used up, or the rank, the Job or the run is over") {
+TEST_CASE("a rank has no next try if its tries are used up, or if the rank, the Job or the run is over") {
   CHECK(next([](PodFacts& pod, JobFacts&) { pod.counted_before = 2; }));
   CHECK_FALSE(next([](PodFacts& pod, JobFacts&) { pod.counted_before = 3; }));
   CHECK_FALSE(next([](PodFacts&, JobFacts& job) { job.attempts = 1; }));  // retries: 0
@@ -84,7 +84,7 @@ TEST_CASE("a rank whose last try has failed is reported as failed before its Job
   CHECK(seen.why == "failing: worker/1: exit code 200");
   CHECK(seen.ranks.at(1).state == "Failed");
   CHECK(seen.ranks.at(1).reason == "exit code 200");
-  run.job()["spec"]["maxFailedIndexes"] = 1;  // the run goes on without this rank
+  run.job()["spec"]["maxFailedIndexes"] = 1;  // the run continues without this rank
   seen = run.observed();
   CHECK(seen.phase == Phase::running);
   CHECK(seen.why == "worker/1: failed for good: exit code 200");
@@ -92,7 +92,7 @@ TEST_CASE("a rank whose last try has failed is reported as failed before its Job
   CHECK(run.observed().ranks.at(1).reason.find("next") == std::string::npos);
 }
 
-TEST_CASE("no rank of an ended run has a next try, not even a rank of a non-deciding Job") {
+TEST_CASE("a rank of an ended run has no next try, also if its Job does not decide") {
   test::Run run;
   run.fail(run.server(), 1);
   CHECK(run.observed().ranks.at(3).reason == "exit code 1 (try 1 of 4, next in 5s)");
@@ -103,8 +103,8 @@ TEST_CASE("no rank of an ended run has a next try, not even a rank of a non-deci
 }
 
 TEST_CASE(
-    "the first matching rule gives the action: it compares the codes of all containers, or of the one that "
-    "it names") {
+    "the first matching rule decides the action, and compares the codes of all containers or of its named "
+    "container") {
   const json pod = R"({"status": {
     "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 0}}},
                           {"name": "agent", "state": {"terminated": {"exitCode": 2}}}],

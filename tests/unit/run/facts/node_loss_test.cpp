@@ -139,7 +139,9 @@ TEST_CASE("the signs of a node loss are read from a pod's phase, reason, conditi
   CHECK(signs(pod).past_grace);
 }
 
-TEST_CASE("a run's ranks count as lost by the state of the Node that was read and by the event on the pod") {
+TEST_CASE(
+    "a rank counts as lost if its Node object is silent or missing, or if an event on its pod reports the "
+    "loss") {
   test::Run run;
   run.pod(1)["status"]["conditions"] = {{{"type", "Ready"}, {"status", "False"}},
                                         {{"type", "ContainersReady"}, {"status", "True"}}};

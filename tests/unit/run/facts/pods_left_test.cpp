@@ -1,4 +1,5 @@
-// Tests that mlk shows pods that go on although their Job is gone, and starts no training beside them.
+// Tests that mlk shows pods that still run although their Job is gone, and starts no training beside these
+// pods.
 #include "cli/run/facts/pods_left.h"
 
 #include <doctest/doctest.h>
@@ -23,7 +24,7 @@ const std::string told_gone =
 
 json references_to(const std::string& uid) { return {{{"kind", "Job"}, {"uid", uid}, {"controller", true}}}; }
 
-// A run of three workers and a server, whose workers' Job was deleted; without an owner the pods go on.
+// A run of three workers and a server, whose workers' Job was deleted; without an owner, the pods continue.
 struct LeftRun : test::Run {
   LeftRun() {
     objects.owner["metadata"]["annotations"][annotations::created] = "r-worker";
@@ -51,8 +52,7 @@ using RankLines = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE(
-    "pods whose Job is gone are listed as ranks, and the reason of the run says that they run and how to end "
-    "them") {
+    "pods whose Job is gone are listed as ranks, and the reason of the run says how to end these pods") {
   LeftRun run;
   CHECK(run.ranks() ==
         RankLines{"server/0 Running", "worker/0 Running", "worker/1 Running", "worker/2 Running"});
@@ -144,8 +144,8 @@ TEST_CASE("a live pod without its Job counts as left: one row for each side of e
 }
 
 TEST_CASE(
-    "pods of a gone Job that does not decide are listed as ranks as well, and the Job's name is known from "
-    "them") {
+    "pods of a gone Job that does not decide are listed as ranks as well, and mlk reads the Job's name from "
+    "the pods") {
   LeftRun run;
   run.lose("r-server");
   run.server()["metadata"].erase("ownerReferences");
@@ -161,7 +161,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "in a run without annotations::created, a Job whose pods go on counts as made, and submit makes no "
+    "in a run without annotations::created, a Job whose pods still run counts as made, and submit makes no "
     "second Job") {
   LeftRun run;
   run.objects.owner["metadata"]["annotations"].erase(annotations::created);
@@ -178,7 +178,7 @@ TEST_CASE("a stopped run without its Job reports how many of its pods still run"
 }
 
 TEST_CASE(
-    "a run with a recorded end keeps it while pods without a Job go on, and these pods are still counted") {
+    "a run keeps its recorded end while pods of a gone Job still run, and mlk still counts these pods") {
   LeftRun run;
   LeftRun ended;
   RunStatus status = ended.observed();

@@ -180,7 +180,8 @@ TEST_CASE("the error of a failed MPI rank is quoted with the number of the rank"
 }
 
 TEST_CASE(
-    "errors of other languages are quoted by their own form, and output without an error by its last line") {
+    "an error of another language is recognised by its form, and output without an error is quoted by its "
+    "last line") {
   CHECK(line_of_error(
             "terminate called after throwing an instance of 'std::runtime_error'\n  what():  boom\nAborted "
             "(core dumped)\n") == "std::runtime_error: boom");
@@ -206,7 +207,8 @@ TEST_CASE(
   CHECK(line_of_error(far) == "line 59");
 }
 
-TEST_CASE("a longer end of a log is needed if it has only a launcher's words or a part of a message") {
+TEST_CASE(
+    "a longer end of a log is needed if the present end has only a launcher's words or a part of a message") {
   CHECK(lacks_the_error(torchrun_frames + torchrun_banner("1", no_traceback)));
   CHECK(lacks_the_error("mlk: rank 3 of MPI ended with exit code 1\n"));
   CHECK(lacks_the_error(std::string(1900, 'x')));
@@ -307,7 +309,7 @@ TEST_CASE("each kind of footer is skipped in the search for the last words") {
   }
 }
 
-TEST_CASE("each error of a launcher is skipped, but other errors that name a launcher are not") {
+TEST_CASE("an error that a launcher has printed is skipped, but not another error that names a launcher") {
   for (const char* error :
        {"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
         "subprocess.CalledProcessError: Command", "torch.multiprocessing.spawn.ProcessExitedException: x",
@@ -374,14 +376,13 @@ TEST_CASE("an exception in C++ is quoted by its type, with its message if it has
         "std::bad_alloc: std::bad_alloc");
 }
 
-TEST_CASE("tracebacks that did not end the program are skipped, wherever they stand") {
+TEST_CASE("tracebacks that did not end the program are skipped at any position of the text") {
   CHECK_FALSE(program_error("Exception ignored in: <function f>\n" + frames + "ValueErr: x\n").is_found);
   CHECK(line_of_error(frames + "ValueError: own\n--- Logging error ---\n" + frames + "OSError: log\n") ==
         "ValueError: own");
 }
 
-TEST_CASE(
-    "among the tracebacks of any number of ranks, the traceback of the rank that failed first is quoted") {
+TEST_CASE("however many ranks print a traceback, mlk quotes the traceback of the rank that failed first") {
   const std::string banner = torchrun_frames + torchrun_banner("1", no_traceback);
   CHECK(line_of_error(marked("[rank1]: ", "ValueError: one") + marked("[rank11]: ", "ValueError: eleven") +
                       banner) == "ValueError: one (rank 1)");

@@ -98,7 +98,7 @@ TEST_CASE("a rank that has failed for the last time ends its run if too few othe
   CHECK(decider().end_message == "pod /p1 failed");
 }
 
-TEST_CASE("the tags of a run are read from a list, and only its words count as tags") {
+TEST_CASE("the tags of a run are read from a list, and values of the list that are not text are ignored") {
   const auto tags = [](const json& value) {
     return tags_of({{"metadata", {{"annotations", {{"mlk.dev/tags", value}}}}}});
   };

@@ -128,7 +128,8 @@ TEST_CASE("an unscheduled pod has the scheduler's message, or at least its reaso
 }
 
 TEST_CASE(
-    "a disruption is read from its condition, and ends a failed pod whose containers have no end time") {
+    "a disruption is read from its condition, and its time is the end of a failed pod without other end "
+    "times") {
   json patch = with_conditions({condition_of_type("DisruptionTarget", "PreemptionByScheduler")});
   CHECK(read_pod(patch).disruption == "PreemptionByScheduler");
   CHECK(read_pod(patch).disruption_message == "in words");
@@ -155,7 +156,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a Job is read with its ranks, tries, time limit and queue, and with how many ranks must end well") {
+    "a Job is read with its ranks, tries, time limit and queue, and with the number of ranks that must end "
+    "well") {
   const JobFacts job = read_job(json::object());
   CHECK(job.name == "r-worker");
   CHECK(job.uid == "job-uid");
@@ -203,8 +205,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a Job has ended with the condition Complete or Failed, and is only ending while the end is just "
-    "decided") {
+    "a Job has ended if it has the condition Complete or Failed, and is ending if its end is only decided") {
   const JobFacts complete = read_job(with_conditions({condition_of_type("Complete")}));
   CHECK(complete.end == JobFacts::End::succeeded);
   CHECK(complete.finished);
@@ -239,8 +240,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "one Job decides: the marked one, else the one with a success policy, the workers' one, or the only "
-    "one") {
+    "the deciding Job is the marked Job, else the Job with a success policy, else the workers' Job, else "
+    "the only Job") {
   const auto decider = [](std::vector<json> jobs) {
     RunObjects objects;
     objects.jobs = std::move(jobs);
@@ -325,7 +326,9 @@ TEST_CASE("a pod's end is final if the Job's policy fails the Job for its exit c
   CHECK_FALSE(final(json::array({on_disruption})));
 }
 
-TEST_CASE("a pod with a final end makes its Job failing before the Job reports it, unless the Job is over") {
+TEST_CASE(
+    "if the end of a pod is final, its Job counts as failing before the Job reports this, unless the Job is "
+    "over") {
   json job = plain_job(), pod = plain_pod();
   pod["spec"]["containers"].erase(1);
   job["spec"]["podFailurePolicy"]["rules"] = {
@@ -410,7 +413,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a Job goes on by itself unless all ranks have ended or it is suspended, deleted, ending or finished") {
+    "a Job continues by itself unless all ranks have ended or it is suspended, deleted, ending or finished") {
   const auto goes_on = [](const json& job_patch, const json& pod_patch = json::object()) {
     json job = plain_job(), pod = plain_pod();
     job.merge_patch(job_patch);

@@ -53,7 +53,7 @@ TEST_CASE("the platform is the common platform of all nodes on which the pods ma
 }
 
 TEST_CASE(
-    "no platform is found from nodes of other systems, nodes without labels, or objects of a wrong shape") {
+    "mlk finds no platform in nodes of other systems, nodes without labels, or objects of a wrong shape") {
   const mlk::Experiment any = built_experiment();
   json windows = labelled("amd64");
   windows["metadata"]["labels"]["kubernetes.io/os"] = "windows";
@@ -117,7 +117,8 @@ TEST_CASE(
   CHECK(platform_text({half, labelled("arm64", "gpu"), labelled("amd64", "cpu")}, two) == "linux/arm64");
 }
 
-TEST_CASE("the repository is the typed one with its tag, or else one without a tag until the image is made") {
+TEST_CASE(
+    "the repository is the typed repository with its tag, or else a repository named after the experiment") {
   CHECK(mlk::repository_of("r.example/x:2", "s.example", "digits").text() == "r.example/x:2");
   CHECK(mlk::repository_of("", "s.example/team", "digits").name() == "s.example/team/digits");
   const mlk::Error none = target_error("", "");
@@ -128,7 +129,8 @@ TEST_CASE("the repository is the typed one with its tag, or else one without a t
   CHECK_THROWS_AS(mlk::runtime_reference("https://s.example", "1"), mlk::Error);
 }
 
-TEST_CASE("an image is built for code in a layer and for Python packages, unless the run has one already") {
+TEST_CASE(
+    "mlk builds an image for code in a layer and for Python packages, unless the run has an image already") {
   const mlk::Experiment plain = built_experiment("code: .\n"),
                         packages = built_experiment("code: {path: ., python: requirements.txt}\n");
   const mlk::CodeArchive small{.digest = "d", .bytes = "b"},
@@ -229,7 +231,7 @@ TEST_CASE("packages need a Python version from the image or from the experiment"
         std::string("code.python: 'old' is no version of Python"));
 }
 
-TEST_CASE("the code keeps the PYTHONPATH of the base image beside its recorded origin") {
+TEST_CASE("the PYTHONPATH of the base image is recorded together with the origin of the code") {
   mlk::Build build;
   const auto noted = [&](const std::string& source) {
     mlk::FileContents files;
@@ -314,7 +316,9 @@ TEST_CASE("mlk asks the registry once for the user of an image, and without an a
   CHECK(why == "its registry is slow");
 }
 
-TEST_CASE("with --local nothing is prepared if no packages are requested or if they are installed already") {
+TEST_CASE(
+    "with --local, mlk installs no packages if the experiment requests none or if they are installed "
+    "already") {
   const auto folder_of = [](const mlk::Experiment& experiment, bool has_code, const std::string& there) {
     mlk::FileContents files;
     if (has_code) files.code = mlk::CodeArchive{.digest = "d", .bytes = "b", .source = "{}"};

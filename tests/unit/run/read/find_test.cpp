@@ -54,7 +54,8 @@ TEST_CASE("Jobs and pods belong to the run that they name, and the Jobs of trial
         Groups{"s: t-worker s-worker / s-0", "t: t-worker / t-0"});
 }
 
-TEST_CASE("the driver of a sweep is not part of the sweep's row, but a trial's role of that name is") {
+TEST_CASE(
+    "the row of a sweep leaves out the driver of the sweep, but not a trial's role with the name driver") {
   CHECK(is_driver(object_of("s-driver", "s", "s", "driver")));
   CHECK_FALSE(is_driver(object_of("s-worker", "s", "s", "worker")));
   CHECK_FALSE(is_driver(object_of("t-driver", "t", "s", "driver")));
@@ -65,7 +66,7 @@ TEST_CASE("the driver of a sweep is not part of the sweep's row, but a trial's r
         Groups{"s: s-x / s-x-0"});
 }
 
-TEST_CASE("of a run's ConfigMaps, only the one with the name of the run is its owner") {
+TEST_CASE("only the ConfigMap that has the name of the run is the owner of the run") {
   CHECK(is_sweep(object_of("s", "s", "s")));
   CHECK_FALSE(is_sweep(object_of("s", "s")));
   CHECK_FALSE(is_sweep(object_of("s-files", "s", "s")));
@@ -109,7 +110,7 @@ TEST_CASE("if NAME/NUMBER names no trial, the error has its exit code and, for a
   CHECK(refused("far away") == std::pair(ExitCode::not_found, std::string()));
 }
 
-TEST_CASE("list_runs() calls of_sweep for the row of a sweep, and makes the rows of runs without it") {
+TEST_CASE("list_runs() calls of_sweep for the rows of sweeps, and makes the rows of runs by itself") {
   const std::vector<RunObjects> runs = group_by_run({object_of("s", "s", "s", "", "2026-01-03T00:00:00Z"),
                                                      object_of("r", "r", "", "", "2026-01-04T00:00:00Z")},
                                                     {}, {});

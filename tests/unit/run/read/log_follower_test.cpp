@@ -1,4 +1,4 @@
-// Tests a follower of logs while nobody takes lines from it.
+// Tests a follower of logs while no caller takes its lines.
 
 #include "cli/run/read/log_follower.h"
 
@@ -120,7 +120,8 @@ TEST_CASE("a full follower accepts new pods and can be destroyed, although nobod
   CHECK_FALSE(follower.finished());
 }
 
-TEST_CASE("a reader that takes nothing for a while delays no watch of the same client, and loses no line") {
+TEST_CASE(
+    "if a reader takes no lines for a while, the watches of the same client continue, and no line is lost") {
   Chatty cluster(true);
   mlk::kube::Client client(cluster.config());
   const std::vector<nlohmann::json> pods = pods_of(client);

@@ -43,7 +43,7 @@ TEST_CASE("the source of a log names the role, the rank and the attempt of its p
   REQUIRE(sources.size() == 1);
   const LogSource& source = sources[0].first;
   CHECK(source.who.role == "worker");
-  CHECK(source.who.rank == 5);  // the number of the trial
+  CHECK(source.who.rank == 5);  // the number of the trial in its sweep
   CHECK(source.who.attempt == 4);
   CHECK(source.who.pod == "worker-1");
   CHECK(source.who.uid == "uid-worker-1");

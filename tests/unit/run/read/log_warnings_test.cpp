@@ -58,7 +58,7 @@ TEST_CASE("a rank whose pods are gone is reported as a lost log, a rank that has
   CHECK(lost_logs(status, pods, {.rank = 3}).size() == 1);
   CHECK(lost_logs(status, pods, {.role = "server"}).empty());
   status.phase = Phase::failed;
-  CHECK(lost_logs(status, pods, {}).size() == 2);  // never started: a rank may have had no pod
+  CHECK(lost_logs(status, pods, {}).size() == 2);  // never started, so the rank may have had no pod
   status.started = Time{};
   CHECK(lost_logs(status, pods, {}).size() == 3);
   status.ranks.push_back(rank(4, "Failed"));

@@ -91,7 +91,9 @@ struct Nodes : test::FakeCluster {
   }
 };
 
-TEST_CASE("a node that was not ready before it fell silent is lost at once, although no pod shows it") {
+TEST_CASE(
+    "a node that was not ready before it fell silent counts as lost at once, although its pods show no "
+    "sign") {
   Nodes cluster;
   REQUIRE(eventually([&] { return cluster.knows(); }));
   CHECK(cluster.seen() == "Running");
@@ -136,7 +138,7 @@ TEST_CASE("a node counts as gone if it is deleted, but not if mlk never saw it")
   CHECK(cluster.becomes("Running"));
 }
 
-TEST_CASE("a node whose label has another name is polled when it is in doubt, and is not gone") {
+TEST_CASE("a node whose label has another name does not count as gone, and is polled when it is in doubt") {
   Nodes cluster;
   cluster.store.create("nodes", node("n2", "True", "n2.lab"));
   for (json& pod : cluster.run.objects.pods) pod["spec"]["nodeName"] = "n2";
@@ -181,13 +183,14 @@ TEST_CASE("one poll is enough to see a silent node, also if the user may only li
   CHECK(seen({}, false) == "Missing");
   CHECK(seen({"get", "watch"}, false) == "Missing");
   CHECK(seen({"list"}, true) == "Missing");
-  CHECK(seen({"list"}, false) == "Running");  // nothing reports it
+  CHECK(seen({"list"}, false) == "Running");  // no request reports the silence
   CHECK(seen({"list", "get"}, true) == "Running");
 }
 
 // The first watch of this server ends at once, since its version is too old, so the nodes are listed again.
 TEST_CASE(
-    "a node that fell silent or was deleted during a break of the watch is known after the watch is back") {
+    "if a node falls silent or is deleted while the watch is broken, mlk knows this after the watch has "
+    "resumed") {
   for (const bool stays : {true, false}) {
     FakeServer server;
     std::atomic<int> lists = 0;

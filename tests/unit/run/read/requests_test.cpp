@@ -163,7 +163,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a record is written only into the owner of its run, and not into that of a later run of the same name") {
+    "a record is written only into the owner of its run, and not into the owner of a later run of the same "
+    "name") {
   Cluster cluster;
   const std::string owner_path = std::string(in_lab) + "configmaps/r";
   cluster.answers[owner_path] = {200, "{}"};

@@ -146,7 +146,8 @@ TEST_CASE("the total number of steps is known from an owner that was read as met
   }
 }
 
-TEST_CASE("gone pods are remembered in their last state, and one that had not ended counts as failed") {
+TEST_CASE(
+    "gone pods are remembered in their last state, and a gone pod that had not ended counts as failed") {
   const auto pod = [](const std::string& uid, const std::string& phase) {
     return json{
         {"metadata", {{"name", "p-" + uid}, {"uid", uid}, {"creationTimestamp", "2026-01-03T00:00:00Z"}}},

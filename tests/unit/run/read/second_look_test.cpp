@@ -54,8 +54,7 @@ std::string gone_of(const json& owner) {
   return owner["metadata"]["annotations"].value(annotations::gone, "");
 }
 
-TEST_CASE(
-    "a Job that two lists lack is added to the mark of gone Jobs, a Job that the second list has is found") {
+TEST_CASE("mlk marks a Job as gone if two lists lack the Job, and returns a Job that the second list has") {
   ListedJobs cluster;
   cluster.jobs = {{{"metadata", {{"name", "b"}}}}, {{"metadata", {{"name", "other"}}}}};
   kube::Client client(cluster.server.start());
@@ -100,8 +99,8 @@ TEST_CASE("the names of Jobs are separated by commas, and an empty part is not a
 }
 
 TEST_CASE(
-    "the deciding Job is known from its mark, its success policy or its role, but not from being the only "
-    "Job") {
+    "a Job is named as deciding for its mark, its success policy or its role, but not because it is the "
+    "only Job") {
   const auto decides = [](const std::string& role, const char* mark, bool policy) {
     json job = {{"kind", "Job"},
                 {"apiVersion", "batch/v1"},

@@ -143,7 +143,8 @@ TEST_CASE("an end of a log that fills the requested bytes counts as cut off, and
 }
 
 TEST_CASE(
-    "of a run's failed pods, only the logs of the first few are read, and a failed request changes nothing") {
+    "only the logs of the three pods that failed first are read, and after a failed request the reason "
+    "stays") {
   Logs run;
   for (int rank = 0; rank < 5; ++rank)
     fail_worker(run, rank, launcher_alone, "", "2026-01-03T00:00:0" + std::to_string(9 - rank) + "Z");
@@ -162,7 +163,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if the lowest rank's log has a recent line, one short read finds it, and the last such line is shown") {
+    "if the lowest rank's log has recent lines, one short read is enough, and the last of these lines is "
+    "shown") {
   Logs run;
   run.worker(0, Logs::said("mlk step=3 loss=1") + Logs::said("hello") + Logs::said("mlk step=4 loss=1"));
   run.worker(1, Logs::said("mlk step=9"));
@@ -171,7 +173,8 @@ TEST_CASE(
   CHECK(run.step(1) == -1);
 }
 
-TEST_CASE("an old line is shown, and the logs of the other ranks are read as well for a newer line") {
+TEST_CASE(
+    "if the line of the lowest rank is old, it is shown, and the logs of the other ranks are read as well") {
   Logs run;
   run.worker(0, Logs::said("mlk step=3", 60s));
   run.worker(1, Logs::said("mlk step=9"));
@@ -225,7 +228,8 @@ TEST_CASE("a log that does not answer in time is abandoned, and no further log i
   CHECK(run.objects.lines.empty());
 }
 
-TEST_CASE("logs of several runs are read in parallel, and a log that hangs delays no other") {
+TEST_CASE(
+    "logs of several runs are read in parallel, and a log that does not answer does not delay other logs") {
   Logs run;
   RunObjects other = run.objects;
   run.worker(0, "");

@@ -80,7 +80,7 @@ void remove_pod(Watched& cluster, mlk::RunWatcher& watcher, const std::function<
 
 }  // namespace
 
-TEST_CASE("a watcher holds the objects of its run and the warnings about them, and of no other run") {
+TEST_CASE("a watcher has only the objects of its own run, and only the warnings about these objects") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
@@ -98,7 +98,7 @@ TEST_CASE("a watcher holds the objects of its run and the warnings about them, a
   CHECK(again.events.size() == 1);
 }
 
-TEST_CASE("a watcher reports a change once, and reports nothing if nothing changes") {
+TEST_CASE("a watcher reports each change once, and reports no change while the objects stay the same") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
@@ -121,7 +121,7 @@ TEST_CASE(
   CHECK(watcher.read_again().pods.at(0)["status"]["phase"] == "Failed");
 }
 
-TEST_CASE("a watcher keeps the end of a pod that ends and disappears at once") {
+TEST_CASE("a watcher knows the end of a pod that disappears right after it has ended") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
@@ -169,7 +169,7 @@ TEST_CASE("a watcher works without the right to read events, but not without the
   }
 }
 
-TEST_CASE("a server that fails for a moment is not reported as trouble yet") {
+TEST_CASE("a watcher reports no trouble if the server fails only for a moment") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   std::atomic<int> refused = 0;
@@ -256,7 +256,7 @@ TEST_CASE("pods are read again when a Job ended after they were read") {
   CHECK(objects.pods.at(0)["status"]["phase"] == "Succeeded");
 }
 
-TEST_CASE("a command that sees the end of a run suspends only the Jobs that would go on") {
+TEST_CASE("a command that sees the end of a run suspends only the Jobs that would continue") {
   Watched cluster;
   cluster.ask("POST", mlk::test::jobs_path, mlk::test::job_of("r", "server"));
   cluster.store.modify("jobs", "default", "r-worker", [](json& job) {
@@ -273,7 +273,8 @@ TEST_CASE("a command that sees the end of a run suspends only the Jobs that woul
   CHECK(problem->find("not for you") != std::string::npos);
 }
 
-TEST_CASE("a final refusal of any object is thrown, a temporary refusal is not") {
+TEST_CASE(
+    "a watcher throws a final refusal of the owner, the Jobs or the pods, but not a temporary refusal") {
   for (const char* plural : {"configmaps", "jobs", "pods"}) {
     for (const int status : {401, 404}) {
       Watched cluster;

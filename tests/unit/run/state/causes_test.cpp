@@ -63,7 +63,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "failures in an ended or ending Job are shown without the number of the try and the time of the next") {
+    "failures in an ended or ending Job are shown without the number of the try and the time of the next "
+    "try") {
   for (const char* type : {"Failed", "FailureTarget"}) {
     Run run;
     run.condition(type, "BackoffLimitExceeded");
@@ -80,7 +81,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a pod that is deleted at the end of its Job or run has not failed, a pod that ended by itself has") {
+    "a pod that is deleted at the end of its Job or run has not failed, but a pod that ended by itself has "
+    "failed") {
   const auto failure_of = [](const std::function<void(Run&)>& change) {
     Run run;
     run.fail(run.pod(1), 137);
@@ -153,7 +155,7 @@ TEST_CASE("a pod that had failed before its Job deleted it is still shown as the
   CHECK(run.why() == "worker/0: exit code 1: Broken pipe (4 of 4 tries failed)");
 }
 
-TEST_CASE("a run that fails because a rank followed its peers too often names the peer as the cause") {
+TEST_CASE("if lost peers used up the tries of a rank, the run names the peer as the cause of its failure") {
   Run run;
   run.fail(run.pod(0), 1);
   run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "Socket closed";
@@ -194,7 +196,8 @@ TEST_CASE(
   CHECK(run.state(1) == "Failed");
 }
 
-TEST_CASE("the number of failed tries is shown only for a rank of the deciding Job that has used them up") {
+TEST_CASE(
+    "the number of failed tries is shown only for a rank of the deciding Job that has used up its tries") {
   Run run;
   run.condition("Failed", "FailedIndexes");
   run.job()["status"]["failedIndexes"] = "0";
@@ -211,7 +214,9 @@ TEST_CASE("the number of failed tries is shown only for a rank of the deciding J
   CHECK(run.why() == "worker/0: exit code 4");  // the rank was not tried again
 }
 
-TEST_CASE("a failure that a policy decides is shown as failing until the Job reports it") {
+TEST_CASE(
+    "if the failure policy of a Job decides the failure, the run is shown as failing until the Job reports "
+    "this") {
   Run run;
   run.job()["spec"]["podFailurePolicy"]["rules"] = {
       R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [66]}})"_json};
@@ -272,7 +277,8 @@ TEST_CASE("missing pods are shown as the reason only if the run has no pod at al
   CHECK(run.why().empty());
 }
 
-TEST_CASE("the folder of the checkpoints and the newest checkpoint are shown also for a run that goes on") {
+TEST_CASE(
+    "the folder of the checkpoints and the newest checkpoint are shown also for a run that has not ended") {
   Run run;
   run.objects.owner["data"]["experiment"] =
       R"({"train": {"steps": 90}, "checkpoint": {"volume": {"pvc": "claim"}}})";
@@ -349,8 +355,8 @@ TEST_CASE("in a recorded run, each rank whose pods are gone is shown with its re
 }
 
 TEST_CASE(
-    "the record of a stop fills in facts that the objects no longer show, and facts of present objects "
-    "override it") {
+    "the record of a stop supplies facts that the objects no longer show, and present objects override the "
+    "record") {
   Run run;
   run.stop();
   RunStatus earlier = run.observed();

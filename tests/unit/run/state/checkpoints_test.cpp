@@ -70,7 +70,7 @@ TEST_CASE("a checkpoint that could not be saved is reported with the step and th
   CHECK(unsaved_text({{"unsaved", "many"}}) == "");
 }
 
-TEST_CASE("a checkpoint is named only if there is one") {
+TEST_CASE("the checkpoint line names the newest checkpoint only if the run has reported a checkpoint") {
   const std::string where = "claim c, folder mnist-aaaaa-12345678";
   auto place = checkpoint_place(owner_with(training_on({{"pvc", "c"}})), nullptr);
   REQUIRE(place);

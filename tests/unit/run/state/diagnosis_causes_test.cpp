@@ -50,7 +50,7 @@ std::string trouble_with(ContainerKind kind, const std::function<void(Container&
   }));
 }
 
-TEST_CASE("a container beside main that failed or does not start is shown, one that is starting is not") {
+TEST_CASE("a container beside main is shown if it failed or does not start, but not while it is starting") {
   using enum ContainerKind;
   const auto nothing = [](Container&) {};
   const auto ends = [](int code, const std::string& message = "", const std::string& reason = "") {
@@ -99,7 +99,7 @@ TEST_CASE("a container beside main that failed or does not start is shown, one t
   CHECK(trouble_with(plain, ends(2), [](PodFacts& pod) { pod.deleting = true; }) == "");
   CHECK(trouble_with(plain, ends(2), [](PodFacts& pod) { pod.phase = "Succeeded"; }) == "");
   CHECK(trouble_with(plain, ends(2), [](PodFacts& pod) {
-          pod.phase = "Failed";  // for this one
+          pod.phase = "Failed";  // because of this container
           pod.main_runs = false;
           pod.exit_code = 0;
         }) == "container agent: exit code 2");
@@ -188,7 +188,8 @@ TEST_CASE("a program that failed before its pod was deleted is shown with its ex
 }
 
 TEST_CASE(
-    "a request that exceeds a quota by itself is refused for good, one that exceeds it with others waits") {
+    "a request that alone exceeds a quota is refused for good, a request that exceeds it with other "
+    "requests waits") {
   const auto told = [](const std::string& amounts) {
     return why_none("Error creating: pods \"x\" is forbidden: exceeded quota: q, requested: pods=1" +
                     amounts);

@@ -182,7 +182,7 @@ TEST_CASE("a failure is described with its role, its rank, its exit code, its si
   CHECK(signal(1, "OOMKilled") == 9);
 }
 
-TEST_CASE("of a result only the message is shown, and of long last words only the end") {
+TEST_CASE("a failure shows only the message of a result, and only the end of long last words") {
   const auto message = [](const std::string& text) {
     return describe_end(failed_with([&](PodFacts& pod) { pod.end_message = text; }), job_of_workers(), true)
         .message;
@@ -208,7 +208,7 @@ TEST_CASE("a failure that the program did not cause is a disruption") {
   CHECK_FALSE(disrupted([](PodFacts& pod) { pod.pod_reason = "Evicted"; }));
   const auto deleted = [](PodFacts& pod) { pod.deleting = true; };
   CHECK(disrupted(deleted));
-  // Not if its Job deleted the pod.
+  // A pod that its own Job has deleted was not disrupted.
   CHECK_FALSE(disrupted(deleted, [](JobFacts& job) { job.ending = true; }));
   CHECK_FALSE(disrupted(deleted, [](JobFacts& job) { job.end = JobFacts::End::failed; }));
   CHECK_FALSE(disrupted(deleted, [](JobFacts& job) { job.suspended = true; }));
@@ -250,7 +250,7 @@ TEST_CASE("a failure shows the number of its try, and when the next try begins i
 
 TEST_CASE(
     "a failure in one line shows what happened, the last words only once, the try, and the wait for the "
-    "next") {
+    "next try") {
   Failure failure;
   failure.reason = "exit code 3";
   CHECK(one_line(failure, noon) == "exit code 3");

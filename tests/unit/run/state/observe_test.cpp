@@ -169,7 +169,7 @@ TEST_CASE("a run whose owner has no Jobs counts as cut off once the owner is old
         "submit was cut off before the cluster had all of it; submit the same file again to complete it");
 }
 
-TEST_CASE("the first failure is the cause, not the later ends by the Job controller") {
+TEST_CASE("the cause of a failed run is its first failure, and not a later end by the Job controller") {
   Fixture fixture = load("ending");
   const RunStatus status = fixture.observed();
   REQUIRE(status.first_failure);
@@ -453,7 +453,7 @@ TEST_CASE("if a node rejects a pod, the reason names the node") {
                                       ": Resources cannot be allocated with Topology locality");
 }
 
-TEST_CASE("in a namespace that is being deleted nothing starts") {
+TEST_CASE("a run in a namespace that is being deleted cannot start") {
   Fixture fixture = load("missing_service_account");
   for (auto& event : fixture.objects.events) {
     event["message"] =
@@ -511,7 +511,7 @@ TEST_CASE("text from the cluster is printed without control characters") {
   CHECK(status.first_failure->message == "gone");
 }
 
-TEST_CASE("objects of an unexpected shape cause no crash") {
+TEST_CASE("mlk does not crash if the objects of a run have an unexpected shape") {
   RunObjects objects;
   objects.owner = nlohmann::json::parse(R"({"metadata": {"name": 3, "annotations": []}, "data": "x"})");
   for (

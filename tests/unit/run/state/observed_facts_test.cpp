@@ -19,8 +19,8 @@ using test::now;
 using test::Run;
 
 TEST_CASE(
-    "a succeeded run ended with the last good rank of its deciding Job, and its other Jobs have no such "
-    "end") {
+    "a succeeded run has ended with the last good rank of its deciding Job, and another Job keeps its own "
+    "end time") {
   Run run;
   run.job()["metadata"]["annotations"]["mlk.dev/trains"] = "true";
   run.job()["metadata"]["annotations"]["mlk.dev/decides"] = "true";
@@ -193,7 +193,7 @@ TEST_CASE("the summary of a record has no ranks and no curve, and only the end o
              {"data", {{"record", nullptr}}}});
 }
 
-TEST_CASE("a record of up to half a MiB is read, but instead of a larger record its summary is read") {
+TEST_CASE("mlk reads a record of up to half a MiB, but reads the summary instead of a larger record") {
   json owner = {{"metadata", {{"annotations", {{"mlk.dev/summary", R"({"schema":1,"phase":"Stopped"})"}}}}}};
   const auto record_of = [](std::size_t bytes) {
     std::string text = R"({"schema":1,"phase":"Failed","why":""})";

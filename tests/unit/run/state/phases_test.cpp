@@ -108,7 +108,9 @@ TEST_CASE("a pod that ended before the latest start of its Job is ignored, a liv
   CHECK(run.state(0) == "Running");
 }
 
-TEST_CASE("at most two causes are shown: first one that blocks the whole run, then those with more weight") {
+TEST_CASE(
+    "at most two causes are shown: a cause that blocks the whole run comes first, then the causes with more "
+    "weight") {
   Run run;
   const auto waits = [&](json& pod, const char* reason) {
     run.pending(pod);
@@ -199,8 +201,8 @@ TEST_CASE("a run that is being deleted or has a new owner does not count as cut 
 }
 
 TEST_CASE(
-    "a stopped run shows how many pods still end and when it was stopped, and a bad mark still counts as a "
-    "stop") {
+    "a stopped run shows how many pods have not ended and when it was stopped, and is stopped also if its "
+    "mark is bad") {
   Run run;
   run.stop();
   for (json* pod : {&run.pod(0), &run.pod(1), &run.server()}) run.fail(*pod, 143);
@@ -266,7 +268,7 @@ TEST_CASE(
   const auto first = [&] { return run.observed().first_failure.value_or(Failure{}).rank; };
   CHECK(first() == 1);
   CHECK(run.why() == "worker/1: exit code 3 (4 of 4 tries failed)");
-  // Disruptions do not count as tries: for an exhausted rank, its own failures come first.
+  // Disruptions do not count as tries, so for an exhausted rank its own failures come first.
   run.pod(1)["status"]["conditions"] = {
       {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "Drained"}}};
   CHECK(first() == 1);
@@ -297,7 +299,8 @@ TEST_CASE(
   CHECK(run.observed().first_failure->rank == 0);
 }
 
-TEST_CASE("if two failures have the same second, the one that can have caused the other comes first") {
+TEST_CASE(
+    "if two failures have the same second, the failure that can have caused the other failure comes first") {
   Run run;
   const auto order = [&](int first_code, int second_code) {
     run.fail(run.pod(0), first_code);
@@ -308,7 +311,7 @@ TEST_CASE("if two failures have the same second, the one that can have caused th
   CHECK(order(75, 1) == std::pair(1, 0));
   CHECK(order(143, 1) == std::pair(1, 0));
   CHECK(order(137, 1) == std::pair(1, 0));
-  CHECK(order(134, 1) == std::pair(1, 0));  // libraries abort a program whose peer is lost
+  CHECK(order(134, 1) == std::pair(1, 0));  // libraries abort a program that has lost a peer
   CHECK(order(134, 139) == std::pair(1, 0));
   CHECK(order(134, 137) == std::pair(0, 1));
   CHECK(order(75, 143) == std::pair(1, 0));
@@ -348,7 +351,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the start of a run is that of its first pod, or else that of its ended Job, and its end is the end of "
+    "the start of a run is the start of its first pod, or else of its ended Job, and its end is the end of "
     "its Job") {
   Run run;
   run.fail(run.pod(2), 1);
@@ -388,7 +391,7 @@ TEST_CASE("a run is shown with the steps, tags, note and experiment that were su
   CHECK(run.observed().last_checkpoint == "in ? its own words");
 }
 
-TEST_CASE("a run that lost a rank is restarting until it has all needed ranks, whichever one is missing") {
+TEST_CASE("a run that lost a rank is restarting until it has all needed ranks, whichever rank is missing") {
   Run run;
   run.pod(0)["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = "1";
   CHECK(run.phase() == "Running");

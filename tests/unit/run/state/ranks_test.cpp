@@ -165,7 +165,7 @@ TEST_CASE("each state of a rank has its name") {
 }
 
 TEST_CASE(
-    "ends are blamed in the order of time, and an end that blames a peer as if it were two seconds later") {
+    "ends are ordered by time, and an end that blames a peer is ordered as if it came two seconds later") {
   const auto order = [](seconds first, const std::string& says, seconds second) {
     OneJob run;
     run.fail(0, 1, first, says);

@@ -18,7 +18,7 @@ using test::load;
 // The owner after the patch.
 void write_into(nlohmann::json& owner, const RunStatus& status) { owner.merge_patch(record_patch(status)); }
 
-TEST_CASE("an ended run has the same status from its record when nothing else is left") {
+TEST_CASE("an ended run whose other objects are gone has the same status from its record") {
   for (const char* name : {"failed_exit_code", "succeeded", "failed_oom"}) {
     Fixture fixture = load(name);
     const RunStatus before = fixture.observed();
@@ -61,7 +61,7 @@ TEST_CASE("the record of a stopped run has its results, and the run can still be
   CHECK(resumed.restarts == 2);
 }
 
-TEST_CASE("a rank that still ran when the record was written is shown as it ended") {
+TEST_CASE("a rank that still ran when the record was written is shown with its later end") {
   Fixture fixture = load("succeeded");
   const RunStatus early = fixture.observed();
   REQUIRE(early.ranks.back().state == "Running");  // servers end after the workers

@@ -76,7 +76,8 @@ std::string result(long step, bool done = false) {
 }
 
 TEST_CASE(
-    "while a run goes on, its result is the newest metrics line of a live rank, with the time of this line") {
+    "the result of a run that has not ended is the newest metrics line of a live rank, with the time of "
+    "this line") {
   Workers run;
   CHECK(run.step() == -1);
   run.live("a", 0, start);
@@ -88,7 +89,7 @@ TEST_CASE(
   CHECK(to_json(status)["result_at"] == format_time(start + 5s));
 }
 
-TEST_CASE("a dead pod with a larger step is not shown once a live pod has reported later") {
+TEST_CASE("the result of a dead pod with a larger step is not shown after a live pod has reported") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(7352));
   CHECK(run.step() == 7352);
@@ -110,8 +111,8 @@ TEST_CASE("the result of a rank that has just ended is shown instead of an older
 }
 
 TEST_CASE(
-    "the result of a pod that started after another pod's end is shown, of parallel pods that with the "
-    "larger step") {
+    "a pod that started after another pod's end replaces its result, and of parallel pods the larger step "
+    "is shown") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(7352));
   run.ended("b", 0, start + 70s, start + 80s, result(7100));
@@ -122,7 +123,9 @@ TEST_CASE(
   CHECK(run.step() == 10);  // a trained run stays trained
 }
 
-TEST_CASE("if ranks report at the same time, the lowest live rank is shown, unless it has fallen silent") {
+TEST_CASE(
+    "if ranks report at the same time, the report of the lowest live rank is shown, unless this rank has "
+    "fallen silent") {
   Workers run;
   for (int rank = 0; rank < 3; ++rank) run.live(std::to_string(rank), rank, start);
   run.line("0", start + 100s, 10);
@@ -163,7 +166,7 @@ TEST_CASE("logs of the lowest live ranks are read, and logs of earlier pods that
   for (const LogToRead& log : logs_to_read(run.objects)) CHECK(log.uid != "dead0");
 }
 
-TEST_CASE("if the results of a run are known, none of its logs is read") {
+TEST_CASE("mlk reads no logs of a run whose results are known") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(10));
   CHECK(logs_to_read(run.objects).empty());
@@ -184,9 +187,7 @@ TEST_CASE(
   CHECK(observe(run.objects, start + 106s).result["step"] == 1100);
 }
 
-TEST_CASE(
-    "newer_of() returns the later report or the one with more progress, but a done report before one that is "
-    "not") {
+TEST_CASE("newer_of() prefers a done report, else the later report, else the report with more progress") {
   const auto told = [](long step, std::optional<Time> at, bool done = false) {
     return Report{json{{"step", step}, {"done", done}}, at};
   };
@@ -215,7 +216,7 @@ TEST_CASE(
 
 TEST_CASE(
     "lines at most half a minute apart count as simultaneous, and then a live rank comes before an ended "
-    "one") {
+    "rank") {
   Workers run;
   run.live("0", 0, start);
   run.live("1", 1, start);
@@ -230,7 +231,8 @@ TEST_CASE(
   CHECK(run.step() == 12);
 }
 
-TEST_CASE("the time of a result is the end of its pod, and only of a rank that reports steps") {
+TEST_CASE(
+    "a result has the end of its pod as its time, and a pod whose rank reports no steps has no result") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(10));
   CHECK(run.report().at == start + 60s);
@@ -307,14 +309,15 @@ TEST_CASE("if results have no times, the result with the larger step is shown") 
   json& end = run.objects.pods[1]["status"]["containerStatuses"][0]["state"]["terminated"];
   end.erase("startedAt");
   CHECK(run.step() == 100);
-  end["startedAt"] = format_time(start + 60s);  // in the second of the other's end
+  end["startedAt"] = format_time(start + 60s);  // in the second in which the other pod ended
   CHECK(run.step() == 50);
   run.objects.pods[0]["status"]["containerStatuses"][0]["state"]["terminated"].erase("finishedAt");
   CHECK(run.step() == 100);
   CHECK_FALSE(run.report().at);
 }
 
-TEST_CASE("the log of a pod is the log of main, at any position, or of its only container") {
+TEST_CASE(
+    "the log of a pod is the log of its container main at any position, or else of its only container") {
   Workers run;
   run.live("a", 0, start);
   run.live("b", 1, start);
@@ -364,7 +367,7 @@ TEST_CASE(
     words.pod()["status"]["conditions"] = {
         {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "PreemptionByScheduler"}}};
   }));
-  // Deleted after the failure, or because of it.
+  // The pod is deleted after the failure, or fails because of the deletion.
   const auto deleted = [](std::chrono::seconds at) {
     return [at](LostWords& words) { words.pod()["metadata"]["deletionTimestamp"] = format_time(start + at); };
   };
@@ -394,7 +397,8 @@ TEST_CASE("the logs of the three pods that failed first are read for their error
   CHECK(log.container == "main");
 }
 
-TEST_CASE("the log of an ended program in a pod that goes on is read as the log of an ended pod") {
+TEST_CASE(
+    "if a program has ended but its pod has not, the program's log is read as the log of an ended pod") {
   Workers run;
   run.ended("a", 0, start, start + 60s, "");
   run.objects.pods[0]["status"]["phase"] = "Running";
@@ -431,7 +435,7 @@ TEST_CASE("a rank on a lost node does not count as live, and its log is not read
   CHECK(run.first_log() == "b");
   CHECK(logs_to_read(run.objects).size() == 1);
   run.objects.pods.pop_back();
-  CHECK(run.step() == 10);  // its line is the only report
+  CHECK(run.step() == 10);  // the line of this pod is the only report
   CHECK(logs_to_read(run.objects).empty());
 }
 

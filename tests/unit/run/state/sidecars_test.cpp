@@ -1,4 +1,4 @@
-// Other containers do not change the phase, the state, the exit code, the metrics and the logs of main.
+// Tests that other containers do not change the phase, state, exit code, metrics and logs of main.
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -113,7 +113,7 @@ std::string phase_of_pod(const json& status) {
 }
 
 TEST_CASE(
-    "phase, state, exit code, last words, metrics and logs come from main, whatever a container beside it "
+    "phase, state, exit code, last words, metrics and logs come from main, whatever a container beside main "
     "does") {
   int situations = 0;
   for (const bool by_name_first : {true, false}) {
@@ -189,7 +189,8 @@ TEST_CASE(
   CHECK(situations >= 96);
 }
 
-TEST_CASE("a failed container beside main is named with its last words, and main is not tried again for it") {
+TEST_CASE(
+    "a failed container beside main is named with its last words, and does not cause another try of main") {
   Pair pair;
   pair.add("containers", "agent", other_ends(2), true);
   pair.main()["state"] = main_ends(0);
@@ -205,7 +206,7 @@ TEST_CASE("a failed container beside main is named with its last words, and main
   CHECK(seen.ranks.at(0).state == "Succeeded");
   CHECK(jobs_going_on(pair.run.objects) == std::vector<std::string>{"r-worker"});
 
-  // The rank failed while other ranks go on: the Job fails because of it.
+  // The rank failed while other ranks continue, so the Job fails because of this rank.
   test::Run three;
   json& pod = three.pod(1);
   pod["spec"]["containers"].push_back({{"name", "agent"}});
@@ -300,7 +301,7 @@ TEST_CASE("the container that keeps main from starting is shown with its name") 
 }
 
 TEST_CASE(
-    "before and after its pod has ended, a program that could not be started is shown with this reason") {
+    "a program that could not be started is shown with this reason before and after the end of its pod") {
   Pair pair;
   json end = main_ends(128);
   end["terminated"]["reason"] = "StartError";
@@ -372,7 +373,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("in a pod without a container main, the only container is main") {
+TEST_CASE("in a pod without a container named main, the only container counts as main") {
   CHECK(main_container_of({{"spec", {{"containers", {{{"name", "trainer"}}}}}}}) == "trainer");
   CHECK(main_container_of({{"spec", {{"containers", {{{"name", "a"}}, {{"name", "b"}}}}}}}) == "main");
   CHECK(main_container_of(json::object()) == "main");

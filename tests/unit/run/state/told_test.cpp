@@ -1,4 +1,4 @@
-// Tests the output of a run's status: exit codes, names, JSON, and the record that is read back.
+// Tests the output of a run's status: exit codes, names, JSON, and the record that mlk writes and reads back.
 #include <doctest/doctest.h>
 
 #include "cli/run/state/record.h"
@@ -165,7 +165,8 @@ TEST_CASE("the summary in the annotations is the record without ranks and curve,
 }
 
 TEST_CASE(
-    "the record of a watcher fills in facts that the objects no longer show, and newer facts override it") {
+    "the record of a watcher supplies facts that the objects no longer show, and newer facts override the "
+    "record") {
   Run run;
   run.stop();
   RunStatus before;

@@ -41,7 +41,7 @@ TEST_CASE("one good rank makes a training run Succeeded, whatever its Job and th
         json{condition("Failed", "MaxFailedIndexesExceeded")}, json{condition("Failed", "PodFailurePolicy")},
         json{condition("Failed", "DeadlineExceeded")}, json{condition("Failed", "BackoffLimitExceeded")}}) {
     CAPTURE(conditions.dump());
-    Fixture fixture = load("failed_exit_code");  // rank 1 of 3 has no tries left; all are needed
+    Fixture fixture = load("failed_exit_code");  // rank 1 of 3 has no tries left; the run needs all ranks
     mark_as_training(fixture);
     worker_job(fixture)["status"]["conditions"] = conditions;
     CHECK(fixture.observed().phase != Phase::succeeded);
@@ -51,7 +51,8 @@ TEST_CASE("one good rank makes a training run Succeeded, whatever its Job and th
     CHECK(status.why.empty());
     CHECK(exit_code(status) == ExitCode::ok);
     CHECK_FALSE(status.first_failure);
-    // A program that is not mlk's own shows nothing about the other ranks, so one good rank is not enough.
+    // The end of a program that is not mlk's own says nothing about other ranks, so one good rank is not
+    // enough.
     worker_job(fixture)["metadata"]["annotations"].erase("mlk.dev/trains");
     CHECK(fixture.observed().phase != Phase::succeeded);
   }

@@ -1,4 +1,5 @@
-// Tests a second submit of a run whose Job has vanished: it never trains the run twice without --again.
+// Tests a second submit of a run whose Job has vanished. Without --again, the submit never trains the run
+// twice.
 #include <map>
 
 #include <doctest/doctest.h>
@@ -65,7 +66,7 @@ TEST_CASE("a run whose Job is gone counts as ended, and --again makes a new run"
   CHECK(test.jobs_sent == 1);
 }
 
-TEST_CASE("a Job that one list lacks but the next list has is not gone") {
+TEST_CASE("a Job does not count as gone if one list lacks the Job but the next list has it") {
   Vanishing test;
   bool first = true;
   test.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -82,7 +83,8 @@ TEST_CASE("a Job that one list lacks but the next list has is not gone") {
   CHECK(!first);
 }
 
-TEST_CASE("a submit makes missing objects that do not decide again, which does not train the run twice") {
+TEST_CASE(
+    "a submit makes a missing object again if it does not decide the end, and does not train the run twice") {
   Vanishing test;
   test.lose("services", test.run);
   CHECK(test.submit().outcome == SubmitOutcome::completed);
@@ -102,12 +104,13 @@ TEST_CASE("a Job that is deleted while a submit looks for the other objects is n
   CHECK(test.jobs_sent == 0);
 }
 
-TEST_CASE("a submit that was killed before it set the mark is completed, and then sets the mark") {
+TEST_CASE(
+    "if a submit was killed before it set the mark, the next submit completes the run and sets the mark") {
   Vanishing test;
   test.annotate(mlk::annotations::created, nullptr);
   CHECK(test.submit().outcome == SubmitOutcome::running);
   CHECK(test.annotation(mlk::annotations::created) == test.run + "-worker");
-  // Without the mark the old rule applies: missing objects are made.
+  // Without the mark annotations::created, a submit makes the missing objects.
   test.annotate(mlk::annotations::created, nullptr);
   test.lose("jobs", test.run + "-worker");
   CHECK(test.submit().outcome == SubmitOutcome::completed);

@@ -15,7 +15,7 @@ TEST_SUITE_BEGIN("runtime/base/codes_and_numbers");
 namespace mlk::rt {
 namespace {
 
-TEST_CASE("exit codes have the numbers of the contract, and final codes cannot be cured by a retry") {
+TEST_CASE("exit codes have the numbers of the contract, and is_final() holds for the codes that fail a run") {
   const struct {
     ExitCode code;
     int number;
@@ -47,7 +47,7 @@ TEST_CASE("random numbers are those of SplitMix64, on every machine") {
   CHECK(mix(2 * golden) == 0x06c45d188009454f);
 }
 
-TEST_CASE("a uniform number depends on its seed, its stream and its index, each in its place") {
+TEST_CASE("a uniform number depends on seed, stream and index, and is another number if they are exchanged") {
   const auto steps = [](std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
     return uniform(seed, stream, index) * 0x1p24f;
   };
@@ -71,7 +71,7 @@ TEST_CASE("a uniform number depends on its seed, its stream and its index, each 
   CHECK(sum / 10'000 == doctest::Approx(0.5).epsilon(0.05));
 }
 
-TEST_CASE("powers are products, exact to the last bit") {
+TEST_CASE("power() gives the exact bits of repeated multiplication") {
   CHECK(power(0.9, 0) == 1);
   CHECK(power(0, 0) == 1);
   CHECK(power(0, 5) == 0);
@@ -86,7 +86,7 @@ TEST_CASE("powers are products, exact to the last bit") {
   static_assert(power(2, 5) == 32);
 }
 
-TEST_CASE("a line of the log begins with the name of the process, and an unwritable line is lost") {
+TEST_CASE("a line of the log begins with the name of the process, and is lost if it cannot be written") {
   const test::TemporaryFolder folder;
   {
     const int fd = open((folder / "log").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

@@ -28,7 +28,7 @@ struct Mapping {
   Mapping& operator=(const Mapping&) = delete;
 };
 
-// Whether large pages are requested at the address. "?" if the kernel does not report it.
+// Whether the process has requested large pages at the address. "?" if the kernel does not report it.
 std::string wish_at(const std::uint8_t* address) {
   const auto wanted = reinterpret_cast<std::uintptr_t>(address);
   std::ifstream maps("/proc/self/smaps");

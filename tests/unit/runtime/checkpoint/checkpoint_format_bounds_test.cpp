@@ -41,7 +41,7 @@ std::string file_named(const std::string& name) {
 
 }  // namespace checkpoint_format_bounds
 
-TEST_CASE("a restarted snapshot has nothing of the previous snapshot") {
+TEST_CASE("restart() removes all pieces and floats from a snapshot") {
   Snapshot snapshot;
   CHECK(snapshot.slots() == 0);
   snapshot.restart(1, 2, 8);

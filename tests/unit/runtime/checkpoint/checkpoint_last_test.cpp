@@ -1,4 +1,4 @@
-// Which checkpoints a process makes of its state, and how a process ends that finds the last checkpoint.
+// Which checkpoints a process makes of its state, and how a process ends if it finds the last checkpoint.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -90,7 +90,7 @@ TEST_CASE("a checkpoint of a live state has all of it: step, position, history, 
   }
 }
 
-TEST_CASE("checkpoints are made at the multiples of the interval, and without an interval none is made") {
+TEST_CASE("checkpoints are made at the multiples of the interval, and are not made if the interval is 0") {
   using namespace checkpoint_last;
   SmallRun run;
   const auto train = [&run](std::uint64_t from, std::uint64_t to) {
@@ -112,7 +112,7 @@ TEST_CASE("checkpoints are made at the multiples of the interval, and without an
   CHECK(run.names() == std::set<std::string>{"step-000000000030", "step-000000000041"});
 }
 
-TEST_CASE("a process that is about to end tries once to save, and logs why it could not") {
+TEST_CASE("a process that is about to end tries once to save, and logs the reason if it fails") {
   using namespace checkpoint_last;
   SmallRun run;
   write_file(run.env.checkpoints, "a file is in the way");

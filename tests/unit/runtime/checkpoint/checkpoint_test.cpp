@@ -85,7 +85,7 @@ void killed_at_second_rename(Body body) {
 
 }  // namespace
 
-TEST_CASE("without a checkpoint load_newest gives nothing") {
+TEST_CASE("load_newest returns nothing if the folder has no checkpoint") {
   Checkpoints run;
   CHECK_FALSE(run.store().load_newest(two_tensors));
   fs::create_directories(run.checkpoints);
@@ -191,7 +191,7 @@ TEST_CASE("a checkpoint is not committed while a file of it is missing or short"
   CHECK_FALSE(store.load_newest(two_tensors));
 }
 
-TEST_CASE("a name from another process cannot lead to another folder") {
+TEST_CASE("a name from another process is refused if it leads to another folder") {
   Checkpoints run;
   fs::create_directories(run.checkpoints.parent_path() / "x");
   for (const char* name : {"", "x", "..", "../x", ".tmp-1/../..", ".tmp-1/../../x", "/tmp/x"}) {
@@ -204,7 +204,7 @@ TEST_CASE("a name from another process cannot lead to another folder") {
   CHECK(fs::exists(run.checkpoints.parent_path() / "x"));
 }
 
-TEST_CASE("a name from another process can only remove temporary folders") {
+TEST_CASE("discard() removes a folder named by another process only if it is a temporary folder") {
   Checkpoints run;
   const fs::path beside = run.checkpoints.parent_path() / "x";
   REQUIRE(run.store().save(snapshot_of(state_at(1, 9)), two_tensors));
@@ -225,7 +225,7 @@ TEST_CASE("a name from another process can only remove temporary folders") {
 }
 
 TEST_CASE(
-    "a checkpoint replaces an older one of the same step also where two folders cannot exchange names") {
+    "a checkpoint replaces an older one of its step, also if the file system cannot exchange two names") {
   Checkpoints run;
   run.save(7);
   const auto before = fs::last_write_time(run.at(7) / "manifest.json");
@@ -239,7 +239,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a checkpoint stays usable if its process is killed while it makes room for a newer one of the step") {
+    "a checkpoint stays usable if its process is killed while a newer one of the same step replaces it") {
   Checkpoints run;
   run.save(6);
   run.save(7);

@@ -85,7 +85,7 @@ TEST_CASE(
   CHECK(load_and_check(run.store(), live_tensors) == second);
 }
 
-TEST_CASE("no checkpoint is made between the steps at which one is due") {
+TEST_CASE("a Checkpointer makes checkpoints only at the steps at which one is due") {
   LiveRun run;
   run.config.checkpoint.every = 10;
   {
@@ -118,7 +118,7 @@ TEST_CASE("the last checkpoint is tried again until the disk accepts it") {
   CHECK(load_and_check(run.store(), live_tensors) == 5);
 }
 
-TEST_CASE("the last checkpoint has failed if no try within the patience could write it") {
+TEST_CASE("the last checkpoint has failed if all attempts within the patience have failed") {
   LiveRun run;
   write_file(run.env.checkpoints, "a file is in the way");
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);
@@ -132,7 +132,7 @@ TEST_CASE("the last checkpoint has failed if no try within the patience could wr
   CHECK(checkpointer.committed() == 0);
 }
 
-TEST_CASE("the result says since which step nothing could be saved, until a save succeeds") {
+TEST_CASE("the result has the step since which all saves have failed, until a save succeeds") {
   LiveRun run;
   const std::string path = run.folder / "result";
   Reporter reporter(run.metrics, path, 0);

@@ -17,7 +17,7 @@ using nlohmann::json;
 const ModelConfig model{.type = ModelType::gpt, .layers = 2, .width = 32, .heads = 2, .context = 32};
 
 TEST_CASE(
-    "computed_otherwise reports a key of config.json exactly if its value changes what a gpt computes") {
+    "computed_otherwise reports exactly the keys of config.json whose values change a gpt's computation") {
   struct Row {
     const char* key;
     std::vector<json> taken, refused;

@@ -43,7 +43,7 @@ struct TwoRanks {
   std::unique_ptr<LoopbackRank> rank;
   std::unique_ptr<Transport> transport;  // ends first, so that the rank waits for nothing more
   std::uint64_t incarnation = 0;         // of the rank under test
-  // Members with which the test computes for both ranks.
+  // These members compute the expected values of both ranks.
   LaunchEnv own_env;
   Log quiet{"test", -1};
   StopSignal stop;
@@ -82,7 +82,7 @@ struct TwoRanks {
     REQUIRE(event);
     return std::move(*event);
   }
-  // The next message of this type; others are dropped.
+  // Returns the next message of this type, and drops messages of other types.
   Event hear(MessageType type) {
     while (true) {
       Event event = any();
@@ -183,7 +183,7 @@ struct TwoRanks {
     CHECK(farthest(heard, summand(state, self, seconds)) < 1e-4);
     return seconds;
   }
-  // Both sides of a step. Returns the seconds that the rank under test reports for the step before.
+  // Does both sides of a step. Returns the seconds that the rank under test reports for the step before.
   float step(PlayedState& state, std::uint64_t generation, float seconds = 0) {
     const float told = hear_summand(state, generation);
     const std::vector<float> own = summand(state, other, seconds);
@@ -306,7 +306,8 @@ TEST_CASE("a rank that receives a state continues from there, step by step like 
   stage.end_elsewhere();
 }
 
-TEST_CASE("a state that arrives before its begin message is kept, but no state of an earlier generation") {
+TEST_CASE(
+    "a state that arrives before its begin message is used, and a state of an older generation is dropped") {
   TwoRanks stage(1);
   stage.start();
   PlayedState state = late_state(stage), older = state;
@@ -354,7 +355,7 @@ TEST_CASE("a rank that received a state reports the generation of the sum which 
   CHECK(farthest(saved.parameters, state.parameters) == 0);
 }
 
-TEST_CASE("a rank that lags keeps its state until the first part of a newer state has arrived") {
+TEST_CASE("a rank that lags offers its own state until the first part of a newer state has arrived") {
   TwoRanks stage(1);
   stage.start();
   const PlayedState state = late_state(stage);
@@ -383,7 +384,7 @@ TEST_CASE("a rank that lags keeps its state until the first part of a newer stat
   stage.end_elsewhere();
 }
 
-TEST_CASE("a rank whose state was partly overwritten makes the first state if no rank has one") {
+TEST_CASE("a rank whose state is partly overwritten makes the first state if all ranks lack a state") {
   TwoRanks stage(0);
   stage.start();
   stage.say(MessageType::status, 0, no_step, 0,
@@ -467,7 +468,7 @@ TEST_CASE("a rank that has not received the state yet saves nothing when it is t
   CHECK_FALSE(fs::exists(stage.run.folder.path() / "checkpoints"));
 }
 
-TEST_CASE("a trained rank stays for another no longer than the configured time") {
+TEST_CASE("a trained rank waits for another rank at most for the configured time") {
   TwoRanks stage(0);
   stage.run.config.steps = 1;
   stage.start([](LaunchEnv& env) { env.late_seconds = 0; });

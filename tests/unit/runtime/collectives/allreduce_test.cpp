@@ -63,7 +63,7 @@ TEST_CASE("a run of one rank ends with the same bits and losses as one process a
   CHECK(run.rank(0).log().find("rank: generation 1: 1 of 1 workers from step 0\n") != std::string::npos);
 }
 
-TEST_CASE("the ranks of a run share its steps, and one of them reports for all") {
+TEST_CASE("the ranks of a run share the samples of each step, and one rank reports") {
   for (const int workers : {2, 3}) {
     CAPTURE(workers);
     LoopbackRun run(workers);
@@ -120,7 +120,7 @@ TEST_CASE("the ranks of a run share its steps, and one of them reports for all")
   }
 }
 
-TEST_CASE("if the samples do not divide evenly, all are computed, by one rank more than by another") {
+TEST_CASE("if the samples do not divide evenly, some ranks compute one more, and every sample is computed") {
   LoopbackRun run(3);
   run.config.data.batch = 7;
   run.config.steps = 5;
@@ -281,7 +281,7 @@ TEST_CASE("a loss that is not a number ends all ranks as diverged") {
   }
 }
 
-TEST_CASE("a rank that no other joins gives up when its patience ends, and names the missing ranks") {
+TEST_CASE("a rank alone fails when its patience is over, and the error names the missing ranks") {
   LoopbackRun run(4);
   run.config.workers.min = 4;
   run.config.patience_seconds = 0;

@@ -55,7 +55,7 @@ struct PlayedCollectives final : Collectives {
   Group group;
 };
 
-// Members of a generation that sum the floats that they say.
+// Members of a generation, which sum the floats that say() writes.
 struct Members {
   explicit Members(std::size_t count) : collectives(count) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -92,7 +92,7 @@ struct Members {
 }  // namespace
 
 TEST_CASE(
-    "all members change to their devices at the same step, once all have joined the first member's group") {
+    "all members change to their devices at the same step, after all have joined the first member's group") {
   Members members(3);
   for (std::size_t i = 0; i < sizeof(GroupId); ++i)
     (*members.collectives[0].id)[i] = static_cast<unsigned char>(255 - 2 * i);  // every byte has to arrive
@@ -137,7 +137,7 @@ TEST_CASE("the traffic of the sums is reported once, scaled by the number of mem
   CHECK(take().seconds == 0.25);
 }
 
-TEST_CASE("the hosts sum if one member has no library, another version of it, or cannot make a group") {
+TEST_CASE("the hosts sum if one member has no library, or another version, or cannot make a group") {
   for (const int which : {0, 1, 2}) {
     Members members(2);
     if (which == 0) members.collectives[1].its_version = 0;
@@ -150,7 +150,7 @@ TEST_CASE("the hosts sum if one member has no library, another version of it, or
   }
 }
 
-TEST_CASE("a device without collectives and a single member stay with sums by the hosts") {
+TEST_CASE("the hosts sum if the devices have no collectives, or if there is only one member") {
   Log quiet{"test", -1};
   DeviceSum none(nullptr, 1, quiet);
   std::vector<float> talk(DeviceSum::talk_floats, 1.0f);
@@ -182,7 +182,7 @@ TEST_CASE("if one member cannot join a group, or takes too long, all members aba
   }
 }
 
-TEST_CASE("once all have joined, all change to their devices, even a member whose patience is over") {
+TEST_CASE("after all have joined, all members change to their devices, even if the patience of one is over") {
   Members members(2);
   members.begin();
   members.add_up();
@@ -197,7 +197,7 @@ TEST_CASE("once all have joined, all change to their devices, even a member whos
   CHECK(members.all_use_devices());
 }
 
-TEST_CASE("a sum stands still when no part of it finishes for a while, which is longer for larger parts") {
+TEST_CASE("a sum stands still if no part finishes within a time that is longer for larger parts") {
   Members members(2);
   members.begin();
   members.add_up();
@@ -234,8 +234,7 @@ TEST_CASE("a group that has made many sums resets the count of groups that faile
 }
 
 TEST_CASE(
-    "after three groups that failed or hung a member joins no more, and a group that was lost does not "
-    "count") {
+    "a member joins no group after three that failed or hung; groups ended by a lost member do not count") {
   Members members(2);
   members.collectives[1].group.aborts = false;
   for (int generation = 0; generation < 8; ++generation) {

@@ -42,7 +42,8 @@ bool sends(const RankTurn& turn, MessageType type) {
   });
 }
 
-// A rank that is alone in its run, unless the test plays a second one. The test answers for its process.
+// A rank that is alone in its run, unless the test plays a second rank. The test gives the answers of the
+// rank's process.
 struct LoneRank {
   explicit LoneRank(std::uint64_t steps) : LoneRank(0, 1, steps) {}
   LoneRank(std::uint32_t rank, std::uint32_t workers, std::uint64_t steps)
@@ -123,7 +124,7 @@ TEST_CASE("a rank that is told to stop while it reports ends as terminated, not 
 }
 
 TEST_CASE(
-    "a rank that has reported stays for a rank that never came, since it may be starting, and then ends") {
+    "a rank that has reported waits a limited time for a rank that was never connected, and then ends") {
   RankSettings settings = settings_of(0, 2, 1);
   settings.assembly.minimum = 1;
   settings.late = std::chrono::seconds(60);
@@ -139,7 +140,7 @@ TEST_CASE(
   CHECK(rank.now > began + std::chrono::seconds(50));
 }
 
-TEST_CASE("parts of a state that this rank does not wait for are counted as late, and change nothing") {
+TEST_CASE("parts of a state that the rank does not wait for are counted as late, and have no other effect") {
   LoneRank rank(5);
   rank.begin();
   Event part;
@@ -155,7 +156,7 @@ TEST_CASE("parts of a state that this rank does not wait for are counted as late
   CHECK(rank.machine.point().step == 0);
 }
 
-TEST_CASE("frames that came early from a rank are forgotten when its connection ends") {
+TEST_CASE("early frames from a rank are forgotten when the connection with that rank ends") {
   LoneRank rank(5);
   rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
   Event down;
@@ -165,7 +166,7 @@ TEST_CASE("frames that came early from a rank are forgotten when its connection 
   CHECK(decides<ForgetFrames>(turn));
 }
 
-TEST_CASE("a rank that has made a step reports to the others that it leaves a generation that is over") {
+TEST_CASE("a rank that has made a step reports to the other ranks that it leaves the ended generation") {
   LoneRank rank(0, 2, 5);
   rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
   rank.hear({.kind = Event::Kind::up});
@@ -196,7 +197,8 @@ struct SecondRank : LoneRank {
   RankTurn begin_as_source() { return say(encode(BeginMessage{2, 1, 0, 1, {0}})); }
 };
 
-TEST_CASE("a rank that alone has the last step sends it to the others in the next generation") {
+TEST_CASE(
+    "if only one rank has the last step, it sends that state to the other ranks in the next generation") {
   SecondRank rank(1);
   REQUIRE(decides<TakeStep>(rank.tick()));
   rank.say(encode(TroubleMessage{1}));  // the other rank has abandoned the step
@@ -214,7 +216,7 @@ TEST_CASE(
   CHECK(decides<SendState>(rank.begin_as_source()));
 }
 
-TEST_CASE("a sum hangs only if the other rank reports that it also waits for the sum, or is further") {
+TEST_CASE("a sum hangs only if the other rank reports that it also waits for the sum, or has a later step") {
   SecondRank rank(5);
   rank.take_step();
   REQUIRE(decides<TakeStep>(rank.tick()));
@@ -249,8 +251,7 @@ TEST_CASE("a rank answers a status of an earlier step of the generation with its
 }
 
 // Of three ranks rank 0 reports. This rank may hear that rank 1 has ended before it hears the result.
-TEST_CASE(
-    "a rank that has trained and finds the last checkpoint waits for the result, and then reports itself") {
+TEST_CASE("a trained rank that finds the last checkpoint waits for the result, and then makes the report") {
   for (const bool is_told : {true, false}) {
     CAPTURE(is_told);
     SecondRank rank(1);

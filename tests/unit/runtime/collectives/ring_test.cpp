@@ -76,7 +76,7 @@ float summand(std::uint32_t rank, std::uint64_t step, std::size_t i) {
 
 }  // namespace
 
-TEST_CASE("every member gets the same bits, and the bits are those of the sum") {
+TEST_CASE("every member gets the bits of the right sum") {
   for (const std::uint32_t count : {1u, 2u, 3u, 5u}) {
     for (const std::size_t size : {std::size_t{1}, std::size_t{1000}, std::size_t{1'400'001}}) {
       CAPTURE(count);
@@ -154,7 +154,7 @@ TEST_CASE("a vector that is still being computed is summed bucket by bucket") {
   }
 }
 
-TEST_CASE("frames of an earlier sum do not get into a later one, and are counted as late") {
+TEST_CASE("frames of an earlier sum are not added to a later sum, and are counted as late") {
   auto members = make_members(2);
   Header late;
   late.type = MessageType::reduce;
@@ -172,7 +172,7 @@ TEST_CASE("frames of an earlier sum do not get into a later one, and are counted
   CHECK(members[0].transport->late_messages() == 1);
 }
 
-TEST_CASE("an early frame of another size than the sum expects is counted as late, and written nowhere") {
+TEST_CASE("an early frame whose size differs from the expected size is counted as late, and is not stored") {
   auto members = make_members(2);
   Header early;
   early.type = MessageType::reduce;
@@ -199,7 +199,7 @@ TEST_CASE("an early frame of another size than the sum expects is counted as lat
 }
 
 // A run that begins anew counts its generations from 1 again.
-TEST_CASE("early frames of a process that has ended get into no sum, even of the same generation and step") {
+TEST_CASE("early frames of an ended process are added to no sum, even of the same generation and step") {
   auto members = make_members(2);
   Header early;
   early.type = MessageType::reduce;
@@ -221,7 +221,7 @@ TEST_CASE("early frames of a process that has ended get into no sum, even of the
   CHECK(other == one);
 }
 
-TEST_CASE("frames left from an earlier generation leave room for early frames of the next") {
+TEST_CASE("frames of an earlier generation are dropped to make room for early frames of the next one") {
   auto members = make_members(2);
   std::vector<float> one(800'000, 1), other(800'000, 2);
   std::thread thread([&] {
@@ -257,7 +257,7 @@ TEST_CASE("a sum is abandoned when a member is gone") {
   thread.join();
 }
 
-TEST_CASE("4 MiB of early frames are stored, each once; further ones are counted as late") {
+TEST_CASE("early frames of 4 MiB in all are stored, each once, and further frames are counted as late") {
   auto members = make_members(1, 1000);
   Ring& ring = *members[0].ring;
   const auto comes = [&](std::uint32_t key, std::size_t bytes, std::uint64_t step,

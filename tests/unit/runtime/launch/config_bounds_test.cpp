@@ -223,7 +223,7 @@ TEST_CASE("each word of the configuration is read as its own value") {
   }
 }
 
-TEST_CASE("each schedule has its own keys and no others") {
+TEST_CASE("each schedule accepts its own keys and refuses all other keys") {
   using namespace config_bounds;
   const auto schedule_of = [](const json& schedule) {
     return parse_config(with_schedule(schedule).dump()).optimizer.schedule;
@@ -275,7 +275,7 @@ TEST_CASE("a model has at most 100 hidden layers, in the given order") {
   CHECK(parse_config(config.dump()).model.hidden == std::vector<int>{3, 1, 2});
 }
 
-TEST_CASE("similar numbers of the configuration are not confused") {
+TEST_CASE("each of the similar numbers of the configuration is stored in its own field") {
   using namespace config_bounds;
   json config = with_optimizer(usual(), "adam");
   config["optimizer"].update(
@@ -302,7 +302,7 @@ TEST_CASE("a part of the configuration that is not an object is refused by its n
   CHECK_THROWS_WITH_AS(parse_config("[]"), "configuration: must be an object", Failure);
 }
 
-TEST_CASE("a default configuration is that of one process that does nothing") {
+TEST_CASE("a default Config is for one process and zero steps") {
   const Config config;
   CHECK(config.mode == Mode::single);
   CHECK(config.model.hidden.empty());

@@ -122,7 +122,7 @@ TEST_CASE("adam, adamw and each schedule have their own keys") {
                        Failure);
 }
 
-TEST_CASE("impossible optimizers and schedules are refused") {
+TEST_CASE("optimizers and schedules with invalid values are refused") {
   CHECK(message_for("/optimizer/type", "adan") ==
         "configuration: optimizer.type must be \"sgd\", \"adam\" or \"adamw\"");
   CHECK(message_for("/optimizer/type", "adam") == "configuration: optimizer.beta1 is missing");
@@ -381,7 +381,7 @@ TEST_CASE("a warmup longer than the steps of the epochs is refused once the data
   CHECK(config.steps == 7);
 }
 
-TEST_CASE("only the mode ps requires servers") {
+TEST_CASE("the mode ps requires a server, and the other modes do not") {
   json changed = contract_example;
   changed["mode"] = "allreduce";
   changed["servers"]["count"] = 0;
@@ -420,7 +420,7 @@ TEST_CASE("a configuration file that cannot be used is named in the error") {
   CHECK_THROWS_AS(load_config(folder.path().string()), Failure);
 }
 
-TEST_CASE("a step larger than the data set is reported, and one far larger than all epochs is refused") {
+TEST_CASE("a step with more samples than the data set is reported, and far more than all epochs is refused") {
   Config config;
   config.data.batch = 50;
   config.workers.count = 4;

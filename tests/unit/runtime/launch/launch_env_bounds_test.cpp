@@ -123,7 +123,7 @@ TEST_CASE("a server gets the path of the data only if the variable is set") {
   CHECK(env.config == "c");
 }
 
-TEST_CASE("the path of the result is known before the rest of the environment is read") {
+TEST_CASE("result_path_from_env() works even if the rest of the environment is incomplete") {
   const test::Environment environment({{"MLK_RESULT", "/dev/result"}, {"MLK_RANK", "999999"}});
   CHECK(result_path_from_env() == "/dev/result");
   CHECK(rank_from_env() == 999'999);

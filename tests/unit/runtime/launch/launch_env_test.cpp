@@ -168,7 +168,7 @@ TEST_CASE("the error for a malformed variable names it and its value") {
         "environment: MLK_SEEDS_SERVER must hold host:port, but has ''");
 }
 
-TEST_CASE("even without a complete environment the rank is known if MLK_RANK is valid") {
+TEST_CASE("rank_from_env() returns a valid MLK_RANK, even if the rest of the environment is incomplete") {
   for (const auto& [text, rank] : std::map<std::string, int>{{"12", 12}, {"1x", 0}, {"1000000", 0}}) {
     Environment environment({{"MLK_RANK", text}});
     CHECK(rank_from_env() == rank);
@@ -177,7 +177,7 @@ TEST_CASE("even without a complete environment the rank is known if MLK_RANK is 
   CHECK(rank_from_env() == 0);
 }
 
-TEST_CASE("a server needs no data, and the mode single needs no peers") {
+TEST_CASE("a server starts without MLK_DATA, and the mode single without the variables of peers") {
   Environment environment({{"MLK_RUN", "r"}, {"MLK_ROLE", "server"}, {"MLK_RANK", "0"}, {"MLK_CONFIG", "c"}});
   const LaunchEnv env = read_launch_env();
   CHECK(env.data.empty());
@@ -185,14 +185,14 @@ TEST_CASE("a server needs no data, and the mode single needs no peers") {
   CHECK(env.threads == 1);
 }
 
-TEST_CASE("allreduce needs no servers") {
+TEST_CASE("allreduce starts without the seeds of servers") {
   Values values = complete;
   values.erase("MLK_SEEDS_SERVER");
   Environment environment(values);
   require_peers(read_launch_env(), false);
 }
 
-TEST_CASE("an invalid thread count means one thread") {
+TEST_CASE("a process uses one thread if the thread count is invalid") {
   for (const char* threads : {"", "0", "-2", "many", "4,2"}) {
     Values values = complete;
     values["OMP_NUM_THREADS"] = threads;

@@ -22,7 +22,7 @@ TEST_CASE("a pod ends with the code of its first failed process, which stops the
   CHECK(end_of_pod(ended, 75).code == 75);
 }
 
-TEST_CASE("a pod is trained once one of its processes is, and waits for the others to end") {
+TEST_CASE("a pod ends as trained if one process is trained, after the other processes have ended") {
   const std::vector<EndOfProcess> one = {0, {}}, other_lost = {0, 75}, both = {0, 0};
   CHECK_FALSE(end_of_pod(one, {}).stop_others);
   CHECK_FALSE(end_of_pod(other_lost, 75).stop_others);
@@ -30,7 +30,7 @@ TEST_CASE("a pod is trained once one of its processes is, and waits for the othe
   CHECK(end_of_pod(both, {}).code == 0);
 }
 
-TEST_CASE("only a process with several GPUs starts others, and the started processes start none") {
+TEST_CASE("only a process for several GPUs starts processes, and a process with MLK_LOCAL_RANK does not") {
   const auto count = [](const std::map<std::string, std::string>& values) {
     Environment environment(values);
     return processes_of_pod();

@@ -42,7 +42,7 @@ std::string refusal(const std::string& text, int index) {
 
 }  // namespace trials
 
-TEST_CASE("a trial has the values of its line, and no other line is parsed") {
+TEST_CASE("a trial has the values of its line, and the other lines are not parsed") {
   const std::string text = "not JSON\n" + trials::point(41).dump() + "\n" + trials::point(7).dump();
   const Trial trial = trials::read(text, 1);
   CHECK(trial.number == 41);

@@ -11,7 +11,7 @@ TEST_SUITE_BEGIN("runtime/membership/assembly_end");
 using namespace mlk::rt;
 using namespace mlk::test;
 
-TEST_CASE("a rank that hears that the run is trained stops waiting for a generation, and keeps the result") {
+TEST_CASE("a rank that gets a done message stops waiting for a generation, and stores the result") {
   AmongRanks stage(1, 2);
   Assembling assembling(stage);
   stage.say_trained();
@@ -20,7 +20,7 @@ TEST_CASE("a rank that hears that the run is trained stops waiting for a generat
   CHECK(stage.assembly.result() == "its result");
 }
 
-TEST_CASE("a rank that connects after the end hears that the run is trained") {
+TEST_CASE("a rank that connects after the end of the run gets a done message with the result") {
   AmongRanks stage(0, 2);
   stage.start_generation(1, {0, 1});
   stage.tell_trained("the result");
@@ -31,7 +31,7 @@ TEST_CASE("a rank that connects after the end hears that the run is trained") {
   CHECK(PayloadReader(done.payload).text() == "the result");
 }
 
-TEST_CASE("a rank counts as knowing that the run is trained only when it has ended with exit code 0") {
+TEST_CASE("all_have_left() is true only when all other ranks have ended with exit code 0") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_trained("the result");
@@ -44,7 +44,8 @@ TEST_CASE("a rank counts as knowing that the run is trained only when it has end
   CHECK(stage.assembly.all_have_left());
 }
 
-TEST_CASE("a rank that has not ended well is present while it is connected, and lost while it is not") {
+TEST_CASE(
+    "a rank that has not ended with exit code 0 counts as present if it is connected, and else as lost") {
   AmongRanks stage(0, 3);
   CHECK(stage.assembly.somebody_is_there());
   CHECK_FALSE(stage.assembly.last_loss());
@@ -60,7 +61,7 @@ TEST_CASE("a rank that has not ended well is present while it is connected, and 
   CHECK_FALSE(stage.assembly.last_loss());
 }
 
-TEST_CASE("a rank that was silent when the run was trained hears of the end when it is heard again") {
+TEST_CASE("a rank that was silent at the end of the run gets a done message when it is audible again") {
   AmongRanks stage(0, 2);
   stage.start_generation(1, {0, 1});
   stage.hears_of(1, Event::Kind::silent);
@@ -70,7 +71,7 @@ TEST_CASE("a rank that was silent when the run was trained hears of the end when
   CHECK(stage.was_told(rank_at(1), MessageType::done));
 }
 
-TEST_CASE("a rank that this process never met counts as lost when this process began") {
+TEST_CASE("a rank that was never connected counts as lost since the start of this process") {
   AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.workers = 3; });
   stage.start_assembling();
   const SteadyTime began = stage.now;

@@ -28,7 +28,7 @@ TEST_CASE("a rank accepts a proposal of all members with the step of its state, 
   CHECK(stage.assembly.restarts() == 5);
 }
 
-TEST_CASE("a rank without a state says so when it accepts") {
+TEST_CASE("an accept message of a rank without a state has no state") {
   AmongRanks stage(1, 2);
   stage.state.reset();
   stage.propose(0, 1, {0, 1}, 0);
@@ -61,7 +61,7 @@ TEST_CASE("after an accept, the same proposer or a majority of the accepted memb
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("a promise ends when the generation begins") {
+TEST_CASE("after the promised generation has begun, a rank may accept a proposal that its promise forbade") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.start_generation(2, {0, 1, 2}, 1);
@@ -101,7 +101,7 @@ TEST_CASE(
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("a first generation that no other member has begun is treated as never begun") {
+TEST_CASE("a first generation counts as never begun if all other members have refused to begin it") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, no_state);
   Assembling assembling(stage);
@@ -127,8 +127,7 @@ TEST_CASE("a member of a generation refuses a proposal of another lineage") {
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE(
-    "a proposal that follows an older generation is refused, and the proposer receives the newer number") {
+TEST_CASE("a proposal that follows an older generation is refused, and the proposer gets the newer number") {
   AmongRanks stage(1, 3);
   stage.start_generation(4, {0, 1, 2});
   stage.propose(0, 5, {0, 1, 2}, 3);
@@ -137,7 +136,7 @@ TEST_CASE(
   CHECK(stage.answer_type(0) == MessageType::refuse);
 }
 
-TEST_CASE("a rank that has heard of a later generation refuses a proposal that passes this generation over") {
+TEST_CASE("a rank refuses a proposal that skips a later generation from which it has a status") {
   AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   // Rank 3 took part in generation 3, and this rank did not. This rank does not know its other members.
@@ -149,8 +148,7 @@ TEST_CASE("a rank that has heard of a later generation refuses a proposal that p
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE(
-    "a rank that the others continued without waits to be let in, and reports that it has no generation") {
+TEST_CASE("if the other ranks continue without a rank, it drops its generation, and waits to be let in") {
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_status(0, 2, 30);
@@ -162,7 +160,7 @@ TEST_CASE(
   CHECK(status.header.clock == 10);  // it still reports the step of its state
 }
 
-TEST_CASE("of two runs that started apart, the one that is behind ends") {
+TEST_CASE("if two runs started apart, the run that is behind ends") {
   AmongRanks stage(1, 2);
   stage.propose(0, 1, {1, 0}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
@@ -180,7 +178,8 @@ TEST_CASE("of two runs that started apart, the one that is behind ends") {
   CHECK(stage.assembly.failure().code == ExitCode::peers_lost);
 }
 
-TEST_CASE("a rank that waits in vain for a state yields to a run that started apart, also at step 0") {
+TEST_CASE(
+    "if the source of a state is lost, a rank without a state ends in favour of any run that started apart") {
   AmongRanks stage(1, 3);
   stage.state.reset();
   stage.start_generation(1, {0, 1});  // from step 10
@@ -191,7 +190,7 @@ TEST_CASE("a rank that waits in vain for a state yields to a run that started ap
   CHECK(stage.assembly.phase() == Assembly::Phase::failed);
 }
 
-TEST_CASE("a begin message that this rank has not accepted, or no longer waits for, is refused") {
+TEST_CASE("a rank refuses a begin message for a generation that it has not accepted or no longer waits for") {
   AmongRanks stage(1, 3);
   stage.begin(0, 3);
   CHECK(stage.hear(rank_at(0), {MessageType::refuse}).header.clock == 3);
@@ -207,7 +206,7 @@ TEST_CASE("a begin message that this rank has not accepted, or no longer waits f
   REQUIRE(stage.assembly.generation().number == 5);
 }
 
-TEST_CASE("a proposal with an incarnation that is not connected is refused, and the refusal names the rank") {
+TEST_CASE("a proposal is refused if an incarnation in it is not connected, and the refusal names that rank") {
   AmongRanks stage(1, 3);
   PayloadWriter payload;
   payload.put(lineage).put(std::uint32_t{3});
@@ -237,7 +236,7 @@ TEST_CASE("if all states are equal, the proposer is the source, and no rank rece
 }
 
 TEST_CASE(
-    "the newest state goes to every rank with another state, also to one of the same step from another sum") {
+    "every rank with another state gets the newest state, also if its step is the same from another sum") {
   AmongRanks stage(0, 4);
   stage.tell_statuses({1, 2, 3}, 0, 10);
   Assembling assembling(stage);
@@ -343,7 +342,7 @@ TEST_CASE(
   CHECK(stage.assembly.is_lowest_live());
 }
 
-TEST_CASE("of two members that cannot reach each other, one is left out of the next proposal") {
+TEST_CASE("if two members cannot reach each other, the next proposal leaves out one of them") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_statuses({1, 2, 3}, 1, 10);
@@ -358,7 +357,7 @@ TEST_CASE("of two members that cannot reach each other, one is left out of the n
   REQUIRE(assembling.result());
 }
 
-TEST_CASE("of two ranks that cannot reach each other, the one with the newest steps stays") {
+TEST_CASE("if two ranks cannot reach each other, the next proposal keeps the rank with the higher step") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.tell_status(1, 1, 10);
@@ -371,7 +370,7 @@ TEST_CASE("of two ranks that cannot reach each other, the one with the newest st
   CHECK(rest == std::set<std::uint32_t>{0, 2});
 }
 
-TEST_CASE("only the lowest live member wants a generation with newcomers") {
+TEST_CASE("wants_newcomers() is true only in the lowest live member of a generation") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   CHECK_FALSE(stage.assembly.wants_newcomers(stage.now));
@@ -386,7 +385,7 @@ TEST_CASE("only the lowest live member wants a generation with newcomers") {
   CHECK(higher.assembly.wants_newcomers(higher.now));
 }
 
-TEST_CASE("a generation that has begun releases its members from their earlier promises") {
+TEST_CASE("after a generation has begun, its members may accept proposals that earlier promises forbade") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(1, 2, {1, 2}, 1);  // the others are dead, as far as rank 1 knows
@@ -404,7 +403,7 @@ TEST_CASE("a rank sends a new connection its generation, its step and its lineag
   CHECK(PayloadReader(status.payload).get<std::uint64_t>() == lineage);
 }
 
-TEST_CASE("every generation that a rank has accepted binds it until one of them has begun") {
+TEST_CASE("a rank is bound by all generations that it has accepted, until one of them has begun") {
   AmongRanks stage(4, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(2, 2, {1, 2, 3, 4}, 1);
@@ -524,7 +523,7 @@ TEST_CASE(
   CHECK(stage.assembly.phase() == Assembly::Phase::begun);
 }
 
-TEST_CASE("of two runs that started apart, the one that is further sends its status to the other") {
+TEST_CASE("if two runs started apart, a rank of the run that is further sends its status to the other run") {
   AmongRanks stage(1, 2);
   stage.start_generation(1, {0, 1});
   (void)stage.was_told(rank_at(0), MessageType::status);  // drops the statuses that it received before

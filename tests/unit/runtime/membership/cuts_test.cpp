@@ -33,7 +33,7 @@ TEST_CASE("a pair is kept apart for 5 s, then for twice as long each time") {
   CHECK(cuts.left_out(at(15), about()).empty());
 }
 
-TEST_CASE("a pair that is forgotten starts again with the shortest pause") {
+TEST_CASE("after forget() a pair is kept apart for the shortest time again") {
   Cuts cuts;
   cuts.note(1, 2, at(0));
   cuts.note(3, 4, at(0));
@@ -42,7 +42,7 @@ TEST_CASE("a pair that is forgotten starts again with the shortest pause") {
   CHECK(cuts.note(2, 1, at(1)) == Cuts::Noted::first);
 }
 
-TEST_CASE("the rank with the most broken links is left out, and no more ranks than necessary") {
+TEST_CASE("the rank with the most broken links is left out first, and only as many ranks as necessary") {
   Cuts cuts;
   for (const std::uint32_t other : {0u, 2u, 3u}) cuts.note(1, other, at(0));
   CHECK(cuts.left_out(at(1), about()) == Ranks{1});

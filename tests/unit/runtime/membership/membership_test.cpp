@@ -47,7 +47,7 @@ TEST_CASE(
   CHECK_FALSE(decide(""));
 }
 
-TEST_CASE("of two sides that cannot hear each other exactly one may continue, for every split") {
+TEST_CASE("for every split into two sides that cannot hear each other, exactly one side may continue") {
   for (int size = 1; size <= 7; ++size) {
     for (int side = 0; side < 1 << size; ++side) {
       std::string one, other;
@@ -74,7 +74,7 @@ TEST_CASE("a run starts at once with all processes, and with fewer after a grace
   CHECK_FALSE(may_start(1, 4, 2, 1000));
 }
 
-TEST_CASE("the waiting line names the missing processes in words") {
+TEST_CASE("the waiting line names the missing processes and the seconds of the wait") {
   CHECK(waiting_line({"worker 1", "server 0"}, 2.9) == "waiting for worker 1, server 0 (2 s)");
 }
 
@@ -88,7 +88,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the lowest rank decides a tie, in whatever order the members are listed") {
+TEST_CASE("the side with the lowest rank wins a tie, whatever the order of the members in the list") {
   const Generation last{1, {{3, 1}, {1, 1}}};
   CHECK(may_form_next(last, {{1, Standing::live}}));
   CHECK_FALSE(may_form_next(last, {{3, Standing::live}}));

@@ -40,14 +40,14 @@ TEST_CASE("a member is bound by the last proposal of each process that it has ac
   CHECK_FALSE(promises.empty());
 }
 
-TEST_CASE("the proposer of a promised proposal is exempt from it, and its next process is not") {
+TEST_CASE("a promise does not bind against its own proposer, but against the next process of that rank") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two}), true);
   CHECK(bound_by(promises, one) == Numbers{});
   CHECK(bound_by(promises, {1, 12}) == Numbers{4});
 }
 
-TEST_CASE("a proposal that fails to outvote one promise does not keep the promises") {
+TEST_CASE("are_kept() is false if the proposal fails to outvote one of the promises") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two}), true);
   promises.accepted(two, proposal(5, 3, {two, three}), true);
@@ -55,7 +55,8 @@ TEST_CASE("a proposal that fails to outvote one promise does not keep the promis
   CHECK_FALSE(promises.are_kept(three, [](const Proposal& promised) { return promised.number == 4; }));
 }
 
-TEST_CASE("a newcomer has no vote until others continue from a generation that it has accepted") {
+TEST_CASE(
+    "promises do not bind a newcomer until other ranks continue from a generation that it has accepted") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two, three}), false);
   promises.accepted(two, proposal(5, 3, {two, three}), false);
@@ -69,7 +70,7 @@ TEST_CASE("a newcomer has no vote until others continue from a generation that i
   CHECK(bound_by(promises, {9, 9}) == Numbers{5});  // the promises later than the generation that began
 }
 
-TEST_CASE("a rank that has accepted the generation which a proposal follows votes on it as its member") {
+TEST_CASE("a rank is bound by a proposal if it has accepted the generation that the proposal follows") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two, three}), false);
   promises.accepted(two, proposal(5, 4, {two, three}), false);
@@ -90,7 +91,7 @@ TEST_CASE("a promise is over when a later generation of its lineage has begun") 
   CHECK(promises.empty());
 }
 
-TEST_CASE("the promises concern a member that is in one of the proposals") {
+TEST_CASE("concern() is true for exactly the members of the promised proposals") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two}), true);
   CHECK(promises.concern(two));

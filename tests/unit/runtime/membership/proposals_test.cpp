@@ -23,7 +23,7 @@ using Ranks = std::set<std::uint32_t>;
 }  // namespace
 
 TEST_CASE(
-    "a rank that gives up names the ranks that it does not hear, or only the generation if it hears all") {
+    "the error of a rank that gives up names the ranks that are gone, or the generation if all are there") {
   AmongRanks stage(1, 4, [](AssemblySettings& settings) { settings.minimum = 4; });
   CHECK(stage.gives_up() == "gave up waiting for the next generation (900 s)");
   stage.depart(rank_at(2));
@@ -32,7 +32,7 @@ TEST_CASE(
   CHECK(stage.gives_up() == "gave up waiting for worker 0, worker 2 (900 s)");
 }
 
-TEST_CASE("a rank learns from the begin message the step, the source and the ranks that lag") {
+TEST_CASE("a rank reads the step, the source and the ranks that lag from the begin message") {
   AmongRanks stage(1, 3);
   Assembling assembling(stage);
   stage.propose(0, 4, {0, 1, 2}, 0);
@@ -105,16 +105,14 @@ TEST_CASE(
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("before the first generation only the lowest rank with a known status proposes") {
+TEST_CASE("before the first generation only the lowest rank proposes among those whose status has arrived") {
   AmongRanks stage(1, 2);
   stage.tell_statuses({0}, 0, 10);
   CHECK(stage.gives_up() == "gave up waiting for the next generation (900 s)");
   CHECK_FALSE(stage.was_told(rank_at(0), MessageType::propose));
 }
 
-TEST_CASE(
-    "a rank outside a generation that trains does not propose, even when it no longer hears that "
-    "generation") {
+TEST_CASE("a rank does not propose if other ranks train without it, even if these ranks are silent") {
   AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.workers = 1; });
   stage.tell_statuses({1}, 5, 40);
   CHECK(stage.gives_up().starts_with("gave up"));
@@ -123,8 +121,7 @@ TEST_CASE(
   CHECK(stage.gives_up().starts_with("gave up"));
 }
 
-TEST_CASE(
-    "members with a state continue however few they are, and members without a state only with the minimum") {
+TEST_CASE("any number of members continues with a state; without a state they need the minimum") {
   AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.minimum = 2; });
   stage.start_generation(1, {0, 1});
   stage.depart(rank_at(1));
@@ -141,7 +138,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a state on one other member is enough to continue") {
+TEST_CASE("fewer members than the minimum continue if one of them has a state") {
   AmongRanks stage(0, 3, [](AssemblySettings& settings) { settings.minimum = 3; });
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({1, 2}, 1, 10);
@@ -158,8 +155,7 @@ TEST_CASE("a state on one other member is enough to continue") {
   CHECK(stage.states_made == 0);
 }
 
-TEST_CASE(
-    "a rank continues without a lower rank only if the lower rank is dead, as its next incarnation proves") {
+TEST_CASE("a rank continues without a lower rank only if the lower rank is proven dead") {
   AmongRanks stage(1, 2);
   stage.start_generation(1, {0, 1});
   SUBCASE("and that of its connection's end, when it could have dialled again") {
@@ -186,7 +182,7 @@ TEST_CASE(
   CHECK(stage.assembly.restarts() == 1);
 }
 
-TEST_CASE("the lowest member proposes, unless it has not heard of the generation") {
+TEST_CASE("the lowest member proposes, but not if its status shows that it is in no generation") {
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({0, 2}, 1, 10);
@@ -199,7 +195,7 @@ TEST_CASE("the lowest member proposes, unless it has not heard of the generation
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("the number of a proposal is above every number that the rank has heard of") {
+TEST_CASE("the number of a proposal is higher than all generation numbers that the rank has received") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.tell_statuses({1}, 1, 10);
@@ -246,7 +242,7 @@ TEST_CASE(
   CHECK(beginning->lagging == Ranks{1});
 }
 
-TEST_CASE("an accept from a rank that was not asked is ignored") {
+TEST_CASE("an accept from a rank that is not in the proposal is ignored") {
   AmongRanks stage(0, 4);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
@@ -280,7 +276,7 @@ TEST_CASE("a proposal that is cut off gets no answer") {
 }
 
 TEST_CASE(
-    "a rank dials lower ranks at the addresses in a proposal, and accepts once it is connected with them") {
+    "a rank dials lower ranks at the addresses in a proposal, and accepts when it is connected with them") {
   AmongRanks stage(2, 3);
   stage.depart(rank_at(0));
   ProposeMessage proposal{1, 0, lineage, {{{0, 2000}, "first:1"}, {{1, 1001}, ""}}};
@@ -330,7 +326,7 @@ TEST_CASE("if the start needs all ranks, a rank waits longer once another rank h
   CHECK(stage.now < begin + std::chrono::seconds(61));
 }
 
-TEST_CASE("a proposal that was accepted binds only a member") {
+TEST_CASE("an accepted proposal does not bind a rank that is in no generation") {
   AmongRanks stage(1, 5);
   stage.propose(2, 2, {1, 2}, 0);
   REQUIRE(stage.answer_type(2) == MessageType::accept);
@@ -338,8 +334,7 @@ TEST_CASE("a proposal that was accepted binds only a member") {
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE(
-    "a rank that has accepted a generation is a member of it, even if it has not heard of the beginning") {
+TEST_CASE("an accepted generation makes a rank its member, even if the begin message has not arrived") {
   AmongRanks stage(2, 3);
   stage.propose(0, 1, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
@@ -352,7 +347,7 @@ TEST_CASE(
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("a rank that hears that the run continued without it forgets the proposals that it has accepted") {
+TEST_CASE("a rank forgets its accepted proposals if a status shows that the run has continued without it") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
@@ -365,7 +360,7 @@ TEST_CASE("a rank that hears that the run continued without it forgets the propo
   CHECK(stage.answer_type(3) == MessageType::accept);
 }
 
-TEST_CASE("a rank that hears that a generation has begun keeps its promise for a later one") {
+TEST_CASE("a rank keeps its promise for a later generation if a status shows that an earlier one has begun") {
   AmongRanks stage(4, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(2, 2, {2, 3, 4}, 1);
@@ -378,7 +373,7 @@ TEST_CASE("a rank that hears that a generation has begun keeps its promise for a
   CHECK(stage.answer_type(2) == MessageType::refuse);
 }
 
-TEST_CASE("a newcomer that continues as a member is bound by all proposals that it has accepted since") {
+TEST_CASE("if a newcomer continues as a member, all proposals that it has accepted since bind it") {
   AmongRanks stage(1, 4);
   stage.propose(0, 2, {0, 1, 2, 3}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
@@ -394,7 +389,7 @@ TEST_CASE("a newcomer that continues as a member is bound by all proposals that 
   }
 }
 
-TEST_CASE("a later generation is not passed over as long as a rank is alive that may be in it") {
+TEST_CASE("a proposal must not skip a later generation while a rank that may be in it is alive") {
   AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_status(3, 3, 50);
@@ -407,8 +402,7 @@ TEST_CASE("a later generation is not passed over as long as a rank is alive that
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE(
-    "of ranks that cannot reach each other, the one with the most broken links or a non-member is left out") {
+TEST_CASE("if ranks cannot reach each other, the one with most broken links or a non-member is left out") {
   AmongRanks stage(0, 5);
   std::vector<std::uint32_t> members{0, 1, 2, 3, 4};
   Ranks expected{0, 2, 3, 4};
@@ -519,7 +513,7 @@ TEST_CASE(
   CHECK_FALSE(says(MessageType::feed, 4));
 }
 
-TEST_CASE("a silent rank counts as gone until it is heard again, and then it receives the status") {
+TEST_CASE("a silent rank counts as gone until it is audible again, and then it gets a status") {
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1});
   CHECK_FALSE(stage.assembly.is_lowest_live());
@@ -540,7 +534,7 @@ TEST_CASE("a silent rank counts as gone until it is heard again, and then it rec
   CHECK_FALSE(stage.assembly.is_lowest_live());
 }
 
-TEST_CASE("a rank that connects again is let in once it has sent a whole status") {
+TEST_CASE("a rank that connects again is let in only after a complete status from it") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.tell_statuses({2}, 0, 10);
@@ -554,7 +548,7 @@ TEST_CASE("a rank that connects again is let in once it has sent a whole status"
   CHECK(stage.assembly.wants_newcomers(stage.now));
 }
 
-TEST_CASE("the last loss is the newest among the ranks that have not ended well") {
+TEST_CASE("last_loss() is the time of the newest loss of a rank that has not ended with exit code 0") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.depart(rank_at(1));

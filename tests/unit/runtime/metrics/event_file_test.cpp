@@ -45,7 +45,7 @@ TEST_CASE("an event has the bytes of its protocol buffer") {
   CHECK(hex_of(restart_event(1, 5)) == "09000000000000f03f10053a020801");
 }
 
-TEST_CASE("each start writes a separate event file, and makes no file before it has something to write") {
+TEST_CASE("each process writes its own event file, which it makes at its first report") {
   mlk::test::TemporaryFolder folder;
   const Log log("test", -1);
   const std::string events = folder / "below/events";

@@ -18,7 +18,7 @@ void settle(Pace& pace, std::uint32_t rank, double seconds) {
 
 }  // namespace
 
-TEST_CASE("a rank that is clearly slower than the median is named, and no other rank is") {
+TEST_CASE("only a rank that is clearly slower than the median is named") {
   Pace pace;
   CHECK_FALSE(pace.slowest());
   settle(pace, 0, 1);
@@ -50,7 +50,7 @@ TEST_CASE("the mean begins as the mean of all steps except the very first") {
   CHECK_FALSE(pace.slowest());  // 10 / 7
 }
 
-TEST_CASE("a rank with one slow step is not named, and a rank that stays slow is named soon") {
+TEST_CASE("a rank with one slow step is not named, and a rank with several slow steps is named") {
   Pace pace;
   for (const std::uint32_t rank : {0u, 1u, 2u}) settle(pace, rank, 1);
   pace.add(1, 5);
@@ -61,7 +61,7 @@ TEST_CASE("a rank with one slow step is not named, and a rank that stays slow is
   CHECK_FALSE(pace.slowest());
 }
 
-TEST_CASE("a step time that is not positive changes nothing") {
+TEST_CASE("a step time that is not positive is ignored") {
   Pace pace;
   for (int step = 0; step < 3; ++step) {
     pace.add(0, 1);

@@ -59,7 +59,7 @@ TEST_CASE(
   CHECK(bench.line() == "mlk step=46 epoch=1 loss=0.5 samples_per_s=1\n");
 }
 
-TEST_CASE("values that were measured before the start of the training are in no report") {
+TEST_CASE("reports leave out values that were measured before the start of the training") {
   reporter_result::Bench bench;
   bench.reporter.telemetry().step(1, 16, {1, 1, 1});
   bench.reporter.started(0, 0);
@@ -99,7 +99,7 @@ TEST_CASE("a loss that is not finite is null in the result, and nan or inf in th
   CHECK(bench.line() == "mlk step=2 epoch=0 loss=-inf samples_per_s=0\n");
 }
 
-TEST_CASE("the result has all known values, in a fixed order, also at the end") {
+TEST_CASE("each result, also the last one, has all known values in a fixed order") {
   reporter_result::Bench bench;
   bench.reporter.total_steps(470);
   bench.reporter.started(40, 0);

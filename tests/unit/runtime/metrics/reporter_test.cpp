@@ -224,7 +224,7 @@ TEST_CASE("the result stays within 3 KiB, whatever the message and however long 
   }
 }
 
-TEST_CASE("a shorter result leaves nothing of a longer result, nor of an earlier process's result") {
+TEST_CASE("a shorter result completely replaces a longer result, also that of an earlier process") {
   Reports bench;
   mlk::test::write_file(bench.path, std::string(2900, 'x'));
   bench.reporter.finish(false, std::string(500, 'y'));
@@ -249,7 +249,7 @@ TEST_CASE("a result file that cannot be written does not stop the reports") {
   CHECK(metrics.str() == "mlk step=1 epoch=0 loss=0.5 samples_per_s=0\n");
 }
 
-TEST_CASE("a line that could not be printed does not suppress later lines") {
+TEST_CASE("if a line cannot be printed, later lines are still printed") {
   Reports bench;
   bench.reporter.report(1, 0, 64, 0.5);
   bench.metrics.str("");

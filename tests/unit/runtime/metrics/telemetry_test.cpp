@@ -34,7 +34,7 @@ TEST_CASE("a step is counted in the bucket with the smallest bound that it does 
   }
 }
 
-TEST_CASE("the bucket of a step depends on its total time, whatever the activities") {
+TEST_CASE("the bucket of a step depends only on the sum of its times") {
   Telemetry telemetry;
   telemetry.step(1, 1, {0.5, 0.75, 1.5});  // 2.75 s
   CHECK(telemetry.measurements().durations[10] == 1);
@@ -111,7 +111,7 @@ TEST_CASE("the measurements have the latest state of the run and its latest accu
   CHECK(all.run->slowest == 1);
 }
 
-TEST_CASE("a new interval forgets earlier values, and the counts over the life of the process keep them") {
+TEST_CASE("a new interval starts at zero, and the counts over the life of the process continue") {
   Telemetry telemetry;
   telemetry.step(1, 16, {1, 2, 4});
   telemetry.staleness({3, 3, 1});

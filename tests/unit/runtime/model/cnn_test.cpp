@@ -64,7 +64,7 @@ TEST_CASE(
   CHECK(tensors[6].shape == Shape{5, 10});
 }
 
-TEST_CASE("a network whose pools leave nothing of an image is refused as a bad configuration") {
+TEST_CASE("a network is refused as a bad configuration if its pools reduce an image to nothing") {
   auto ops = kernels::make_reference_ops();
   CHECK_THROWS_WITH_AS(Cnn(cnn_of({4, 6, 8}, {}), images(28, 7, 1, 5), 1, *ops),
                        "configuration: model.channels has 3 convolutions, each of which halves the image: "

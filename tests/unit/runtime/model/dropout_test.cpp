@@ -82,7 +82,7 @@ TEST_CASE("the dropped numbers of a sample do not depend on its batch") {
   }
 }
 
-TEST_CASE("the choice of dropped numbers depends on seed, position and probability, and on nothing else") {
+TEST_CASE("the choice of dropped numbers depends only on seed, position and probability") {
   for (const ModelType type : all_types) {
     CAPTURE(static_cast<int>(type));
     const Sampled sampled(type);

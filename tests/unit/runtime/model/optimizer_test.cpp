@@ -135,7 +135,7 @@ TEST_CASE("a state that was reset late in the run does not make its first update
   }
 }
 
-TEST_CASE("a stale gradient makes a smaller step") {
+TEST_CASE("the step of a gradient is smaller if the gradient is stale") {
   auto ops = kernels::make_cpu_ops();
   for (const OptimizerType type : {OptimizerType::sgd, adam, adamw}) {
     const Optimizer optimizer({.type = type, .lr = 0.1}, 1);
@@ -145,7 +145,7 @@ TEST_CASE("a stale gradient makes a smaller step") {
   }
 }
 
-TEST_CASE("parts of the parameters that are updated separately get the bits of a whole update") {
+TEST_CASE("separate updates of two parts of the parameters give the same bits as one update of the whole") {
   auto ops = kernels::make_cpu_ops();
   const Optimizer optimizer({.type = adamw, .lr = 0.1, .weight_decay = 0.01}, 1);
   constexpr std::size_t size = 50, cut = 17;

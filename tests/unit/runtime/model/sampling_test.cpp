@@ -76,7 +76,7 @@ TEST_CASE("the smallest and the largest random number draw tokens with a probabi
   CHECK(draw_token(std::vector<float>{7}, 1, 0.5f) == 0);
 }
 
-TEST_CASE("a model generates what it has learnt, also beyond its context") {
+TEST_CASE("a model generates the sequence that it has learnt, also beyond its context") {
   Learnt learnt;
   std::vector<std::int32_t> expected;
   for (int i = 1; i <= 30; ++i) expected.push_back(i % letters);

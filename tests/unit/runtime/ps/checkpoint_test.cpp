@@ -48,7 +48,7 @@ struct OneServer {
 
 }  // namespace
 
-TEST_CASE("a server without weights reports for each capture that it has none, and writes nothing") {
+TEST_CASE("a server without weights reports the missing weights for each capture, and writes no file") {
   OneServer server;
   const CaptureMessage first = server.capture(3);
   CHECK_FALSE(server.part.writing());
@@ -91,7 +91,7 @@ TEST_CASE("with sync a server at another step than the requested one reports its
   CHECK(server.written().reason == "its weights are of step 9");
 }
 
-TEST_CASE("if the folder cannot be written, the reason is reported in place of the part") {
+TEST_CASE("if a server cannot write into the folder, its result has no file but the reason") {
   OneServer server;
   server.serve();
   server.seed(7);

@@ -15,7 +15,7 @@ using phases::Run;
 using phases::server;
 using phases::worker;
 
-TEST_CASE("a server without weights of the step to be reported is seeded with them") {
+TEST_CASE("if a server lacks the weights of the step to be reported, a worker seeds it, and then reports") {
   Run run({.workers = 1, .servers = 2, .steps = 1});
   run.start_both();
   run.done(0, 0, 0);
@@ -29,7 +29,7 @@ TEST_CASE("a server without weights of the step to be reported is seeded with th
   run.hear(worker(0), {MessageType::trained});
 }
 
-TEST_CASE("a server without weights of the last step is seeded with them, and the step is saved") {
+TEST_CASE("if a server lacks the weights of the last step, a worker seeds it, and then the step is saved") {
   Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true});
   run.start_both();
   run.done(0, 0, 0);
@@ -130,7 +130,7 @@ TEST_CASE("after SIGTERM a trained run still retries to save, since its pod has 
   CHECK(run.coordinator.committed() == 1);
 }
 
-TEST_CASE("the worker that reports hears since which step nothing could be saved, and the reason") {
+TEST_CASE("the worker that reports gets the step since which all saves have failed, and the reason") {
   Run run({.workers = 1, .servers = 2, .steps = 4, .every = 1, .saves = true});
   run.start_both();
   const auto fail = [&](std::uint64_t step, const char* why) {

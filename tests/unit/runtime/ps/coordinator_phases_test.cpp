@@ -75,7 +75,7 @@ TEST_CASE(
   CHECK(Run::content(run.work(0)).progress.loss_count == 0);
 }
 
-TEST_CASE("the rank that reports hears which worker is clearly slower, until that worker is lost") {
+TEST_CASE("the rank that reports gets the name of a clearly slower worker, until that worker is lost") {
   Run run({});
   run.start();
   std::optional<std::uint32_t> slowest;
@@ -92,8 +92,7 @@ TEST_CASE("the rank that reports hears which worker is clearly slower, until tha
 }
 
 TEST_CASE(
-    "with a bound the staleness that workers report is counted, without a bound that of server 0's "
-    "updates") {
+    "server 0 counts the staleness in its workers' reports if it is bounded, else that of its own updates") {
   for (const bool bounded : {true, false}) {
     CAPTURE(bounded);
     Run run({.workers = 1, .sync = false, .staleness = bounded ? std::optional(2) : std::nullopt});
@@ -196,7 +195,7 @@ TEST_CASE("gathering restarts if the worker that seeds is lost or joins again, a
   }
 }
 
-TEST_CASE("a server that joins without weights makes all workers join again, and one with weights does not") {
+TEST_CASE("all workers must join again if a server joins without weights, but not if it has weights") {
   Run run({.workers = 1, .servers = 2});
   run.start_both();
   run.server_joined(1, false, 0);
@@ -211,9 +210,7 @@ TEST_CASE("a server that joins without weights makes all workers join again, and
   CHECK_FALSE(run.coordinator.gathering());
 }
 
-TEST_CASE(
-    "a server that lacks the weights of the current step is seeded again, and no other step has this "
-    "effect") {
+TEST_CASE("a server is seeded again only if it reports a lack of the weights of the current step") {
   Run run({.workers = 1, .servers = 2});
   run.start_both();
   run.done(0, 0, 0);
@@ -236,7 +233,7 @@ TEST_CASE(
   CHECK(run.work(0).header.clock == 1);
 }
 
-TEST_CASE("servers with weights are also seeded with offline steps, since no server has those steps") {
+TEST_CASE("if the seeds have offline steps, servers with weights are seeded, too") {
   for (const std::uint64_t offline : {0, 3}) {
     CAPTURE(offline);
     Run run({.workers = 1, .servers = 2});
@@ -252,7 +249,7 @@ TEST_CASE("servers with weights are also seeded with offline steps, since no ser
     CHECK(run.coordinator.has_weights() == (offline == 0));
     run.seed_other();
     run.ready(0);
-    CHECK(run.is_told(worker(0), MessageType::work) == (offline == 0));  // otherwise no seeds yet
+    CHECK(run.is_told(worker(0), MessageType::work) == (offline == 0));  // offline steps: no seeds yet
     if (offline > 0) run.seed();
     if (offline > 0) CHECK(run.work(0).header.clock == 4);
   }
@@ -334,7 +331,7 @@ TEST_CASE("training stops only until the other server has copied its part") {
   CHECK(run.coordinator.committed() == 0);
 }
 
-TEST_CASE("a worker with work hears the newest step with a checkpoint") {
+TEST_CASE("a work message has the newest step with a checkpoint") {
   Run run({.workers = 1, .every = 2, .saves = true});
   run.start();
   run.done(0, 0, 0);
@@ -349,7 +346,7 @@ TEST_CASE("a worker with work hears the newest step with a checkpoint") {
   CHECK(work.restored_step == 0);
 }
 
-TEST_CASE("a slice that a worker reports before the weights are there is not counted") {
+TEST_CASE("a slice is not counted if a worker reports it before the servers have weights") {
   Run run({});
   for (const std::uint32_t rank : {0u, 1u}) run.join(rank);
   run.tick();
@@ -358,7 +355,7 @@ TEST_CASE("a slice that a worker reports before the weights are there is not cou
   CHECK(Run::content(run.work(0)).progress.loss_count == 0);
 }
 
-TEST_CASE("when a server is lost, the checkpoint under way is given up") {
+TEST_CASE("if a server is lost, the checkpoint under way is abandoned") {
   Run run({.workers = 1, .servers = 2, .every = 1, .saves = true});
   run.start_both();
   run.done(0, 0, 0);
@@ -371,7 +368,7 @@ TEST_CASE("when a server is lost, the checkpoint under way is given up") {
   CHECK(run.coordinator.gathering());
 }
 
-TEST_CASE("a worker that is cut off from a server counts as lost, and still gets the message to join again") {
+TEST_CASE("a worker that is cut off from a server counts as lost, and still gets the request to join again") {
   Run run({.workers = 2, .servers = 2});
   run.start_both();
   run.worker_cut_off(worker(1));
@@ -381,10 +378,10 @@ TEST_CASE("a worker that is cut off from a server counts as lost, and still gets
     CHECK(run.hear(worker(rank), {MessageType::wait}).header.flags == flag_rejoin);
 }
 
-TEST_CASE("a worker that joins again loses its earlier work, and gets new work only when it asks") {
+TEST_CASE("a worker that joins again loses its lease, and gets new work only after a ready message") {
   Run run({});
   run.start();
-  run.done(0, 0, 0);  // it waits for worker 1
+  run.done(0, 0, 0);  // worker 0 waits for worker 1
   run.join(0);
   run.done(1, 0, 1);
   CHECK(run.work(1).header.clock == 1);
@@ -397,7 +394,7 @@ TEST_CASE("a worker that joins again loses its earlier work, and gets new work o
 }
 
 TEST_CASE(
-    "a slice finished while a checkpoint is made counts, and its worker gets no work before that is over") {
+    "a slice that ends during a checkpoint counts, and its worker gets new work only after the copies") {
   Run run({.workers = 2, .servers = 2, .sync = false, .every = 1, .saves = true});
   run.start_both();
   run.done(0, 0, 0, 1);
@@ -410,7 +407,7 @@ TEST_CASE(
   CHECK(run.work(1).header.clock == 2);
 }
 
-TEST_CASE("if a lower rank than the asked one comes back at the end, it is asked for the report too") {
+TEST_CASE("if a lower rank than the reporter comes back at the end, server 0 asks it for the report, too") {
   Run run({.steps = 1});
   run.start();
   run.done(0, 0, 0);
@@ -450,7 +447,7 @@ TEST_CASE("training continues without a checkpoint if a server does not copy its
   run.work(0);
 }
 
-TEST_CASE("a checkpoint is given up if a part is not written within the patience of the run") {
+TEST_CASE("a checkpoint is abandoned if a part is not written within the patience of the run") {
   Run run({.workers = 1, .servers = 2, .every = 1, .saves = true, .patience = 30});
   run.start_both();
   run.done(0, 0, 0);

@@ -1,4 +1,5 @@
-// Whole servers of a run with several servers: one that server 0 leads, and server 0 that leads another.
+// Whole servers of a run with several servers: a server that a played server 0 leads, and a server 0 that
+// leads a played server.
 #include <algorithm>
 #include <filesystem>
 

@@ -43,7 +43,7 @@ struct EndedRun : LoneServer {
 
 }  // namespace
 
-TEST_CASE("a server that replaces another and meets no worker ends with the code for lost peers") {
+TEST_CASE("a server that replaces another one ends with the code for lost peers if no worker connects") {
   LoneServer run(1);
   run.server.env.failures = 1;
   run.server.config.patience_seconds = 0;
@@ -68,7 +68,7 @@ TEST_CASE("a server ends when its last worker has been gone for longer than the 
   CHECK(run.server.result().find(R"("done":false,"message":"no worker was heard of")") != std::string::npos);
 }
 
-TEST_CASE("a server that finds the last checkpoint and meets no worker ends as trained") {
+TEST_CASE("a server that finds the last checkpoint ends as trained if no worker connects") {
   LoneServer run(1);
   run.server.config.patience_seconds = 0;
   run.server.env.checkpoints = run.server.file("checkpoints");

@@ -237,7 +237,7 @@ TEST_CASE("seeds of another round are dropped, and seeds of the wrong size are r
   CHECK(run.server.has_logged("dropped 4 messages that came too late"));
 }
 
-TEST_CASE("if a worker is behind the server's weights, this server is seeded again") {
+TEST_CASE("a server is seeded again if a worker needs the weights of a step that the server no longer has") {
   LoneServer run(1);
   run.server.start();
   PlayedWorker& worker = run.come(0);

@@ -347,7 +347,7 @@ TEST_CASE(
   run.finish();
 }
 
-TEST_CASE("a worker that is told to join again does so, and pulls all weights") {
+TEST_CASE("a worker joins again on request, and then pulls all weights") {
   ServedWorker run(2);
   PlayedServer& server = run.server();
   run.begin();
@@ -379,7 +379,7 @@ TEST_CASE("a worker that is told to join again does so, and pulls all weights") 
   run.finish();
 }
 
-TEST_CASE("sync: a worker asks for weights that do not arrive, and for no others") {
+TEST_CASE("sync: a worker pulls only the weights that do not arrive") {
   ServedWorker run(1);
   PlayedServer& server = run.server();
   run.begin();
@@ -405,7 +405,7 @@ TEST_CASE("a worker that is stopped finishes its slice, reports it, and leaves")
   server.await_up(tested_worker);
   server.hear_join(0);
   server.hear_ready();
-  // The answers are there before it pushes, so the worker need not wait for anything.
+  // The answers arrive before the worker pushes, so the worker need not wait.
   const Numbers weights = shifted(run.twin->weights(), 0.25);
   server.work(ServedWorker::at(0), 0);
   server.hear_pulls(0);
@@ -497,7 +497,7 @@ TEST_CASE("a worker that misses a server sends cut_off to server 0, and joins wh
   CHECK(run.worker.result().starts_with("of server 1"));
 }
 
-TEST_CASE("without servers a worker gives up after its patience, and names the servers") {
+TEST_CASE("a worker without servers fails when its patience is over, and the error names the servers") {
   PsProcess worker(tested_worker, 1, 2);
   const test::FreeAddress nobody;
   worker.env.seeds_server = {nobody.text(), nobody.text()};
@@ -506,7 +506,8 @@ TEST_CASE("without servers a worker gives up after its patience, and names the s
   CHECK(worker.end() == ProcessEnd{ExitCode::peers_lost, "gave up waiting for server 0, server 1 (0 s)"});
 }
 
-TEST_CASE("a worker that finds no servers but the last checkpoint is trained, and reports the accuracy") {
+TEST_CASE(
+    "a worker without servers ends as trained if it finds the last checkpoint, and reports the accuracy") {
   PsProcess worker(tested_worker, 1, 1);
   const test::FreeAddress nobody;
   worker.env.seeds_server = {nobody.text()};

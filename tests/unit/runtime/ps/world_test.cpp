@@ -32,7 +32,7 @@ TEST_CASE("a run in virtual time is trained, and all of its processes end well")
   for (const bool sync : {true, false}) check_ends_well({.sync = sync, .faults = 0});
 }
 
-TEST_CASE("for every fault and every time, a run is trained, and each slice counts once") {
+TEST_CASE("whatever faults happen at whatever time, a run is trained, and each slice counts once") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     check_ends_well({.seed = seed, .sync = true, .disk = seed % 2 == 0});
     check_ends_well({.workers = 3, .seed = seed, .sync = true, .offline = 4});
@@ -41,7 +41,7 @@ TEST_CASE("for every fault and every time, a run is trained, and each slice coun
 }
 
 // A worker falls silent, and another worker with fewer steps seeds a server. Later the silent worker is back
-// and seeds another server. So the two servers are at steps that no worker can bring together.
+// and seeds another server. So the two servers are at different steps, and no worker has weights for both.
 TEST_CASE("servers that were seeded at different steps are brought to one step, and the run continues") {
   check_ends_well({.workers = 2, .servers = 3, .seed = 1015, .disk = false, .faults = 10});
   check_ends_well({.workers = 3, .servers = 3, .seed = 1016, .disk = true, .faults = 10});

@@ -30,7 +30,7 @@ struct TenSteps : WorkerJob {
 
 }  // namespace
 
-TEST_CASE("LastCheckpoint finds a checkpoint of the last step, and no checkpoint of an earlier step") {
+TEST_CASE("LastCheckpoint finds a checkpoint of the last step, and ignores checkpoints of earlier steps") {
   TenSteps run;
   CHECK_FALSE(run.find());
   CHECK_FALSE(run.is_there());

@@ -108,7 +108,7 @@ TEST_CASE("a run that is interrupted and resumed ends with the same bits as an u
   CHECK(cut.state() == whole.state());
 }
 
-TEST_CASE("a run does not continue with other data than the data of its checkpoint") {
+TEST_CASE("a run fails if its data differ from the data of its checkpoint") {
   Training bench;
   bench.config.steps = 100;
   REQUIRE(bench.run() == ExitCode::trained);
@@ -157,7 +157,7 @@ TEST_CASE("the curve of a resumed run covers the whole run") {
   CHECK(bench.result()["curve"] == curve);
 }
 
-TEST_CASE("a run that had ended and is started again reports its accuracy again, and trains nothing") {
+TEST_CASE("a trained run that is started again reports its accuracy again, and makes no steps") {
   Training bench;
   REQUIRE(bench.run() == ExitCode::trained);
   const std::string state = bench.state();
@@ -309,7 +309,7 @@ TEST_CASE("a run whose loss is not finite ends as diverged") {
   }
 }
 
-TEST_CASE("checkpoints that do not fit the model end the run; it does not start silently from new weights") {
+TEST_CASE("a run fails if its checkpoints do not fit the model, and does not start from new weights") {
   Training bench;
   REQUIRE(bench.run() == ExitCode::trained);
   bench.config.model.hidden = {9};
@@ -321,9 +321,7 @@ TEST_CASE("checkpoints that do not fit the model end the run; it does not start 
   }
 }
 
-TEST_CASE(
-    "a disk that accepts no checkpoints does not stop the training, but a run that saved nothing does not "
-    "succeed") {
+TEST_CASE("a run fails at its start if its folder for checkpoints cannot be written") {
   Training bench;
   fs::create_symlink(bench.folder / "gone", bench.env.checkpoints);  // as a volume that went away
   fs::create_directories(bench.folder / "gone");

@@ -113,7 +113,7 @@ TEST_CASE("a gradient is clipped to the configured norm before it is applied") {
   CHECK(std::equal(gradient.begin(), gradient.end(), as_it_is.model().gradients().begin()));
 }
 
-TEST_CASE("a worker needs no more memory for a share that includes lost workers than for its share alone") {
+TEST_CASE("a worker needs no additional memory if it also computes the share of lost workers") {
 #ifdef __SANITIZE_ADDRESS__
   MESSAGE("skipped: freed memory stays in the address sanitizer's quarantine");
   return;

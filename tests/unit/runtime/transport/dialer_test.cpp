@@ -36,7 +36,7 @@ TEST_CASE("a peer is dialled at once, and again with growing delays up to a boun
   CHECK(delays == std::vector<long>{50, 100, 200, 400, 400, 400, 400});
 }
 
-TEST_CASE("only a round in which every address refuses proves that no process listens") {
+TEST_CASE("a round proves that no process listens only if every address has refused") {
   Dialer dialer = with_target();
   dialer.due(start);
   dialer.attempts(peer, 2, start);
@@ -63,7 +63,7 @@ TEST_CASE("a connected peer is not dialled until it is lost, and then soon") {
   CHECK(*dialer.next_round() == start + 100s + 50ms);
 }
 
-TEST_CASE("a look-up that ends after the peer is connected, or removed, leads to no attempt") {
+TEST_CASE("a look-up leads to no attempt if the peer was connected or removed before its end") {
   Dialer dialer = with_target();
   dialer.due(start);
   CHECK(dialer.attempts(peer, 1, start));

@@ -117,7 +117,7 @@ TEST_CASE("floats are added to their buffer wherever the stream is cut") {
   }
 }
 
-TEST_CASE("nothing is delivered while reading is paused, and nothing is lost") {
+TEST_CASE("frames that arrive while reading is paused are delivered completely after the pause") {
   Pair pair;
   pair.receiver.deliver = [&pair](Frame&& frame) {
     pair.frames.push_back(std::move(frame));
@@ -132,9 +132,7 @@ TEST_CASE("nothing is delivered while reading is paused, and nothing is lost") {
   }
 }
 
-TEST_CASE(
-    "a writer that waits for room in a lane gets it when the payloads are read, and the reader reports "
-    "that") {
+TEST_CASE("when payloads are read from a full lane, the reader reports it, and the waiting writer has room") {
   Pair pair;
   pair.receiver.trusted = true;
   Header header;

@@ -76,7 +76,7 @@ TEST_CASE("two sides with one key prove themselves to each other in three messag
   CHECK(sides.listener.theirs().incarnation == 88);
 }
 
-TEST_CASE("a side with another key is refused, and so is a rank that was not wanted") {
+TEST_CASE("a side is refused if it has another key, or if its rank is not the wanted one") {
   TwoSides strangers('a', 'b', {Role::worker, 3});
   const auto unknown = strangers.proof();
   CHECK(unknown.fault == "it does not know the key of the run");
@@ -118,7 +118,7 @@ TEST_CASE("hello, challenge and proof arrive as they were sent, with the identit
   CHECK(read_proof(proof_payload(some_proof())) == some_proof());
 }
 
-TEST_CASE("a handshake message that is cut, too long or of another type is not accepted") {
+TEST_CASE("a handshake message is refused if it is cut off, too long or of another type") {
   const Bytes hello = hello_payload(introduction("host:7")),
               challenge = challenge_payload(introduction("host:7"), some_proof()),
               proof = proof_payload(some_proof());

@@ -199,7 +199,7 @@ TEST_CASE("before the connection is made all frames are queued, and the first fl
   CHECK_FALSE(ends.link->waited_for());
 }
 
-TEST_CASE("bytes that the socket does not take are queued exactly, and follow when there is room") {
+TEST_CASE("exactly the bytes that the socket does not take are queued, and are sent when there is room") {
   const Ends ends(Medium::tcp);
   Bytes expected, come;
   std::uint32_t sent = 0;
@@ -230,7 +230,7 @@ TEST_CASE("bytes that the socket does not take are queued exactly, and follow wh
   CHECK(ends.reported() == 0);
 }
 
-TEST_CASE("when the other end takes no more bytes, the link has the error, and its queue is empty") {
+TEST_CASE("if a send fails, the link has the error, and its queue is empty") {
   Ends ends(Medium::tcp);
   ends.hang_up();
   CHECK(ends.link->send(some_header(), Bytes(10), no_limit) == Link::Sent::yes);

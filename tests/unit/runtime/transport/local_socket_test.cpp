@@ -26,7 +26,7 @@ TEST_CASE("loopback and own interfaces belong to this host, other addresses do n
   CHECK_FALSE(is_of_this_host(at("[2001:db8::1]:80")));  // RFC 3849
 }
 
-TEST_CASE("a process that listens beside an address is found there, and nowhere else") {
+TEST_CASE("a process that listens beside an address is found only at that address") {
   const int listener = listen_locally(at("127.201.1.1:7070"));
   REQUIRE(listener >= 0);
   CHECK(listen_locally(at("127.201.1.1:7070")) == -1);
@@ -61,7 +61,8 @@ TEST_CASE("a process of another user is recognised at both ends") {
   REQUIRE(pipe(ready) == 0);
   const pid_t child = fork();
   if (child == 0) {
-    // The process of the other user connects to us, and listens where we connect to.
+    // The process of the other user connects to this process, and listens at the address to which this
+    // process connects.
     if (setuid(65534) != 0) _exit(1);
     const int foreign = listen_locally(at("127.201.1.4:7070"));
     const bool refused = connect_locally(at("127.201.1.3:7070")) == -1;

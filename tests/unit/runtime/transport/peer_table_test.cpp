@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 constexpr PeerId zero{Role::worker, 0}, one{Role::worker, 1};
 const PeerTable::Time start{};
 
-TEST_CASE("an incarnation is fenced as soon as another one of its rank is connected") {
+TEST_CASE("an incarnation is fenced as soon as another incarnation of its rank is connected") {
   PeerTable peers;
   CHECK_FALSE(peers.is_fenced(zero, 1));
   CHECK_FALSE(peers.connected(zero, 1));
@@ -53,7 +53,7 @@ TEST_CASE("a lost incarnation that comes back in time is not reported as dead") 
   CHECK_FALSE(peers.nobody_listens(zero));
 }
 
-TEST_CASE("a peer that must be back by a time counts as dead after it, once") {
+TEST_CASE("a peer with a time to return is reported as dead once, if it has not returned by then") {
   PeerTable peers;
   peers.connected(zero, 1);
   peers.connected(one, 5);

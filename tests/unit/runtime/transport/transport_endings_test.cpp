@@ -45,7 +45,7 @@ void refuse_next(const RawListener& listener) {
   peer.reset();
 }
 
-TEST_CASE("a peer hears a heartbeat when it has heard nothing else for a while") {
+TEST_CASE("a transport sends a heartbeat to a peer to which it has sent nothing for a while") {
   TransportOptions options = test::calm_options();
   options.heartbeat = 20ms;
   Subject subject(options);
@@ -76,13 +76,14 @@ TEST_CASE("a silent peer is reported once, is audible with its next frame, and c
     peer.send(RawPeer::header(MessageType::heartbeat));
     CHECK(subject.told() == "audible worker/0 #7");
   }
-  // An end after a silence proves nothing: the other host may only have closed the connection of a live peer.
+  // The end of a connection after a silence is no proof: the other host may only have closed the connection
+  // of a live peer.
   CHECK(subject.told() == "silent worker/0 #7");
   peer.hang_up();
   CHECK(subject.told() == "down worker/0 #7");
 }
 
-TEST_CASE("a peer that sends now and then is not reported as silent, while another one is") {
+TEST_CASE("a peer that sends from time to time is not reported as silent while another peer is") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 500ms;
   Subject subject(options);
@@ -131,7 +132,7 @@ TEST_CASE("a silent peer is lost if its host does not acknowledge sent bytes, an
 }
 
 // If only the way from the peer is cut, an end of the stream would look to the peer like our death.
-TEST_CASE("a connection that is given up ends for the peer when the peer has come back, and not before") {
+TEST_CASE("the socket of an abandoned connection is closed only when the peer has come back") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   options.lost_after = 300ms;
@@ -158,7 +159,7 @@ TEST_CASE("a connection that is given up ends for the peer when the peer has com
   CHECK((received == 0 || errno == ECONNRESET));
 }
 
-TEST_CASE("a connection that the kernel gives up does not prove the death of the peer") {
+TEST_CASE("if the kernel ends a connection after a timeout, this does not prove the death of the peer") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -187,7 +188,7 @@ TEST_CASE("an end of the stream and a reset prove that the process is gone") {
   }
 }
 
-TEST_CASE("a goodbye reports the exit code, and the end of its connection is proven") {
+TEST_CASE("a goodbye reports the exit code, and then the end of the connection proves the death") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -198,7 +199,8 @@ TEST_CASE("a goodbye reports the exit code, and the end of its connection is pro
   CHECK(peer.is_closed());
 }
 
-TEST_CASE("a process that hears of its newer incarnation is replaced, whatever other flags are set") {
+TEST_CASE(
+    "a process is replaced if a goodbye has the flag for a newer incarnation, also beside other flags") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -209,7 +211,7 @@ TEST_CASE("a process that hears of its newer incarnation is replaced, whatever o
   CHECK(subject.told().starts_with("replaced worker/0 #7 proven"));
 }
 
-TEST_CASE("a peer that was lost without proof is dead once no process listens at its address") {
+TEST_CASE("a peer that was lost without proof counts as dead when no process listens at its address") {
   for (const bool by_reset : {false, true}) {
     CAPTURE(by_reset);
     Subject subject;
@@ -255,7 +257,7 @@ TEST_CASE("an attempt that ends before the handshake does not prove that the ear
   CHECK(subject.told() == "up server/0 #8 at 192.0.2.7:7070");
 }
 
-TEST_CASE("a peer that was lost without proof and is back does not count as dead when attempts are refused") {
+TEST_CASE("refused attempts do not prove the death of a peer that was lost without proof and is back") {
   Subject subject;
   RawListener listener;
   subject.transport->dial(server, listener.address());
@@ -275,7 +277,8 @@ TEST_CASE("a peer that was lost without proof and is back does not count as dead
   CHECK(subject.quiet());
 }
 
-TEST_CASE("a half open connection is closed once no process listens at the peer, and the peer is dead") {
+TEST_CASE(
+    "if no process listens at a silent peer's address, its connection is closed, and the peer is dead") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   Subject subject(options);
@@ -307,7 +310,7 @@ TEST_CASE("a silent peer is dialled again, and the connection that works replace
   CHECK(half.is_closed());
 }
 
-TEST_CASE("a peer that is heard again keeps its connection, and the newer attempts end") {
+TEST_CASE("if a silent peer is audible again, its connection stays, and newer attempts end") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   Subject subject(options);
@@ -347,7 +350,7 @@ TEST_CASE(
   CHECK(subject.told() == "down worker/1 #8 proven");
 }
 
-TEST_CASE("a host that was suspended still notices a peer that falls silent afterwards") {
+TEST_CASE("after a suspension of its host a transport still reports a peer that becomes silent") {
   std::atomic<std::chrono::nanoseconds> suspended{0ns};
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;

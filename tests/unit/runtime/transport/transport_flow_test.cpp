@@ -45,7 +45,7 @@ TEST_CASE("the default options of a transport have the expected limits and times
   CHECK_FALSE(event.checksum);
 }
 
-TEST_CASE("the error for an invalid address, of this process or of a peer, says which one and its text") {
+TEST_CASE("the error for an invalid address of this process or of a peer names the process and the address") {
   const auto reason = [](const auto& attempt) {
     try {
       attempt();
@@ -67,7 +67,7 @@ TEST_CASE("the error for an invalid address, of this process or of a peer, says 
   CHECK(subject.transport->address() != "127.0.0.1:0");
 }
 
-TEST_CASE("a process whose UNIX socket another one holds logs that peers of this host use TCP") {
+TEST_CASE("if another process holds its UNIX socket, a process logs that peers of this host use TCP") {
   std::string address;
   {
     const Subject probe;
@@ -113,7 +113,7 @@ TEST_CASE("a send to a peer that is not connected fails, and has_room() is true"
   CHECK(subject.transport->late_messages() == 1);
 }
 
-TEST_CASE("a sent message has the right sender, length and checksum, whatever the given header has") {
+TEST_CASE("send() replaces sender, length and checksum of the given header by the right values") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -205,7 +205,7 @@ TEST_CASE(
   CHECK(subject.quiet());
 }
 
-TEST_CASE("beyond its credit nothing more is read from a peer until half of the credit is free") {
+TEST_CASE("a transport reads at most the credit from a peer, and continues when half of the credit is free") {
   TransportOptions options = test::calm_options();
   options.credit = 64 * 1024;
   Subject subject(options);
@@ -238,7 +238,7 @@ TEST_CASE("beyond its credit nothing more is read from a peer until half of the 
   CHECK(subject.transport->held_bytes() == 0);
 }
 
-TEST_CASE("messages that a peer sent before its connection was given up are still received") {
+TEST_CASE("messages of a peer from before the end of its connection are still received") {
   TransportOptions options = test::calm_options();
   options.credit = 64 * 1024;
   Subject subject(options);
@@ -258,7 +258,7 @@ TEST_CASE("messages that a peer sent before its connection was given up are stil
   CHECK(subject.told() == "up worker/0 #7 at 192.0.2.7:7070");
 }
 
-TEST_CASE("a peer that comes back has no new credit while its earlier messages wait") {
+TEST_CASE("a peer that reconnects gets no new credit while its earlier messages wait") {
   TransportOptions options = test::calm_options();
   options.credit = 64 * 1024;
   Subject subject(options);
@@ -280,7 +280,7 @@ TEST_CASE("a peer that comes back has no new credit while its earlier messages w
   for (std::string told; told != "message worker/0 #7 type 23 clock 0 key 2";) told = subject.told();
 }
 
-TEST_CASE("a peer whose messages wait to be received is not silent") {
+TEST_CASE("a peer is not silent while its messages wait for receive()") {
   TransportOptions options = test::calm_options();
   options.credit = 64 * 1024;
   options.suspect_after = 150ms;
@@ -346,7 +346,7 @@ TEST_CASE("an unknown name is tried again, and does not delay other peers") {
   CHECK(subject.told() == "up worker/1 #8 at 192.0.2.7:7070");
 }
 
-TEST_CASE("a peer that must not be dialled any more is not dialled after its end") {
+TEST_CASE("after stop_dialling() a peer is not dialled when its connection has ended") {
   Subject subject;
   const RawListener stopped, other;
   subject.transport->dial(server, stopped.address());
@@ -362,7 +362,7 @@ TEST_CASE("a peer that must not be dialled any more is not dialled after its end
   CHECK_FALSE(stopped.is_dialled());
 }
 
-TEST_CASE("after its goodbye a process dials no peer, accepts none and has no connections") {
+TEST_CASE("after its goodbye a process dials no peer, accepts no peer and has no connections") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(server, listener.address());

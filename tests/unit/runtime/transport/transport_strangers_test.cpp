@@ -48,7 +48,7 @@ void check_tuned(int fd) {
   CHECK(option_of(fd, IPPROTO_TCP, TCP_KEEPCNT) == 3);
 }
 
-TEST_CASE("a process that dials gets a challenge with a proof of the key, and is up after its own proof") {
+TEST_CASE("a peer that dials gets a challenge with a proof, and is reported as up after its own proof") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.say_hello();
@@ -77,7 +77,7 @@ TEST_CASE("a process that dials gets a challenge with a proof of the key, and is
   CHECK(subject.said().empty());
 }
 
-TEST_CASE("a process that is dialled gets a hello, and is up when it has answered") {
+TEST_CASE("a peer that is dialled gets a hello, and is reported as up after its answer") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(server, listener.address());
@@ -157,7 +157,8 @@ TEST_CASE("a stranger that sends a wrong message is closed, and a log line names
   }
 }
 
-TEST_CASE("a dialled process that is not the peer, or does not know the key, is closed and named") {
+TEST_CASE(
+    "if a dialled process is not the wanted peer or has another key, its connection is closed and logged") {
   struct Wrong {
     const char* why;
     void (*say)(RawPeer& peer);
@@ -180,7 +181,7 @@ TEST_CASE("a dialled process that is not the peer, or does not know the key, is 
   }
 }
 
-TEST_CASE("a peer that sends in another's name, or a lane without its descriptor, is disconnected") {
+TEST_CASE("a peer is disconnected if it sends with another sender, or a lane message without a descriptor") {
   struct Wrong {
     const char* why;
     MessageType type;
@@ -210,7 +211,7 @@ TEST_CASE("a peer that sends in another's name, or a lane without its descriptor
   }
 }
 
-TEST_CASE("the line that refuses a process of this host has its process id") {
+TEST_CASE("if a process of this host is refused, the log line has its process id") {
   TransportOptions options = test::calm_options();
   options.unix_sockets = true;
   Subject subject(options);
@@ -224,7 +225,7 @@ TEST_CASE("the line that refuses a process of this host has its process id") {
   CHECK(peer.is_closed());
 }
 
-TEST_CASE("an older incarnation that comes back gets a goodbye that says so, and is refused") {
+TEST_CASE("an older incarnation that comes back is refused with a goodbye that says that it is replaced") {
   Subject subject;
   RawPeer older = RawPeer::connected(subject, zero, 7);
   older.dial();
@@ -268,7 +269,8 @@ TEST_CASE("a newer connection of the same process replaces the older one, which 
   CHECK(subject.said().empty());
 }
 
-TEST_CASE("only the connected peer's other attempts end, and a slow handshake of another peer continues") {
+TEST_CASE(
+    "when a peer is connected, its other attempts end, and a slow handshake of another peer continues") {
   TransportOptions options = test::calm_options();
   options.heartbeat = 10ms;
   Subject subject(options);
@@ -309,7 +311,7 @@ TEST_CASE("a stranger beyond the limit replaces the oldest stranger") {
   CHECK_FALSE(second.has_something());
 }
 
-TEST_CASE("a peer that connects while no descriptor is left waits, and is accepted once there is one") {
+TEST_CASE("if no descriptor is left, a peer that connects waits, and is accepted when a descriptor is free") {
   Subject subject;
   RawPeer known = RawPeer::connected(subject, zero, 7);
   known.dial();

@@ -184,7 +184,7 @@ TEST_CASE("a nudge ends one wait, and not the next") {
   other.join();
 }
 
-TEST_CASE("a buffer that was taken back is not written to any more, and can be posted again") {
+TEST_CASE("after cancel_all() the transport does not write to the buffer, and the caller can post it again") {
   PostedReceives posted_receives;
   std::vector<std::byte> buffer(10);
   const ReceiveKey key{worker0, MessageType::push, 1, 2, 3};
@@ -257,7 +257,7 @@ TEST_CASE("a process that holds the UNIX socket beside an address does not preve
   ::close(squatter);
 }
 
-TEST_CASE("dialling continues until the peer is there") {
+TEST_CASE("a transport dials a peer again and again until the peer listens") {
   Lines lines;
   auto probe = make(server0, 1, lines);
   const std::string address = probe->address();
@@ -313,7 +313,8 @@ TEST_CASE("a stranger that sends nothing is closed after a while, and many of th
   }
 }
 
-TEST_CASE("of two incarnations of a peer the one met later wins, and the other is replaced and refused") {
+TEST_CASE(
+    "if two incarnations of a peer connect, the later one wins, and the other is replaced and refused") {
   Lines lines;
   auto server = make(server0, 1, lines);
   auto older = make(worker0, 2, lines);
@@ -368,7 +369,7 @@ TEST_CASE("the bytes held for peers are bounded by their credit, also when the p
   CHECK(server->held_bytes() > 0);
 }
 
-TEST_CASE("a queue is bounded, a send beyond it ends the connection, and accepted messages arrive") {
+TEST_CASE("a send beyond the limit of the queue ends the connection, and all accepted messages arrive") {
   Lines lines;
   TransportOptions options = quick();
   options.credit = 256 * 1024;
@@ -463,7 +464,7 @@ TEST_CASE("after a suspension of this host the end of a connection does not prov
   CHECK_FALSE(next(*worker, Event::Kind::down).proven);
 }
 
-TEST_CASE("a message received into a buffer that was taken back later is dropped and counted") {
+TEST_CASE("a message in a posted buffer is dropped and counted if cancel_all() comes before its event") {
   Lines lines;
   auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
   worker->dial(server0, server->address());

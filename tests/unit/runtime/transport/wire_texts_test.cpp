@@ -208,7 +208,7 @@ TEST_CASE("a text in a payload is cut at 65535 bytes, and reads beyond the end g
   CHECK(all == Bytes{std::byte{1}, std::byte{1}, std::byte{2}});
 }
 
-TEST_CASE("a buffer waits for the frame with its five fields, and the last buffer posted for them is used") {
+TEST_CASE("a frame is received into the last buffer that was posted with the same five fields") {
   PostedReceives posted_receives;
   std::array<std::byte, 4> first{}, second{};
   const ReceiveKey key{{Role::worker, 1}, MessageType::push, 2, 3, 4};
@@ -321,7 +321,7 @@ TEST_CASE("listen_at() listens at an address or, for a name, at the port on all 
   for (const int fd : {at_address, by_name, caller}) ::close(fd);
 }
 
-TEST_CASE("an address that another process holds is tried again until it is free") {
+TEST_CASE("if another process holds an address, listen_at() tries again until the address is free") {
   const int holder = listen_at({"127.0.0.5", 0}, 0ms);
   SocketAddress address;
   address.length = sizeof address.storage;
@@ -382,7 +382,7 @@ TEST_CASE(
   CHECK(dialer.next_round() == start + 1s);
 }
 
-TEST_CASE("a refusal in one round does not count in the next, and a round may end without a proof") {
+TEST_CASE("a refusal counts only in its own round, and a round may end without a proof") {
   const Dialer::Time start{};
   constexpr PeerId peer{Role::worker, 1};
   Dialer dialer(50ms, 400ms);
@@ -484,7 +484,7 @@ TEST_CASE("a wait without a signal ends after its time, and the descriptor is cl
   CHECK(WEXITSTATUS(status) == 42);
 }
 
-TEST_CASE("beside an address only one process can listen, and a failed attempt leaves no descriptor open") {
+TEST_CASE("only one process can listen beside an address, and a failed attempt leaves no descriptor open") {
   const auto count = [] {
     const std::filesystem::directory_iterator entries("/proc/self/fd");
     return std::distance(begin(entries), end(entries));

@@ -90,7 +90,8 @@ void write_to(const std::filesystem::path& path, const std::string& text) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// The right that a request needs: "get", "list" ... and the resource. Empty for questions about rights.
+// The right that a request needs, as a verb ("get", "list" ...) and a resource. Empty for questions about
+// rights.
 std::string right_of(const local::Request& request) {
   const std::string marker = "/namespaces/default/";
   const std::size_t at = request.path.find(marker);
@@ -115,7 +116,7 @@ std::string rights_of_role() {
 
 }  // namespace
 
-TEST_CASE("a driver reads exactly the sweep that was started, whatever its inputs") {
+TEST_CASE("whatever the inputs of a sweep are, its driver reads exactly this sweep") {
   const local::samples::Folder folder;
   write_to(folder.path() / "code" / "train.py", std::string("print(1)\n\0\xff", 11));
   write_to(folder.path() / "points.csv", "lr,batch\n0.1,16\n0.2,32\n");
@@ -298,7 +299,8 @@ TEST_CASE("the status of a detached sweep says why its driver has failed") {
   CHECK(told().why == "no trial runs: its driver failed: the driver may not create jobs");
 }
 
-TEST_CASE("repeating the command keeps a driver that has not ended, and starts an ended driver again") {
+TEST_CASE(
+    "if the command is repeated, a driver that has not ended stays, and an ended driver is started again") {
   Sweeper sweeper(detached_experiment);
   const Detached first = detach(sweeper, {"lr=0.1,0.2"});
   CHECK(first.started);
@@ -313,7 +315,7 @@ TEST_CASE("repeating the command keeps a driver that has not ended, and starts a
   CHECK(sweeper.cluster.ask("GET", test::jobs_path + "/" + name)["metadata"]["uid"] != uid);
 }
 
-TEST_CASE("adding values replaces the driver by one that knows the new values") {
+TEST_CASE("if values are added, a driver that knows the new values replaces the old driver") {
   Sweeper sweeper(detached_experiment);
   const Detached first = detach(sweeper, {"lr=0.1,0.2"});
   const Detached second = detach(sweeper, {"lr=0.1,0.2,0.3"});
@@ -353,8 +355,8 @@ TEST_CASE("after a command is cut off at any request, repeating the command comp
   }
 }
 
-// Has trials that succeed, fail, and are stopped. The answer to the first POST of each kind is lost, so that
-// a driver has to check whether its object exists.
+// A sweep with trials that succeed, fail, and are stopped. The answer to the first POST of each kind is lost,
+// so that the driver has to check whether the object exists.
 TEST_CASE("the Role of a driver allows exactly its actions") {
   Sweeper sweeper(detached_experiment);
   const Detached detached = detach(sweeper, {"lr=0.1,0.2,0.3"});
@@ -406,8 +408,8 @@ TEST_CASE("a driver without one of the rights of its Role names the missing righ
 }
 
 TEST_CASE("a driver that loses a right while it drives ends with the message of the server") {
-  // This test does not cover rights that are needed only after a lost answer, nor the logs, which are read
-  // best effort.
+  // This test covers neither the rights that are needed only after a lost answer, nor the right to logs: mlk
+  // reads logs best effort.
   for (const std::string right :
        {"list pods", "watch jobs", "create configmaps", "create secrets", "create services", "create jobs",
         "create leases", "get leases", "patch configmaps"}) {

@@ -85,7 +85,8 @@ TEST_CASE("every part of a driver's input reads back as it was written") {
   CHECK(empty.texts.empty());
 }
 
-TEST_CASE("a text that is not a driver's input is refused, and values of wrong types are ignored") {
+TEST_CASE(
+    "if a text is not a driver's input, it is refused, and values of wrong types in an input are ignored") {
   CHECK_THROWS_WITH_AS(parse_driver_input(R"({"schema": 1, "texts": {"a": "?"}})"),
                        "the input of this driver cannot be read: it is not base64", Error);
   const DriverInput odd = parse_driver_input(
@@ -231,7 +232,7 @@ using Account = AccountRights::Account;
 
 }  // namespace
 
-TEST_CASE("a check of the driver's account reports whether it exists and which rights it lacks") {
+TEST_CASE("a check of the driver's account reports whether the account exists and which rights it lacks") {
   Asked asked;
   CHECK(asked.ask().account == Account::there);
   CHECK(asked.ask().enough());

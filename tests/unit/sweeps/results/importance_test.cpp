@@ -79,7 +79,8 @@ TEST_CASE("for a sum of terms, the shares follow the variances of the terms, wit
   CHECK(found.effects.front().path == "p0");
 }
 
-TEST_CASE("a joint effect of two parameters is an interaction, and neither explains it alone") {
+TEST_CASE(
+    "a joint effect of two parameters is an interaction, and neither parameter explains the effect alone") {
   const Space space = uniform_space(3);
   const Importance found = importance(
       space, sampled(space, 600, [](const auto& x) { return (x[0] > 0.5) != (x[1] > 0.5) ? 1.0 : 0.0; }), {});
@@ -176,7 +177,7 @@ TEST_CASE("diverged trials do not hide the importance of a parameter") {
   CHECK(share_of(importance(space, trials, maximized), "p0") > 0.6);
 }
 
-TEST_CASE("with too few trials the importance has no effects, and says why") {
+TEST_CASE("if there are too few trials, the importance has no effects and says why") {
   const Space space = uniform_space(2);
   const std::vector<Trial> few = sampled(space, fewest_trials - 1, [](const auto& x) { return x[0]; });
   CHECK(importance(space, few, {}).effects.empty());

@@ -180,14 +180,14 @@ TEST_CASE("the page counts all states, names the best trial, and lists the metri
   CHECK(page["importance"]["reason"] == "only 4 trials succeeded with a value; this needs 12");
 }
 
-TEST_CASE("the duration of a trial is known once the trial has started") {
+TEST_CASE("a trial has a duration after it has started") {
   ReportData data = sample_data(4);
   data.made = mlk::later(mlk::Time{}, 70);
   data.trials[0] = timed(0, {}, 40);
   data.trials[1] = timed(1, {}, 0, TrialState::running);
   data.trials[2].state = TrialState::waiting;
   data.trials[3].started = mlk::later(mlk::Time{}, 90);
-  data.trials[3].ended = mlk::Time{};  // clocks differ
+  data.trials[3].ended = mlk::Time{};  // the clocks of machines differ
   const nlohmann::json page = report_data(data);
   CHECK(page["trials"][0]["d"] == 40);
   CHECK(page["trials"][1]["d"] == 70);
@@ -195,7 +195,7 @@ TEST_CASE("the duration of a trial is known once the trial has started") {
   CHECK(page["trials"][3]["d"] == 0);
 }
 
-TEST_CASE("a report leaves out the data beyond its limits, and says so") {
+TEST_CASE("a report leaves out data beyond its limits, and says what it has left out") {
   ReportData data = sample_data(300);
   for (int i = 0; i < 500; ++i) data.trials[0].curve.emplace_back(10 + i, i == 250 ? not_a_number : i);
   const nlohmann::json page =
@@ -218,7 +218,7 @@ TEST_CASE("a report leaves out the data beyond its limits, and says so") {
   CHECK(points.back() == nlohmann::json({509, 499.0}));
 }
 
-TEST_CASE("a report that would be too large loses its metrics, then rows of its table") {
+TEST_CASE("if a report would be too large, it leaves out metrics first, and then rows of its table") {
   const ReportData data = sample_data(500);
   ReportBounds bounds;
   const std::size_t whole = script_json(report_data(data, bounds)).size();

@@ -193,7 +193,7 @@ TEST_CASE("the page contains the importance, with at most as many effects as sho
   CHECK(report_data(data, {.parameters = 2})["importance"]["effects"].size() == 2);
 }
 
-TEST_CASE("a text longer than its bound is cut, and the page shows the cut") {
+TEST_CASE("if a text is longer than its bound, the page cuts the text and marks the cut") {
   ReportData data = page_data();
   data.title = std::string(200, 'x');
   data.description = std::string(500, 'y');
@@ -216,7 +216,8 @@ TEST_CASE("numbers of a point that JSON cannot represent become text") {
   CHECK(report_data(data)["trials"][0]["v"][0].is_string());
 }
 
-TEST_CASE("times are not compared for a count with only one value, or for a parameter that is not a count") {
+TEST_CASE(
+    "times are compared neither by a count with only one value nor by a parameter that is not a count") {
   Space space;
   space.parameters = {{"workers", Parameter::Kind::integer, {}, 1, 2, {}},
                       {"servers.count", Parameter::Kind::integer, {}, 2, 2, {}},

@@ -62,7 +62,7 @@ std::string source(const std::string& content) {
 
 }  // namespace
 
-TEST_CASE("a report has exactly two scripts, its data and its own script, whatever names trials have") {
+TEST_CASE("whatever names trials have, a report has exactly two scripts: its data and its own script") {
   const std::string html = report_html(hostile_report(30));
   CHECK(count_of(html, "<script") == 2);
   CHECK(count_of(html, "</script>") == 2);

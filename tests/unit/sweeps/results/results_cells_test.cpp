@@ -123,7 +123,8 @@ TEST_CASE("the objective's metric has its own column if the objective is not its
   CHECK_FALSE(has_column(cell_columns(trials, {}, {}), "objective"));
 }
 
-TEST_CASE("an infinite value has no rank, and of trials with equal values the earlier one ranks first") {
+TEST_CASE(
+    "a trial with an infinite value has no rank, and if values are equal, the earlier trial ranks first") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const std::vector<Trial> trials{cell_trial(0, infinity), cell_trial(3, 0.5), cell_trial(1, 0.5),
                                   cell_trial(2, -infinity)};
@@ -132,7 +133,7 @@ TEST_CASE("an infinite value has no rank, and of trials with equal values the ea
   CHECK(best({trials[0]}, cell_objective()) == nullptr);
 }
 
-TEST_CASE("trials are sorted by state, failure or duration, and a column in the same case is preferred") {
+TEST_CASE("trials are sorted by any column, and a column whose name has the same case is preferred") {
   std::vector<Trial> trials{cell_trial(0, 3), cell_trial(1, 2), cell_trial(2, 1)};
   trials[0].failure = "b";
   trials[1].failure = "a";

@@ -215,7 +215,7 @@ TEST_CASE("parameters of CSV read back as points") {
   }
 }
 
-TEST_CASE("Markdown stays a table whatever its cells contain") {
+TEST_CASE("a Markdown table stays a table, whatever characters its cells contain") {
   std::vector<Trial> trials{result_trial(0, 0.123456, {{"kind", "a|b\\c<d>*`\ne"}})};
   trials[0].point["lr"] = 12345.678;
   CHECK(to_markdown(result_table(trials, best_accuracy, {}, true)) ==

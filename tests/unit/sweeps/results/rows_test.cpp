@@ -94,7 +94,7 @@ TEST_CASE("the phase of a sweep's row follows from its Jobs") {
            {{{"completedIndexes", "0-3"}, {"conditions", end_of_job("SuccessCriteriaMet", "x")}},
             Phase::succeeded,
             ""},
-           // A driver has to start the other trials, so the end of the Job is not the end of the sweep.
+           // A driver has to start the other trials, so the sweep has not ended with the Job.
            {{{"completedIndexes", "0-2"}, {"conditions", complete}},
             Phase::running,
             "no trial runs: mlk status says why"}}) {
@@ -105,7 +105,7 @@ TEST_CASE("the phase of a sweep's row follows from its Jobs") {
   }
 }
 
-TEST_CASE("a sweep's row ends with the last of its Jobs, and quotes the first Job that gave up") {
+TEST_CASE("the row of a sweep ends with the last of its Jobs, and quotes the first Job that gave up") {
   const json gave_up = {{"conditions", end_of_job("Failed", "DeadlineExceeded", "too late")}};
   const json gave_up_later = {{"conditions", end_of_job("Failed", "BackoffLimitExceeded", "too often")}};
   const json well = {{"completedIndexes", "0-3"},
@@ -122,7 +122,7 @@ TEST_CASE("a sweep's row ends with the last of its Jobs, and quotes the first Jo
   CHECK(both.why == "too late");
 }
 
-TEST_CASE("for a trial that is a run, the sweep's row counts only the Job that decides its end") {
+TEST_CASE("if a trial is a run, the row of the sweep counts only the Job that decides the end of the run") {
   const auto of_run = [](const char* role, bool decides, const char* type) {
     json job = test::job_of("s-abcde-xy", role);
     job["metadata"]["uid"] = role;
@@ -139,7 +139,7 @@ TEST_CASE("for a trial that is a run, the sweep's row counts only the Job that d
   CHECK(row({of_run("launcher", true, "Complete")}).result["step"] == 1);
 }
 
-TEST_CASE("the row of a sweep says that a Job is gone, unless the sweep is stopped or its end was written") {
+TEST_CASE("the row of a sweep says that a Job is gone, unless the sweep is stopped or has a written end") {
   RunObjects objects = listed_sweep({});
   json& annotations = objects.owner["metadata"]["annotations"];
   annotations[annotations::created] = "s-abcde-trials-0";
@@ -152,7 +152,7 @@ TEST_CASE("the row of a sweep says that a Job is gone, unless the sweep is stopp
   objects.jobs.push_back(job_of_trials(1, {{"active", 1}}));
   CHECK(row_of_sweep(objects).phase == Phase::running);  // another Job has not finished
   objects.jobs = {job_of_trials(0, json::object())};
-  CHECK(row_of_sweep(objects).absence == Absence::none);  // the Job exists after all
+  CHECK(row_of_sweep(objects).absence == Absence::none);  // the Job exists
   objects.jobs.clear();
   annotations[annotations::stopped] = "2026-11-23T10:00:00Z";
   CHECK(row_of_sweep(objects).phase == Phase::stopped);
@@ -187,7 +187,8 @@ TEST_CASE("a row takes phase, reason, counts and times from the sweep's status")
   CHECK(with_status(row, status).why == "");
 }
 
-TEST_CASE("a list reads its sweeps, uses the Jobs alone for an unreadable sweep, and leaves runs unchanged") {
+TEST_CASE(
+    "a list reads each sweep, makes the row from the Jobs alone if this fails, and leaves runs unchanged") {
   test::Sweeper sweeper(
       "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\nsweep: {parallel: "
       "2}\n");

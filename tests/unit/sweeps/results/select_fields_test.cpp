@@ -100,7 +100,8 @@ TEST_CASE("an expression may name a parameter of the space before any trial has 
   CHECK_THROWS_AS(select({field_trial()}, {}, "depth == 1"), Error);
 }
 
-TEST_CASE("an expression finds every field of a run by its name, which hides a value of the experiment") {
+TEST_CASE(
+    "an expression finds every field of a run by its name, and the field hides a value of the experiment") {
   check_fields(
       run_fits,
       {"run == digits-abcde", "name == digits", "mode == ps", "phase == Restarting", "state == restarting",
@@ -176,7 +177,7 @@ TEST_CASE("a comparison by order is refused only if every value is text that is 
   CHECK(selected(runs_with({"auto", 3}), "SIZE > 1") == 1);
 }
 
-TEST_CASE("an expression names a field, or a metric with the name of no parameter, without a prefix") {
+TEST_CASE("an expression needs no prefix for a field, or for a metric whose name no parameter has") {
   Trial trial = field_trial();
   trial.metrics = {{"r", 1}, {"state", "x"}};
   CHECK(select({trial}, {}, "r == 1").size() == 1);

@@ -55,7 +55,8 @@ TEST_CASE("trials are selected by parameters, metrics and every column of the ta
   CHECK(numbers_of("hidden == [64]") == "1");
 }
 
-TEST_CASE("if a parameter and a metric have the same name, longer names distinguish them") {
+TEST_CASE(
+    "if a parameter and a metric have the same name, the prefixes parameters and metrics distinguish them") {
   Trial trial;
   trial.point = {{"loss", 0.5}};
   trial.metrics = {{"loss", 0.1}};
@@ -88,7 +89,7 @@ TEST_CASE("a metric with the name of a parameter's last words is not mistaken fo
   CHECK_THROWS_WITH_AS(select_runs({run}, Time{}, "lr < 0.2"), doctest::Contains(both), Error);
 }
 
-TEST_CASE("a name or a state that no trial has is refused, with line and column") {
+TEST_CASE("an expression with a name or a state that no trial has is refused, with line and column") {
   CHECK_THROWS_WITH_AS(numbers_of("lrr < 1"), doctest::Contains("--where:1:1: "), Error);
   CHECK_THROWS_WITH_AS(numbers_of("state == Suceeded"), doctest::Contains("--where:1:10: "), Error);
 }

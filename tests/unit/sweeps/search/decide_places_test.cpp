@@ -118,7 +118,8 @@ TEST_CASE("paused trials that cannot be promoted are ended only in a sweep that 
   CHECK_FALSE(going.ended);
 }
 
-TEST_CASE("the median rule uses the grace and the number of trials of the sweep, and stops trials for good") {
+TEST_CASE(
+    "the median rule uses the sweep's grace and its minimum number of trials, and stops trials for good") {
   Spec spec = two_places(false);
   spec.parallel = 9;
   spec.stop.rule = EarlyStop::Rule::median;
@@ -136,7 +137,7 @@ TEST_CASE("the median rule uses the grace and the number of trials of the sweep,
   CHECK(judged().empty());
 }
 
-TEST_CASE("without an objective the smaller value is better") {
+TEST_CASE("without an objective early stopping prefers the smaller value") {
   Spec spec = two_places(false);
   spec.objective.reset();
   const std::vector<Trial> trials{placed_trial(0, TrialState::running, 0, {{10, 0.9}}),

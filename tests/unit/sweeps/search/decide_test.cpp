@@ -92,7 +92,7 @@ TEST_CASE("search tpe gives the requested number of distinct points, the same po
     trials.back().point = point;
   }
   const NextStep second = decide(spec, {}, trials, 3);
-  CHECK(second.start.size() == 2);  // six in all
+  CHECK(second.start.size() == 2);  // six trials in all
   for (const Point& point : second.start) {
     trials.push_back(trial_of(static_cast<int>(trials.size()), TrialState::failed));
     trials.back().point = point;
@@ -157,7 +157,7 @@ using Kind = Decision::Kind;
 
 }  // namespace
 
-TEST_CASE("with checkpoints a trial is paused at its rung, and its place is free for others") {
+TEST_CASE("with checkpoints a trial is paused at its rung, and another trial may take its place") {
   const std::vector<Point> points = numbered_points(3);
   Trial first = trial_of(0, TrialState::running);
   CHECK(decide(pausing(), points, {first, trial_of(1, TrialState::running)}, 3).judged.empty());
@@ -178,12 +178,13 @@ TEST_CASE("a paused trial that is promoted gets a place before new trials") {
   CHECK(next.judged == std::vector<Decision>{{Kind::promote, 1, 20}});
   CHECK(next.start == std::vector<Point>{{{"lr", 2}}});
   std::vector<Trial> promoted = trials;
-  promoted[1].until = 20;  // stored, but the trial does not run yet
+  promoted[1].until = 20;  // the limit is stored, but the trial does not run yet
   CHECK(decide(pausing(), numbered_points(2), promoted, 3).judged.empty());
   CHECK_FALSE(decide(pausing(), numbered_points(2), promoted, 3).ended);
 }
 
-TEST_CASE("when no trial can be promoted any more, the paused trials are ended first and then the sweep") {
+TEST_CASE(
+    "when no trial can be promoted any more, the paused trials are stopped, and then the sweep has ended") {
   std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5),
                             at_rung(1, TrialState::succeeded, 40, 0.9)};
   const NextStep last = decide(pausing(), numbered_points(2), trials, 3);

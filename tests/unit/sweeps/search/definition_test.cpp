@@ -68,7 +68,7 @@ TEST_CASE("the owner of a sweep stays small, however many values its parameters 
   CHECK(record.space.parameters[1].values.front() == sweep.points.front().at("b"));
 }
 
-TEST_CASE("the examples with sweep are sweeps that the cluster can run by itself") {
+TEST_CASE("the cluster can run each example with sweep: by itself, without a driver") {
   int examples = 0;
   for (const auto& entry : std::filesystem::directory_iterator(mlk::test::source_dir() / "examples")) {
     if (entry.path().extension() != ".yaml") continue;
@@ -186,7 +186,7 @@ TEST_CASE("the spelling of numbers in a search's start points does not change th
   CHECK(name_of("1") != name_of("1.5"));
 }
 
-TEST_CASE("a grid has a point for each combination, the last parameter changing first") {
+TEST_CASE("a grid has a point for each combination, and the last parameter varies fastest") {
   const Definition sweep = define(smallest_train, {"lr=0.1,0.2", "batch=8,16"});
   REQUIRE(sweep.points.size() == 4);
   CHECK(sweep.points[1] == Point{{"train.optimizer.lr", 0.1}, {"train.data.batch", 16}});
@@ -298,7 +298,7 @@ TEST_CASE(
         "stop asha needs max, how long a whole trial is");
 }
 
-TEST_CASE("files and code that travel with a sweep cannot be parameters, and code does not change the kin") {
+TEST_CASE("the files and the code of a sweep cannot be parameters, and other code does not change the kin") {
   const TemporaryFolder folder;
   for (const char* file : {"a/x", "b/x", "a/y"}) folder.write(file, file);
   const std::string program = "name: x\nmode: single\nrun: cat x\ndata: [{name: d, mount: /d, files: a}]\n";

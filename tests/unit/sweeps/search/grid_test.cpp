@@ -24,7 +24,7 @@ TEST_CASE("a grid has every combination, and the last parameter varies fastest")
   CHECK(grid_points(space, 3).size() == 3);
 }
 
-TEST_CASE("a grid gives the values of a list in the order written, even if they are numbers") {
+TEST_CASE("a grid lists the values of a parameter in the order of the list, also if the values are numbers") {
   const Space space{{choice("lr", {0.1, 1, 0.01})}, {}};
   CHECK(grid_points(space, 9) == std::vector<Point>{{{"lr", 0.1}}, {{"lr", 1}}, {{"lr", 0.01}}});
 }
@@ -63,7 +63,7 @@ TEST_CASE("a huge grid is counted without building its points, also with conditi
   CHECK(grid_points(space, 5).size() == 5);
 }
 
-TEST_CASE("the count of a grid stops at a bound instead of overflowing") {
+TEST_CASE("the count of a grid with more than 10^18 points is 10^18, and is marked as a lower bound") {
   Space space;
   for (int i = 0; i < 30; ++i) space.parameters.push_back(integer("p" + std::to_string(i), 1, 1e15));
   CHECK(count_grid(space).points == 1'000'000'000'000'000'000);
@@ -82,8 +82,7 @@ TEST_CASE("the count of a grid with too many cases is marked as a lower bound") 
   CHECK(size.points > 0);
 }
 
-TEST_CASE(
-    "a grid whose exceptions exclude nearly all points ends with an error, not with an endless search") {
+TEST_CASE("if exceptions exclude nearly all points of a grid, the search for points ends with an error") {
   const Space space{{integer("a", 1, 1e9), integer("b", 1, 2)}, {{{"b", {1}}}, {{"b", {2}}}}};
   CHECK(count_grid(space).points == 0);
   CHECK_THROWS_AS(grid_points(space, 1), mlk::Error);
@@ -99,7 +98,7 @@ TEST_CASE("a grid with a continuous range is refused, and the error says what to
   }
 }
 
-TEST_CASE("a space without parameters has one point, the empty one") {
+TEST_CASE("a space without parameters has one point, and this point is empty") {
   CHECK(count_grid({}).points == 1);
   CHECK(grid_points({}, 10) == std::vector<Point>{Point{}});
 }

@@ -51,7 +51,8 @@ TEST_CASE("the base value of a swept parameter, tags and note do not change the 
   CHECK(sweep_name(roles, {"workers.cpu=1"}) == sweep_name(workers, {"roles.worker.cpu=1"}));
 }
 
-TEST_CASE("another program, parameter, search, objective, file or template makes another sweep") {
+TEST_CASE(
+    "a sweep with another program, parameter, search, objective, file or template has another identity") {
   const std::string name = sweep_name(base_file, {"lr=0.1"});
   std::string more_steps = base_file;
   more_steps.replace(more_steps.find("steps: 1"), 8, "steps: 2");

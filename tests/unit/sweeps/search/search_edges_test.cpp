@@ -26,7 +26,7 @@ using mlk::test::log_uniform;
 using mlk::test::uniform;
 using nlohmann::json;
 
-TEST_CASE("the ends of an axis have places, and a value outside of it has no place") {
+TEST_CASE("the ends of an axis have places, and a value outside of the axis has no place") {
   const Parameter range = uniform("x", -1, 3), logarithmic = log_uniform("x", 0.01, 100),
                   whole = integer("n", 3, 6), words = choice("a", {"p", "q"});
   CHECK(Axis(range).place_of(-1) == 0.0);
@@ -54,7 +54,7 @@ TEST_CASE("the ends of an axis have places, and a value outside of it has no pla
   CHECK_FALSE(Axis(words).cell_of("r"));
 }
 
-TEST_CASE("fractional bounds of whole numbers are moved inwards") {
+TEST_CASE("fractional bounds of whole numbers are rounded towards the inside of the range") {
   const Parameter between = integer("n", 1.5, 4.2);
   CHECK(Axis(between).cells() == 3);
   CHECK(Axis(between).value_of(0) == 2);

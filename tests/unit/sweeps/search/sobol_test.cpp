@@ -17,7 +17,7 @@ using namespace mlk::sweeps;
 
 namespace {
 
-// The discrepancy by Warnock's formula, in the mean over boxes at the origin: 0 for a perfectly even set.
+// The mean discrepancy over boxes at the origin, by Warnock's formula. 0 for a perfectly even set.
 double discrepancy(const std::vector<std::vector<double>>& points) {
   const auto n = static_cast<double>(points.size());
   const std::size_t d = points[0].size();

@@ -50,7 +50,7 @@ const std::string of_lr = "parameters: {lr: [1, 2]}, ", with_goal = of_lr + "obj
 
 }  // namespace
 
-TEST_CASE("a sweep has by default one repeat, four trials at a time and a grid") {
+TEST_CASE("by default a sweep has one repeat, runs four trials at a time, and searches a grid") {
   const Spec plain = with_sweep("", {"lr=1,2"}).spec;
   CHECK(plain.repeat == 1);
   CHECK(plain.parallel == 4);
@@ -70,7 +70,7 @@ TEST_CASE("a sweep has by default one repeat, four trials at a time and a grid")
   CHECK(other.objective->metric == "acc");
 }
 
-TEST_CASE("Spec::decides contains the search, the objective and the stop of a sweep") {
+TEST_CASE("Spec::decides contains the search, the objective and the early stopping of a sweep") {
   CHECK(with_sweep(of_lr + "parallel: 2, repeat: 2").spec.decides ==
         json::parse(R"({"search": {"kind": "grid", "seed": 1}, "objective": null, "stop": null})"));
   const json decides =
@@ -109,7 +109,8 @@ TEST_CASE("each search has its name and its own options") {
   CHECK(with_sweep(of_lr + "search: zzz").problems.find("did you mean") == std::string::npos);
 }
 
-TEST_CASE("a continuous range is refused without a number of trials, and other forms are not") {
+TEST_CASE(
+    "a sweep without a number of trials is refused if it has a continuous range, and accepted otherwise") {
   const std::string endless = "has no end of values: say how many to try";
   for (const char* form : {"{uniform: [1, 2]}", "{log_uniform: [1, 2]}", "{uniform: [1, 2], log: true}"})
     check_said(std::string("parameters: {lr: ") + form + "}", endless);
@@ -165,7 +166,7 @@ TEST_CASE("early stopping reads each of its options within bounds") {
   check_said(with_goal + "stop: ashe", "did you mean 'asha'?");
 }
 
-TEST_CASE("only asha has a description of the fate of bad trials") {
+TEST_CASE("describe() says for asha what happens to bad trials, and is empty for other rules") {
   EarlyStop stop;
   CHECK(describe(stop) == "");
   stop.rule = EarlyStop::Rule::median;

@@ -82,7 +82,7 @@ TEST_CASE("values of the command line replace those of the file") {
   CHECK(read.base.find("sweep") == nullptr);
 }
 
-TEST_CASE("a name of the user's own must have values, and must occur in run or env") {
+TEST_CASE("a user's own name must have values, and must occur in run or env") {
   const SpecRead good = read_spec(program, {"lr=0.1", "depth=2"});
   CHECK(good.problems == "");
   CHECK(tells(read_spec(program, {"lr=0.1"}),
@@ -186,7 +186,7 @@ TEST_CASE("a condition on a value that its parameter never has is refused, with 
               "sweep.except: lr is never 3"));
 }
 
-TEST_CASE("refused values cause no further messages, and a cycle of conditions is reported at its start") {
+TEST_CASE("a refused value causes no further messages, and a cycle of conditions is reported at its start") {
   const std::string own = "name: p\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n";
   for (const char* form :
        {"{uniform: [0.5, 0.5]}", "[0.1, 1e-1]", "[null]", "{log_uniform: [0, 1]}", "{min: 1, max: 2}"}) {

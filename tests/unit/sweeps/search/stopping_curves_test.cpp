@@ -106,8 +106,8 @@ void stop_trial(std::vector<Progress>& trials, int number) {
   trial.state = TrialState::stopped;
 }
 
-// For the rules that never resume a trial: a new trial starts in each free place. `judge` sees the trials
-// after each step.
+// Runs a sweep under a rule that never resumes a trial. A new trial starts in each free place. `judge` gets
+// the trials after each step.
 template <typename Judge>
 Outcome with_stops(const Curves& curves, const Judge& judge) {
   std::vector<Progress> trials;
@@ -120,8 +120,8 @@ Outcome with_stops(const Curves& curves, const Judge& judge) {
   return outcome;
 }
 
-// Over all seeds: how many sweeps ended with one of the best trials, and the share of the most expensive
-// sweep.
+// Over all seeds: how many sweeps have found one of the best trials, and the share of steps of the most
+// expensive sweep.
 struct Summary {
   int best_five = 0, best_one = 0;
   double largest_share = 0;  // of the steps of 81 whole trials

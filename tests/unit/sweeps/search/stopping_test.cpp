@@ -39,7 +39,7 @@ std::vector<Progress> running_at(std::int64_t resource, const std::vector<double
   return trials;
 }
 
-TEST_CASE("rungs are counted from the whole trial down, by the factor") {
+TEST_CASE("the highest rung is the length of a whole trial, and each lower rung is smaller by the factor") {
   CHECK(rungs_of({1, 64, 4}) == Rungs{1, 4, 16, 64});
   CHECK(rungs_of({1, 1000, 4}) == Rungs{3, 15, 62, 250, 1000});
   CHECK(rungs_of({4, 1000, 4}) == Rungs{15, 62, 250, 1000});
@@ -62,7 +62,7 @@ TEST_CASE("new trials take the free places when no trial can be promoted") {
   CHECK(asha_promotions(by_two, Goal::minimize, {}, 0, 5).empty());
 }
 
-TEST_CASE("the best trials of each rung are promoted once, and those of the highest rung first") {
+TEST_CASE("the best trials of each rung are promoted once, and trials at the highest rung come first") {
   std::vector<Progress> trials = paused_at(1, {0.4, 0.1, 0.3, 0.2});
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 2, 5) ==
         std::vector<Decision>{{Kind::promote, 1, 2}, {Kind::promote, 3, 2}});
@@ -70,7 +70,7 @@ TEST_CASE("the best trials of each rung are promoted once, and those of the high
         std::vector<Decision>{{Kind::promote, 0, 2}, {Kind::promote, 2, 2}});
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 5) ==
         std::vector<Decision>{{Kind::promote, 1, 2}});
-  trials[1] = trial_of(1, TrialState::running, 2, {{1, 0.1}});  // was promoted
+  trials[1] = trial_of(1, TrialState::running, 2, {{1, 0.1}});  // this trial was promoted
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 2, 5) ==
         std::vector<Decision>{{Kind::promote, 3, 2}, {Kind::start, -1, 1}});
   trials[1] = trial_of(1, TrialState::waiting, 2, {{1, 0.1}, {2, 0.3}});
@@ -90,7 +90,7 @@ TEST_CASE("a running trial at its rung continues if it is among the best, and is
             .empty());
 }
 
-TEST_CASE("of trials with equal values the earlier one is promoted") {
+TEST_CASE("if trials have equal values, the earlier trial is promoted") {
   CHECK(asha_promotions(by_two, Goal::minimize, paused_at(1, {0.1, 0.1}), 2, 0) ==
         std::vector<Decision>{{Kind::promote, 0, 2}});
 }
@@ -106,24 +106,24 @@ TEST_CASE("a trial with a non-finite value is never promoted, but counts as a tr
 
 TEST_CASE("a failed trial counts as the worst at the rung that it was training for") {
   std::vector<Progress> trials = paused_at(1, {0.5});
-  trials.push_back(trial_of(1, TrialState::running, 1, {}));  // so the sweep has not ended
+  trials.push_back(trial_of(1, TrialState::running, 1, {}));  // keeps the sweep from ending
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
   trials.push_back(trial_of(2, TrialState::failed, 1, {}));
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0) ==
         std::vector<Decision>{{Kind::promote, 0, 2}});
-  // A failed trial that came further counts at rung 1 with its value, and is not resumed.
+  // If a failed trial has passed rung 1, it counts at rung 1 with its value, and is not resumed.
   trials.back() = trial_of(2, TrialState::failed, 2, {{1, 0.1}});
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
 }
 
-TEST_CASE("a failed trial counts at one rung only") {
+TEST_CASE("a failed trial counts only at the first rung that it did not reach") {
   std::vector<Progress> trials = paused_at(2, {0.5});
   trials.push_back(trial_of(1, TrialState::running, 1, {}));
   trials.push_back(trial_of(2, TrialState::failed, 1, {}));
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
 }
 
-TEST_CASE("a trial that succeeded before a rung counts at the rung with its last value") {
+TEST_CASE("a trial that succeeded before it reached a rung counts at the rung with its last value") {
   std::vector<Progress> trials = paused_at(2, {0.5});
   trials.push_back(trial_of(1, TrialState::succeeded, 8, {{1, 0.9}}));
   trials.push_back(trial_of(2, TrialState::running, 1, {}));
@@ -145,7 +145,7 @@ TEST_CASE("the value of a trial is its last report up to the rung, else its firs
   CHECK(promoted({{5, 0.1}, {10, 0.5}}, {{10, 0.4}}) == 1);
   CHECK(promoted({{9, 0.3}, {11, 0.9}}, {{10, 0.4}}) == 0);
   CHECK(promoted({{12, 0.3}, {11, 0.9}}, {{10, 0.4}}) == 1);
-  CHECK(promoted({{10, 0.3}, {10, 0.5}}, {{10, 0.4}}) == 1);  // of two reports the worse one counts
+  CHECK(promoted({{10, 0.3}, {10, 0.5}}, {{10, 0.4}}) == 1);  // the worse of two reports counts
   CHECK(promoted({{10, not_a_number}, {9, 0.1}}, {{10, 0.4}}) == 1);
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("the best trial of the highest rung is promoted if otherwise no trial 
   CHECK(decided(trial_of(1, TrialState::waiting, 4, {{4, 0.6}}), 2, 0) == on);
   CHECK(decided(trial_of(1, TrialState::failed, 16, {{4, 0.1}}), 1, 0) == on);
   CHECK(decided(trial_of(1, TrialState::succeeded, 64, {{64, not_a_number}}), 1, 0) == on);
-  CHECK(decided(trial_of(1, TrialState::waiting, 0, {}), 1, 0) == on);  // was never started
+  CHECK(decided(trial_of(1, TrialState::waiting, 0, {}), 1, 0) == on);  // this trial was never started
   // There is no such promotion if a trial can still start, reach its rung or be resumed, if a trial is
   // complete, or if no place is free.
   CHECK(decided(trial_of(1, TrialState::failed, 1, {}), 1, 1) == std::vector<Decision>{{Kind::start, -1, 1}});
@@ -186,7 +186,7 @@ TEST_CASE("a running trial is stopped if it is not among the best of the rung th
   CHECK(stopped_by(by_two, Goal::minimize, running_at(1, {0.4})).empty());
   const AshaOptions by_four{.min = 1, .max = 16, .factor = 4};
   CHECK(stopped_by(by_four, Goal::minimize, running_at(1, {0.2, 0.1, 0.3})) == Numbers{0, 2});
-  CHECK(asha_stops(by_two, Goal::minimize, running_at(8, {0.4, 0.1})).empty());  // both are complete
+  CHECK(asha_stops(by_two, Goal::minimize, running_at(8, {0.4, 0.1})).empty());  // both trials are complete
   CHECK(stopped_by(by_two, Goal::minimize, running_at(1, {not_a_number})) == Numbers{0});
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("trials before the first rung are not stopped, and ended trials take p
   for (Progress& trial : trials) trial.until = 0;
   trials[1].state = TrialState::stopped;
   CHECK(stopped_by(from_two, Goal::minimize, trials) == Numbers{0});
-  // At the next rung this trial is the only one, so it continues.
+  // The trial is the only trial at the next rung, so it continues.
   trials[0].reports.emplace_back(4, 0.4);
   CHECK(stopped_by(from_two, Goal::minimize, trials).empty());
 }
@@ -250,7 +250,7 @@ TEST_CASE("a trial is stopped if its best report is worse than the median of the
   CHECK(stops({{1, 0.9}, {2, 0.76}}));
   CHECK_FALSE(stops({{1, 0.9}, {2, 0.74}}));
   CHECK_FALSE(stops({{2, 0.75}}));            // the median itself
-  CHECK_FALSE(stops({{1, 0.74}, {2, 0.9}}));  // its best report counts
+  CHECK_FALSE(stops({{1, 0.74}, {2, 0.9}}));  // the best report counts
   CHECK(stops({{1, not_a_number}, {2, not_a_number}}));
   CHECK_FALSE(stops({}));
   CHECK(stops({{2, 0.9}}, {.grace = 2, .min_trials = 3}));
@@ -263,7 +263,7 @@ TEST_CASE("a trial is stopped if its best report is worse than the median of the
   CHECK_FALSE(stops({{2, 0.84}}));
 }
 
-TEST_CASE("the median of an even number of trials is the mean of the two in the middle") {
+TEST_CASE("the median of an even number of trials is the mean of the two middle trials") {
   std::vector<Progress> trials = three_done();
   trials.push_back(trial_of(4, TrialState::succeeded, 0, {{1, 0.6}, {2, 0.5}}));  // means 0.85 0.75 0.65 0.55
   trials.push_back(trial_of(3, TrialState::running, 0, {{2, 0.71}}));

@@ -77,7 +77,8 @@ TEST_CASE("rough functions have Matern's covariance of five halves") {
   CHECK(rough.covariance(axes, {0.5}, {0.75}) == doctest::Approx(0.8 * (1 + r + 5.0 / 3) * std::exp(-r)));
 }
 
-TEST_CASE("the likeliest smoothness has little noise for smooth values, and much more for noisy values") {
+TEST_CASE(
+    "the likeliest smoothness has little noise for smooth values, and much more noise for noisy values") {
   const Smoothness slow = smoothness_of(waves(30, 0.5)), noisy = smoothness_of(waves(30, 0.5, 0.5));
   CHECK(slow.noise < 0.01);
   CHECK(noisy.noise > 10 * slow.noise);

@@ -90,13 +90,14 @@ TEST_CASE("suggestions of search tpe lie in the space: bounds, conditions and ex
   }
 }
 
-TEST_CASE("the same seed and the same results give the same suggestions, another seed gives others") {
+TEST_CASE("the same seed and results give the same suggestions, and another seed gives other suggestions") {
   const auto first = search(network_space(), network, 30, {4});
   CHECK(points_of(first) == points_of(search(network_space(), network, 30, {4})));
   CHECK(points_of(first) != points_of(search(network_space(), network, 30, {5})));
 }
 
-TEST_CASE("the user's start points come first, in order, except points that were told or are excluded") {
+TEST_CASE(
+    "the user's start points come first, in order, except points that were already tried or are excluded") {
   const Space space = network_space();
   const Point a{{"optimizer", "adam"}, {"lr", 0.5}, {"layers", 1}, {"batch", 16}};
   const Point b{{"optimizer", "adam"}, {"lr", 0.1}, {"layers", 1}, {"batch", 16}};

@@ -1,4 +1,4 @@
-// How search tpe uses the told results: which results count, and which are equivalent.
+// How search tpe uses the results of trials: which results it uses, and which results it treats alike.
 #include <limits>
 
 #include <doctest/doctest.h>
@@ -75,7 +75,8 @@ TEST_CASE("search tpe uses random points until it has as many values as its opti
   CHECK(next(0, {}) == random_points(told_space(), 4, 1)[0]);
 }
 
-TEST_CASE("an infinitely bad value counts as a failure, and an infinitely good one as the best known value") {
+TEST_CASE(
+    "an infinitely bad value counts as a failure, and an infinitely good value as the best known value") {
   std::vector<Told> told = told_points(20), other = told;
   told[3].value = no_limit;
   other[3].value.reset();
@@ -125,7 +126,8 @@ TEST_CASE("the search of a sweep uses the seed, the goal and the start points of
   CHECK(suggest(other, trials) == plain);
 }
 
-TEST_CASE("a stopped or paused trial counts with its value, a failed one as the worst, others as running") {
+TEST_CASE(
+    "a stopped or paused trial counts with its value, a failed trial as the worst, other trials as running") {
   const Spec spec = told_spec();
   const std::vector<Trial> trials = told_trials(15);
   const auto with = [&](TrialState state, std::int64_t until, std::optional<double> value) {

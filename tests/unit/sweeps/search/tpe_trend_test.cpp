@@ -29,7 +29,7 @@ std::vector<Places> places_in(std::size_t dimensions, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("a trend follows a smooth function between the points that it knows") {
+TEST_CASE("between its points a trend follows a smooth function") {
   const Space space{{uniform("x", 0, 1), uniform("y", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const std::vector<Places> points = places_in(2, 40);
@@ -58,7 +58,8 @@ TEST_CASE("a trend treats a value that does not fit its neighbours as noise") {
 TEST_CASE("differences between bad values count less, unless the values are noisy") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
-  // How much worse than the best place the worst place is, divided by how much worse the middle place is.
+  // The distance of the worst place's value from the best value, divided by the same distance for the middle
+  // place.
   const auto ratio_with = [&](double noise) {
     CounterRandom random(1, 1);
     std::vector<std::pair<double, Places>> seen;
@@ -113,7 +114,7 @@ TEST_CASE("running points make a trend more certain, and do not change its mean"
   CHECK(beside.at({0.6}).mean == doctest::Approx(alone.at({0.6}).mean));
 }
 
-TEST_CASE("an idle parameter gets a much longer correlation length than one that decides the value") {
+TEST_CASE("an idle parameter gets a much longer correlation length than a parameter that decides the value") {
   const Space space{{uniform("x", 0, 1), uniform("idle", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const std::vector<Places> points = places_in(2, 30);

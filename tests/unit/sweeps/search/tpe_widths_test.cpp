@@ -53,7 +53,8 @@ TEST_CASE("the width of a good point's kernel is the distance to the second near
   CHECK(widths_by(wide, {range_x}, {}).empty());
 }
 
-TEST_CASE("the distance of good points is the root mean square over the ordered axes of either point") {
+TEST_CASE(
+    "the distance of two good points is the root mean square over the ordered axes that one of them has") {
   const auto wide = widen_by_neighbours;
   CHECK(width_of_first(wide, {range_x, range_y}, {{0.2, 0.1}, {0.5, 0.5}}) ==
         doctest::Approx(std::sqrt((0.09 + 0.16) / 2)));

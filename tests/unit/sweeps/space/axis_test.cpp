@@ -92,7 +92,7 @@ TEST_CASE("numeric choices are ordered by size, and other choices as they are wr
   CHECK_FALSE(Axis(words).place_of("adamw"));
 }
 
-TEST_CASE("the widest ranges and single values have places") {
+TEST_CASE("values have places on the widest ranges, and on axes with a single value") {
   const double largest = std::numeric_limits<double>::max();
   const Parameter wide = uniform("x", -largest, largest);
   CHECK(Axis(wide).value_at(0.5) == 0.0);

@@ -73,7 +73,7 @@ TEST_CASE("a field of CSV stores its line and its column in the file") {
   CHECK(read.fields[1][1].place.column == 5);
 }
 
-TEST_CASE("a quote that is not closed, or closed too early, is reported with line and column") {
+TEST_CASE("a quote that is never closed, or is closed inside its field, is reported with line and column") {
   CHECK(read_csv_text("a\nb,\"c\nd\n").said == "f:2:3: a quote is not closed\n  b,\"c\n    ^");
   const CsvRead early = read_csv_text("a,\"b\" c\nd\n");
   CHECK(early.said.starts_with("f:1:7: text behind a closing quote"));
@@ -99,7 +99,7 @@ TEST_CASE("fields are quoted only where a reader needs the quotes") {
   CHECK(tsv_field("a\tb\nc,\"d\"\x1b") == "a b c,\"d\"\\u001b");
 }
 
-TEST_CASE("written CSV reads back the same") {
+TEST_CASE("a text written as CSV reads back unchanged") {
   const std::string letters = "ab ,\"\n\tä;";
   std::mt19937 random(3);
   const auto below = [&](std::size_t bound) {

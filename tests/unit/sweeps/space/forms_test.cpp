@@ -76,7 +76,7 @@ TEST_CASE("a list gives a parameter its values in their order, with their types"
   CHECK(says(read_text("{choice: 3}"), "choice of p must be a list, not '3'"));
 }
 
-TEST_CASE("a range begins at its first number, ends at its last or before it, and has exact decimals") {
+TEST_CASE("a range begins at its first number, ends at or before its last number, and has exact decimals") {
   CHECK(values_of("{range: [1, 9, 2]}") == std::vector<json>{1, 3, 5, 7, 9});
   CHECK(values_of("{range: [1, 4]}") == std::vector<json>{1, 2, 3, 4});
   CHECK(values_of("{range: [0.1, 0.5, 0.1]}") == std::vector<json>{0.1, 0.2, 0.3, 0.4, 0.5});
@@ -116,7 +116,7 @@ TEST_CASE("an interval is refused unless its low end is below its high end and b
   CHECK(says(read_text("{log: true}"), "p has no values"));
 }
 
-TEST_CASE("a map of values has exactly one form, and the error suggests a form for a mistyped one") {
+TEST_CASE("a map of values has exactly one form, and the error for a mistyped form suggests a form") {
   CHECK(says(read_text("{unifrom: [1, 2]}"), "'unifrom' is no form of values; did you mean 'uniform'?"));
   CHECK(says(read_text("{zzz: [1, 2]}"), "'zzz' is no form of values; p takes a list, {range"));
   CHECK(says(read_text("{int: [1, 2], range: [1, 2]}"), "p has two forms of values"));

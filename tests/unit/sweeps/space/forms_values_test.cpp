@@ -51,7 +51,7 @@ void check_form(const std::string& text, const std::string& said) {
 
 }  // namespace
 
-TEST_CASE("a range has as many decimals as its numbers are written with") {
+TEST_CASE("the values of a range have as many decimals as the numbers of the range") {
   CHECK(form_values("{range: [0, 1, 0.25]}") == std::vector<json>{0, 0.25, 0.5, 0.75, 1});
   CHECK(form_values("{range: [1e-3, 3e-3, 1e-3]}") == std::vector<json>{0.001, 0.002, 0.003});
   CHECK(form_values("{range: [1.5e-1, 1.7e-1, 1E-2]}") == std::vector<json>{0.15, 0.16, 0.17});
@@ -72,7 +72,7 @@ TEST_CASE("a range ends at its last number, and has a limited number of values")
   check_form("{range: 3}", "range of p must be a list of 2 or 3 numbers, not '3'");
 }
 
-TEST_CASE("bounds are two numbers in ascending order, and whole if the values are whole") {
+TEST_CASE("bounds are two numbers in ascending order, and whole numbers if the values are whole") {
   const Parameter large = *form_of("{int: [-9007199254740991, 9007199254740991]}").parameter;
   CHECK(large.low == -(0x1p53 - 1));
   CHECK(large.high == 0x1p53 - 1);

@@ -234,8 +234,7 @@ TEST_CASE("a shard is read line by line, and lines that are not trials are skipp
   CHECK(from_shard(to_line(first)).size() == 1);
 }
 
-TEST_CASE(
-    "of two views of a trial the one with more tries wins, then an ended one, then the one with more steps") {
+TEST_CASE("the view of a trial with more tries wins, then an ended view, then the view with more steps") {
   Trial running, ended, again;
   running.state = again.state = TrialState::running;
   ended.state = TrialState::failed;
@@ -257,7 +256,7 @@ TEST_CASE(
   CHECK(combine(further, running).metrics == json{{"loss", 1}});
 }
 
-TEST_CASE("of two merged views of a trial, the winner takes missing values from the other view") {
+TEST_CASE("if two views of a trial are merged, the winner copies missing values from the other view") {
   Trial ended, running;
   ended.state = TrialState::succeeded;
   running.state = TrialState::running;
@@ -278,7 +277,7 @@ TEST_CASE("of two merged views of a trial, the winner takes missing values from 
   CHECK(merged.started == running.started);
 }
 
-TEST_CASE("a try without metrics does not take the metrics of an earlier try") {
+TEST_CASE("a try without metrics does not get the metrics of an earlier try") {
   Trial first, second;
   first.state = TrialState::failed;
   second.state = TrialState::running;
@@ -312,7 +311,7 @@ TEST_CASE("a success wins over a failure with more tries") {
   CHECK(merged.failure == "exit code 1");
 }
 
-TEST_CASE("a verdict applies to its own try, and to no later try") {
+TEST_CASE("a verdict applies only to its own try, and not to later tries") {
   Trial judged, again;
   judged.state = TrialState::failed;
   judged.tries = 1;
@@ -347,7 +346,7 @@ TEST_CASE("merging views is independent of their order, and merging a view again
   }
 }
 
-TEST_CASE("a line stays in its shard when lines become longer and new lines follow") {
+TEST_CASE("each line stays in its shard when lines become longer and new lines are added") {
   CHECK(lines_per_shard(longest_shard) == 64);
   std::vector<std::string> lines;
   for (int i = 0; i < 200; ++i) lines.push_back("line " + std::to_string(i));
@@ -393,7 +392,7 @@ TEST_CASE("reports from before a pause come before the reports after the pause")
   CHECK(continued(before, now, true).curve == decltype(now.curve){{10, 0.7}, {20, 0.6}, {30, 0.4}});
 }
 
-TEST_CASE("of two views of one try the one with more steps wins, then the one with the later state") {
+TEST_CASE("of two views of one try the view with more steps wins, then the view with the later state") {
   using S = TrialState;
   struct Case {
     S a;
@@ -418,8 +417,7 @@ TEST_CASE("of two views of one try the one with more steps wins, then the one wi
   }
 }
 
-TEST_CASE(
-    "a merged trial has the earlier start, and if it has ended without an end time takes the other view's") {
+TEST_CASE("a merged trial has the earlier start, and an end time from the other view if its own is missing") {
   Trial ended, other;
   ended.state = TrialState::failed;
   other.state = TrialState::stopped;
@@ -445,8 +443,7 @@ TEST_CASE(
   CHECK(continued(Trial(), now, false).started == now.started);
 }
 
-TEST_CASE(
-    "a success without metrics takes the metrics of a view of the same or a later try that did not fail") {
+TEST_CASE("a success without metrics gets metrics from a view of the same or a later try that did not fail") {
   struct Case {
     int tries;
     TrialState state;

@@ -48,7 +48,7 @@ TEST_CASE("a name means a user's own name, a whole path, or the only path with t
                                 "${sweep.none}") == 0);
   CHECK(meaning_of("dept").find("did you mean 'depth'?") != std::string::npos);
   CHECK(meaning_of("count") == "w:1:1: 'count' may be workers.count or servers.count: write the whole path");
-  // Only a program gets the number of its repeat.
+  // Only an experiment with a program (`run:`) has the name sweep.repeat.
   CHECK(meaning_of("repeat", "name: x\nmode: single\ntrain: {steps: 1}\n").find("has no value 'repeat'") !=
         std::string::npos);
 }
@@ -104,7 +104,7 @@ TEST_CASE("values in run and env keep their spelling as text, and other values a
   CHECK(read["train"]["steps"] == 10);
 }
 
-TEST_CASE("only run and env are searched for names") {
+TEST_CASE("names are replaced only in run and env") {
   YamlNode root = parse_yaml(named_file, "x.yaml");
   CHECK(has_names(root));
   CHECK(has_names(*root.find("run")));

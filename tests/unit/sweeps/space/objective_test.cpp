@@ -128,7 +128,7 @@ TEST_CASE(
   CHECK_FALSE(is_better(up, 1, 1));
 }
 
-TEST_CASE("the value of a trial is its last one, its best one, or the mean of the last ones") {
+TEST_CASE("the value of a trial is its last report, its best report, or the mean of its last reports") {
   const std::vector<double> values{5, 1, 2, 3};
   CHECK(value_of_reports(objective_of("minimize loss"), values) == 3);
   CHECK(value_of_reports(objective_of("{minimize: loss, of: best}"), values) == 1);

@@ -71,7 +71,7 @@ TEST_CASE("an empty field leaves out the parameter, and two quotes are an empty 
   CHECK(file.points[2] == Point{{"b", 3}});
 }
 
-TEST_CASE("tables of spreadsheets are read: a byte order mark, quotes everywhere, blanks, empty lines") {
+TEST_CASE("a table may have a byte order mark, quotes around all fields, blanks and empty lines") {
   const PointsFile file =
       points_of("\xEF\xBB\xBF\"lr\",\"type\"\r\n\"0.1\",\"sgd\"\r\n\r\n 0.2 , adam \r\n  \r\n");
   REQUIRE(file.points.size() == 2);
@@ -210,7 +210,7 @@ TEST_CASE("tabs and all kinds of newlines are allowed, and a table may contain l
   CHECK(points_of("a;b,c\n1,2\n").columns[0].first == "a;b");
 }
 
-TEST_CASE("numbers of a table and of YAML keep their spelling, and numbers of JSON do not") {
+TEST_CASE("numbers from a table or from YAML keep their spelling, and numbers from JSON do not") {
   CHECK(points_of("a,b\n3.10,x\n1e3,7\n").written.at("a") == Spellings{{3.1, "3.10"}, {1000, "1e3"}});
   CHECK(points_of("- {a: 3.10}\n", "p.yaml").written.at("a") == Spellings{{3.1, "3.10"}});
   CHECK(points_of("[{\"a\": 3.10}]", "p.json").written.empty());

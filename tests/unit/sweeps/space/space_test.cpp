@@ -37,7 +37,7 @@ TEST_CASE("a parameter may have the values of its list, or the numbers within it
   CHECK_FALSE(can_be(whole, 1.5));
 }
 
-TEST_CASE("a point is left out when all conditions of one exception hold") {
+TEST_CASE("a point is excluded if all conditions of one exception hold") {
   const Space space{{}, {{{"a", {1}}, {"b", {2}}}, {{"c", {3}}}}};
   CHECK(is_left_out(space, {{"a", 1}, {"b", 2}}));
   CHECK(is_left_out(space, {{"c", 3}}));

@@ -124,7 +124,7 @@ TEST_CASE("the delta of a trial with run: is a line of sh that sets the trial's 
         "env.LR is for Kubernetes to expand");
 }
 
-TEST_CASE("a variable that a trial does not have is unset") {
+TEST_CASE("if a trial has no value for a variable, the line of the trial unsets the variable") {
   const Trials trials("name: x\nmode: single\nrun: a\nenv: {B: c}\n",
                       {{{"env.A", Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
   CHECK(trials.delta({}, {}).environment == "export MLK_TRIAL=7; unset A");
@@ -152,7 +152,7 @@ TEST_CASE("describe() lists the values of a point, or says that it has no parame
   CHECK(describe(Point{{"a", "x y"}, {"b", json{1, 2}}}) == "a=x y b=[1,2]");
 }
 
-TEST_CASE("a name that sh cannot set, or a value that sh must not see, is an obstacle to one Job") {
+TEST_CASE("one Job cannot run trials if sh cannot set a variable, or if the cluster must provide a value") {
   const auto obstacle = [](const std::string& text, const std::string& path, const Point& point) {
     const Trials trials(text, {{{path, Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
     return trials.delta(point, point).obstacle;
@@ -172,7 +172,7 @@ TEST_CASE("a name that sh cannot set, or a value that sh must not see, is an obs
   CHECK(text.delta({{"word", "$(date)"}}, {}).obstacle == "");
 }
 
-TEST_CASE("the experiment of a point has its values in place of those of the base") {
+TEST_CASE("the experiment of a point has the values of the point instead of the values of the base") {
   const json base = {
       {"name", "x"}, {"mode", "single"}, {"run", "a ${sweep.lr} ${sweep.other}"}, {"env", {{"B", "1"}}}};
   Parameter lr{"lr", Parameter::Kind::choice, {3.1}, 0, 0, {}};

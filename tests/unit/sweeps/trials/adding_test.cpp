@@ -130,7 +130,7 @@ TEST_CASE("if another command adds points at any request of a driver, the driver
   }
 }
 
-TEST_CASE("a sweep needs a driver after points were added, even when its Jobs end") {
+TEST_CASE("a sweep with added points needs a driver, even after all its Jobs have ended") {
   Sweeper sweeper(growing_experiment(2));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   const Started more = sweeper.start({"lr=0.1,0.2,0.3"});
@@ -140,7 +140,7 @@ TEST_CASE("a sweep needs a driver after points were added, even when its Jobs en
   sweeper.set_job_status(first.sweep + "-trials-0", "0-1");
   const SweepObjects objects = objects_on(sweeper, first.sweep);
   const SweepStatus status = observe_sweep(objects, {});
-  CHECK(status.phase == Phase::running);  // one of its trials waits for a driver
+  CHECK(status.phase == Phase::running);  // one trial of the sweep waits for a driver
   CHECK(status.counts.waiting == 1);
   CHECK(status.why.find("no trial runs; its mlk sweep command starts them") == 0);
   CHECK(row_of_sweep({objects.owner, objects.jobs, {}, {}, {}}).phase == Phase::running);
@@ -148,7 +148,7 @@ TEST_CASE("a sweep needs a driver after points were added, even when its Jobs en
   CHECK(sweeper.batches(first.sweep).size() == 1);
 }
 
-TEST_CASE("the cluster runs added points if all of them have free places") {
+TEST_CASE("the cluster runs added points if there is a free place for each of them") {
   Sweeper sweeper(growing_experiment(5));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   const Started more = sweeper.start({"lr=0.1,0.2,0.3,0.4,0.6"});
@@ -159,7 +159,7 @@ TEST_CASE("the cluster runs added points if all of them have free places") {
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4,0.6,0.7"}).driven != "");
 }
 
-TEST_CASE("a sweep with indexes of Jobs and with runs is stopped and resumed as a whole") {
+TEST_CASE("stop and resume change all Jobs of a sweep, both its own Jobs and the Jobs of its runs") {
   Sweeper sweeper(growing_experiment(2));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "", false);
@@ -215,7 +215,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("two commands that start one sweep at once with different points get all their trials, each once") {
+TEST_CASE(
+    "if two commands start one sweep at the same time with different points, each point has one trial") {
   for (int which = 0; which < 20; ++which) {
     INFO("the other starts before request ", which);
     Sweeper sweeper(growing_experiment(8));
@@ -249,7 +250,7 @@ TEST_CASE("two commands that start one sweep at once with different points get a
   }
 }
 
-TEST_CASE("after a start of several Jobs is cut off anywhere, their parallelisms still add up in the end") {
+TEST_CASE("if a start of several Jobs is cut off and repeated, their parallelisms add up to the limit") {
   constexpr char words[] = "lr=0.1,0.2,0.3,0.4,0.5,0.6";
   for (int which = 0; which < 20; ++which) {
     INFO("cut after request ", which);
@@ -281,7 +282,7 @@ TEST_CASE("after a start of several Jobs is cut off anywhere, their parallelisms
   }
 }
 
-TEST_CASE("a sweep is driven if its points need more Jobs than may run at a time") {
+TEST_CASE("a sweep needs a driver if its points need more Jobs than trials may run at a time") {
   Sweeper sweeper(growing_experiment(2));
   sweeper.most_points_bytes = 300;
   const Definition sweep = sweeper.define({"lr=0.1,0.2,0.3,0.4,0.5,0.6"});
@@ -332,7 +333,7 @@ TEST_CASE("if the server refuses the files of a driven sweep, none of its object
   CHECK(sweeper.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("the right to the driver's Lease is checked before anything is created") {
+TEST_CASE("mlk checks the right to the driver's Lease before it creates any object") {
   Sweeper sweeper("name: x\nmode: allreduce\ntrain: {data: {path: /d}, steps: 1}\n");
   const std::string before = sweeper.cluster.names("configmaps");
   sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
@@ -351,21 +352,21 @@ TEST_CASE("the right to the driver's Lease is checked before anything is created
   CHECK(sweeper.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("failed trials are not started again while Jobs run, unless free places are left") {
+TEST_CASE("while Jobs run, failed trials are started again only if free places are left") {
   Sweeper sweeper(growing_experiment(4));
   sweeper.most_points_bytes = 300;
   const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});
   REQUIRE(first.jobs == 2);
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "1");
   sweeper.retry_failed = true;
-  CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 1);  // in the place of the Job that has ended
+  CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 1);  // the retry uses the place of the ended Job
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 0);  // the retry has not ended
   sweeper.set_job_status(first.sweep + "-trials-2", "", "0");
   sweeper.start({"lr=0.1,0.2,0.3,0.4,0.5"});
   CHECK(sweeper.batches(first.sweep).size() == 4);
 }
 
-TEST_CASE("a sweep of 12 501 trials or more gets a warning that results may vanish") {
+TEST_CASE("mlk warns that results may vanish if a sweep has 12 501 trials or more") {
   CHECK(why_results_may_vanish(12'500) == "");
   CHECK(why_results_may_vanish(12'501).find("keep only 12500 ended pods") != std::string::npos);
 }

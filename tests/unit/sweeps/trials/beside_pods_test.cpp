@@ -1,4 +1,5 @@
-// Trials that are tried again while the pods of a deleted Job still run: no new try trains at the same time.
+// If trials are tried again while the pods of a deleted Job still run, the new tries wait for the end of
+// these pods.
 #include <string>
 #include <vector>
 
@@ -27,8 +28,8 @@ std::string sweep_of(const std::string& mode) {
   return "name: x\nmode: " + mode + "\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n";
 }
 
-// Pods end as soon as mlk has asked them to end and has listed them again. `done` has the requests in order:
-// "end POD", "make a Job", "write down points".
+// A pod ends as soon as mlk has asked the pod to end and has listed the pods again. `done` has the requests
+// in order: "end POD", "make a Job", "write down points".
 struct Asked {
   Sweeper& sweeper;
   std::vector<std::string> done;
@@ -51,7 +52,7 @@ struct Asked {
 
 }  // namespace
 
-TEST_CASE("trials of a deleted Job are tried again after its pods have ended") {
+TEST_CASE("trials of a deleted Job are tried again only after the pods of the Job have ended") {
   Sweeper sweeper(sweep_of("single"));
   const std::string sweep = sweeper.start(two_rates).sweep, job = sweep + "-trials-0";
   json pod = test::pod_of(sweep, "Running", "trial");

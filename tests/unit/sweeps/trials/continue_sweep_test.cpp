@@ -68,7 +68,7 @@ TEST_CASE("with --same a sweep continues with another image: old trials stay, ne
   CHECK(image(1) == "new");
 }
 
-TEST_CASE("--same continues the newest sweep of the same kin, and finds none without such a sweep") {
+TEST_CASE("--same continues the newest sweep of the same kin, or finds no sweep if there is no such sweep") {
   Sweeper sweeper(with_code("a"));
   kube::Client client(sweeper.cluster.config());
   Definition sweep = sweeper.define({"lr=0.1"});
@@ -92,7 +92,7 @@ TEST_CASE("--same continues the newest sweep of the same kin, and finds none wit
   CHECK(kube::name_of(found.front()) == "x-2");
 }
 
-TEST_CASE("find_with_other_code() finds neither a sweep with other differences nor the sweep itself") {
+TEST_CASE("find_with_other_code() finds no sweep if other parts differ too, or if the sweep itself exists") {
   Sweeper sweeper("name: x\nmode: single\nimage: a\nrun: python3 x.py ${sweep.lr}\ncode: .\n");
   const TemporaryFolder folder;
   folder.write("x.py", "1");
@@ -133,7 +133,7 @@ TEST_CASE("a sweep that continues with other files has copies of the new files b
   CHECK(sweep.files_of.size() == std::string("x-abcde-fghij").size());
 }
 
-TEST_CASE("--same reports the number of sweeps of the kin, and the very same sweep keeps its name") {
+TEST_CASE("--same reports how many sweeps have the same kin, and does not rename the identical sweep") {
   Sweeper sweeper(with_code("one"));
   sweeper.start({"lr=0.1"});
   sweeper.file.text = with_code("two");

@@ -55,7 +55,7 @@ struct Controlled {
     for (const json& job : objects().jobs) ++(at_path(job, {"spec", "suspend"}) == true ? yes : no);
     return {yes, no};
   }
-  // How many of the sweep and its runs are marked as stopped.
+  // How many owners, of the sweep and of its runs, are marked as stopped.
   int marked() {
     const SweepObjects all = objects();
     int count = kube::annotation_of(all.owner, annotations::stopped).empty() ? 0 : 1;
@@ -72,8 +72,9 @@ struct Controlled {
 
 using Change = std::function<void(Controlled&)>;
 
-// Makes the change `before`, and then `change`, which undoes it. Cuts `change` off at each of its requests
-// that write, and repeats it; `check` checks the resulting state. Returns the number of requests.
+// Makes the change `before`, and then `change`, which undoes `before`. Cuts `change` off at each of its
+// requests that write, and repeats `change`. `check` checks the resulting state. Returns the number of
+// requests.
 int cut_off_everywhere(bool driven, const Change& before, const Change& change, const Change& check) {
   constexpr int most_requests = 20;
   Controlled controlled(driven);
@@ -102,7 +103,7 @@ int cut_off_everywhere(bool driven, const Change& before, const Change& change, 
 
 }  // namespace
 
-TEST_CASE("a stop that is cut off at any request stops everything when it is repeated") {
+TEST_CASE("if a stop is cut off at any request and repeated, all Jobs of the sweep are suspended") {
   for (const bool driven : {false, true}) {
     INFO(driven);
     const int requests = cut_off_everywhere(
@@ -118,7 +119,7 @@ TEST_CASE("a stop that is cut off at any request stops everything when it is rep
   }
 }
 
-TEST_CASE("a resume that is cut off at any request resumes everything when it is repeated") {
+TEST_CASE("if a resume is cut off at any request and repeated, all Jobs of the sweep are resumed") {
   for (const bool driven : {false, true}) {
     INFO(driven);
     const int requests = cut_off_everywhere(
@@ -133,7 +134,7 @@ TEST_CASE("a resume that is cut off at any request resumes everything when it is
   }
 }
 
-TEST_CASE("a sweep keeps its mark when a stop or a resume is cut off in the middle") {
+TEST_CASE("a sweep is marked as stopped if a stop or a resume is cut off in the middle") {
   Controlled controlled(true);
   controlled.sweeper.cut_off_at(2, Sweeper::Cut::before);
   CHECK_THROWS_AS(controlled.stop(), kube::ApiError);
@@ -146,7 +147,7 @@ TEST_CASE("a sweep keeps its mark when a stop or a resume is cut off in the midd
   controlled.sweeper.let_all_through();
 }
 
-TEST_CASE("stopping a sweep twice changes nothing, and ended trials are not changed") {
+TEST_CASE("a stop does not change ended trials, and a second stop writes nothing") {
   Controlled controlled(true);
   const std::string job = kube::name_of(controlled.runs().front().jobs.front());
   controlled.sweeper.set_job_status(job, "0");
@@ -161,7 +162,8 @@ TEST_CASE("stopping a sweep twice changes nothing, and ended trials are not chan
   CHECK(writes == 0);
 }
 
-TEST_CASE("a stop and a resume of a single trial are completed when repeated after a cut at any request") {
+TEST_CASE(
+    "if a stop or a resume of a single trial is cut off at any request, repeating it completes its work") {
   const auto front = [](Controlled& controlled) { return controlled.runs().front(); };
   const auto stop = [&](Controlled& controlled) {
     stop_trial(controlled.client, "default", front(controlled));
@@ -208,7 +210,8 @@ TEST_CASE("a resume undoes a drain") {
   CHECK_FALSE(controlled.status().draining);
 }
 
-TEST_CASE("the limit of parallel trials holds when many failed trials are tried again at once") {
+TEST_CASE(
+    "if many failed trials are tried again at once, no more trials run than the limit of parallel trials") {
   Sweeper sweeper(controlled_experiment);
   std::atomic<bool> mended{false};
   const PlayedControllers controllers(sweeper.cluster, [&](double) { return mended ? 0 : 64; });

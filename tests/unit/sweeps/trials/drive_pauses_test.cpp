@@ -31,8 +31,8 @@ constexpr char pausing_experiment[] =
     "sweep: {parallel: 1, objective: maximize accuracy, stop: {asha: {min: 10, factor: 2}}}\n";
 constexpr char volume[] = "checkpoint: {volume: {pvc: p}}\n";
 
-// Plays pods that train ten steps. They train the remaining steps after a pause and a resume, or at once if
-// trials are not paused. A suspended pod leaves a checkpoint.
+// Plays pods that train ten steps. The pods train their remaining steps after a pause and a resume, or at
+// once if trials are not paused. A suspended pod leaves a checkpoint.
 class PlayedTraining {
  public:
   PlayedTraining(test::FakeCluster& cluster, bool waits_at_rung)
@@ -156,7 +156,7 @@ void check_outcome(const SweepStatus& status, const std::string& starts) {
   REQUIRE(status.trials.size() == 2);
   const Trial &winner = status.trials[0], &loser = status.trials[1];
   CHECK(winner.state == TrialState::succeeded);
-  CHECK(winner.curve.front().first == 5);  // its report from before the pause
+  CHECK(winner.curve.front().first == 5);  // the report from before the pause
   CHECK(winner.curve.back().first >= 10);
   CHECK(winner.objective == doctest::Approx(0.9));
   CHECK(loser.state == TrialState::stopped);

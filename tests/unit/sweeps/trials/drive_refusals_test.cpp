@@ -109,10 +109,11 @@ TEST_CASE(
   CHECK(trial.ended.has_value());
   CHECK(driven.status.counts.succeeded == 2);
   CHECK(driven.noted("retrying") == 0);
-  CHECK(refusals == 1);  // also if an object changes before the driver reads its own write
+  CHECK(refusals == 1);  // holds also if an object changes before the driver reads its own write
 }
 
-TEST_CASE("a trial without room in the quota is retried until there is room, with a single message") {
+TEST_CASE(
+    "if the quota has no room for a trial, the driver prints one message and retries until there is room") {
   // With an early-stopping rule a driver looks again soon.
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 0, stop: median"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
@@ -147,7 +148,7 @@ TEST_CASE("a driver reports a server that fails for a while, and continues") {
   CHECK(driven.noted("not here now; retrying") == 1);
 }
 
-TEST_CASE("a final refusal by the server ends the driver at once") {
+TEST_CASE("if the server refuses a request for good, the driver ends at once") {
   for (const int code : {400, 422, 403, 401}) {
     INFO(code);
     Sweeper sweeper(refusing_experiment("parallel: 2"));
@@ -184,7 +185,7 @@ TEST_CASE("a trial that does not start within its start_timeout fails with the t
   CHECK(failure.find("cpu") != std::string::npos);
 }
 
-TEST_CASE("the driver of a sweep does not report that nobody drives the sweep") {
+TEST_CASE("the status that a driver reports never says that nobody drives the sweep") {
   Sweeper sweeper(refusing_experiment("parallel: 1"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   std::vector<std::string> said;
@@ -208,7 +209,7 @@ TEST_CASE("the median rule ends a bad trial, and the reason names the step of th
   CHECK(driven.status.counts.succeeded == 2);
 }
 
-TEST_CASE("the missing rights of a driver are reported before anything is created, except if a Job drives") {
+TEST_CASE("mlk reports missing rights of a driver before it creates any object, except if a Job will drive") {
   struct Case {
     const char *verb, *resource;
   };
@@ -261,7 +262,7 @@ TEST_CASE("a command says how many trials a driven sweep has, and how many it ad
   const Started again = prepare(sweeper, two);
   CHECK(again.trials == 2);
   CHECK(again.started == 0);
-  CHECK(phase() == "Succeeded");  // there is nothing to do
+  CHECK(phase() == "Succeeded");  // the command has no work
   const Started more = prepare(sweeper, three);
   CHECK(more.trials == 3);
   CHECK(more.started == 1);
@@ -271,7 +272,7 @@ TEST_CASE("a command says how many trials a driven sweep has, and how many it ad
   CHECK(read_record(owner).driven);
 }
 
-TEST_CASE("a search says how many trials it will have, and what a larger number adds") {
+TEST_CASE("a command says how many trials a search will have, and how many trials a larger number adds") {
   Sweeper sweeper(refusing_experiment("parallel: 2"));
   const Definition five = sweeper.define({"lr=0.1..0.9"}, "5"), nine = sweeper.define({"lr=0.1..0.9"}, "9");
   CHECK(prepare(sweeper, five).started == 5);
@@ -299,7 +300,7 @@ TEST_CASE("a dry run says how many trials there would be, and creates nothing") 
   CHECK(sweeper.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("trials stopped after too many failures are tried again, and trials ended early are not") {
+TEST_CASE("a retry includes trials stopped after too many failures, but no trials stopped early") {
   for (const bool ended_early : {false, true}) {
     INFO(ended_early);
     Sweeper sweeper(refusing_experiment("parallel: 2, max_failures: 0"));

@@ -56,7 +56,8 @@ TEST_CASE("a driver starts trials as other trials end, until all trials have end
   CHECK(ledger[4].objective == doctest::Approx(0.5));
 }
 
-TEST_CASE("a driven sweep with too many failed trials ends as failed, and starts no further trial") {
+TEST_CASE(
+    "if too many trials of a driven sweep have failed, the sweep starts no further trial and has failed") {
   Sweeper sweeper(driven_experiment);
   const test::PlayedControllers controllers(sweeper.cluster, [](double lr) { return lr < 0.25 ? 64 : 0; });
   const SweepStatus status = sweeper.drive_to_end({"lr=0.1,0.2,0.3,0.4,0.5,0.6,0.7"});
@@ -67,8 +68,8 @@ TEST_CASE("a driven sweep with too many failed trials ends as failed, and starts
   CHECK(status.why.find("2 of ") == 0);
 }
 
-// Drives a sweep that has tried the values `tried`, with the values `all`. Cuts the driver off at each of its
-// requests that write, a new sweep each time, and then lets another driver continue.
+// Drives a sweep that has tried the values `tried`, with the values `all`. Makes a new sweep for each request
+// of the driver that writes, and cuts the driver off at this request. Then another driver continues.
 void cut_drivers(const std::string& tried, const std::string& all, std::size_t trials, int least_requests) {
   constexpr int most_requests = 60;
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
@@ -186,7 +187,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a driver that must stop begins no further trial, and completes the trials that it has begun") {
+TEST_CASE("a driver that must stop completes the trials that it has begun, and begins no other trials") {
   Sweeper sweeper(driven_experiment);
   kube::Client client(sweeper.cluster.config());
   const Definition sweep = sweeper.define({"lr=1..600"});
@@ -209,7 +210,7 @@ TEST_CASE("a driver that must stop begins no further trial, and completes the tr
   CHECK(runs_of_sweep(sweeper, started.sweep) < 600);
 }
 
-TEST_CASE("a sweep that is drained starts no more trials, and is stopped when none runs") {
+TEST_CASE("a drained sweep starts no more trials, and is stopped when no trial runs") {
   Sweeper sweeper(driven_experiment);
   const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   kube::Client client(sweeper.cluster.config());
@@ -349,7 +350,7 @@ TEST_CASE("a trial that cannot start is marked as failed, with the reason") {
   CHECK(status.trials[0].failure.find("it cannot start: worker/0: invalid image name") == 0);
 }
 
-TEST_CASE("quotas that leave no room for any trial are reported before anything is created") {
+TEST_CASE("mlk reports quotas that leave no room for any trial before it creates any object") {
   const auto quota = [](const json& spec) { return json{{"metadata", {{"name", "q"}}}, {"spec", spec}}; };
   CHECK(what_quota_forbids({quota({{"hard", {{"pods", "0"}}}})}) == "the quota 'q' allows no pods");
   CHECK(what_quota_forbids({quota({{"hard", {{"count/jobs.batch", "0"}}}})}) ==

@@ -73,18 +73,18 @@ TEST_CASE("the status of a driver says that it is being started, that it runs an
   CHECK(drivers.status().goes_on);  // its Job does not show the end yet
 }
 
-TEST_CASE("the newest pod of a driver decides its status, in whatever order the pods are listed") {
+TEST_CASE("the newest pod of a driver decides the status, in any order of the list of pods") {
   Drivers drivers;
   drivers.add_job();
   drivers.add_pod("Running", driver_job, 5);
   drivers.add_failed("mlk: error: no room", 3);
   CHECK(drivers.status().what == "runs in the cluster");
-  drivers.add_pod("Running", "other", 7);  // of another Job
+  drivers.add_pod("Running", "other", 7);  // a pod of another Job
   drivers.add_failed("mlk: error: no room", 6);
   CHECK(drivers.status().what == "failed: no room");
 }
 
-TEST_CASE("the status of a driver that cannot start has the reason") {
+TEST_CASE("if a driver cannot start, its status has the reason") {
   Drivers drivers;
   drivers.add_job();
   drivers.add_pod("Pending")["status"] = {
@@ -121,7 +121,7 @@ TEST_CASE("the status of a failed driver quotes mlk's last error, or describes t
   CHECK(words("it said mlk: error: x").find("failed: exit code 4") == 0);
 }
 
-TEST_CASE("the Job of an ended driver gives its status when its pods are gone") {
+TEST_CASE("if the pods of an ended driver are gone, its status comes from its Job") {
   Drivers drivers;
   drivers.add_job(driver_job, true);
   CHECK(drivers.status().what == "has ended");
@@ -150,7 +150,8 @@ TEST_CASE("the Lease of a sweep shows whether a command drives the sweep, if the
         "nobody drives it: its driver desk-7-ab was last heard of 1m1s ago");
   CHECK(gone(held("desk-7-ab", "2026-11-23T10:20:00.000000Z")) == "");  // clocks differ
   CHECK(gone(held("desk-7-ab", "")) == "");
-  CHECK(gone(held("", "2026-11-23T10:09:59.000000Z")) == "nobody drives it");  // released
+  CHECK(gone(held("", "2026-11-23T10:09:59.000000Z")) ==
+        "nobody drives it");  // the driver has released the Lease
   CHECK(gone(json()) == "nobody drives it");
   CHECK(gone(json(), "2026-11-23T10:09:30Z") == "");  // the driver will take the Lease
   Drivers drivers;
@@ -161,7 +162,8 @@ TEST_CASE("the Lease of a sweep shows whether a command drives the sweep, if the
   CHECK(drivers.status().gone == "nobody drives it");
 }
 
-TEST_CASE("if a sweep has several drivers, its status describes a running one, else one that has not ended") {
+TEST_CASE(
+    "if a sweep has several drivers, its status describes a running driver, else an unfinished driver") {
   for (const bool first : {true, false}) {
     INFO(first);
     Drivers drivers;

@@ -116,7 +116,7 @@ TEST_CASE("the Lease is read only for a sweep that needs a driver to start its t
   CHECK(lists_of(other, by_cluster, Harvest::running, "leases/" + by_cluster).empty());
 }
 
-TEST_CASE("a sweep reports that its driver has gone, unless the user has no right to read its Lease") {
+TEST_CASE("if the driver of a sweep has gone, the status says so, unless the user may not read the Lease") {
   Sweeper sweeper(fetched_experiment);
   const std::string sweep = prepare_three(sweeper);
   sweeper.cluster.ask("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases",

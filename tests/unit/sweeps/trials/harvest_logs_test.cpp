@@ -158,7 +158,8 @@ TEST_CASE(
   const std::string verdict = "never reported accuracy";
   for (const Case& c : std::initializer_list<Case>{
            {lines_told(998, "line {} {}"), verdict},
-           {lines_told(999, "line {} {}"), ""},  // with the empty line at its end, as many lines as requested
+           {lines_told(999, "line {} {}"),
+            ""},  // with the empty line at its end, exactly as many lines as requested
            {std::string(256 * 1024, 'x'), ""},
            {"accuracy: 0.1\naccuracy: 0.2\nthe end",
             verdict +
@@ -179,7 +180,7 @@ TEST_CASE(
   Logged logged;
   logged.add_pod(0, true, nullptr, format_time(std::chrono::system_clock::now()));
   logged.logs[0] = "epoch 1";
-  // A short reading has no time to read the log again: the metric may still come.
+  // If the time is short, mlk does not read the log again, and gives no verdict: the metric may still come.
   CHECK(logged.read(Harvest::running).trials.at(0).failure == "");
   CHECK(logged.read(Harvest::running).counts.succeeded == 1);
   logged.add_pod(1, true, nullptr, format_time(std::chrono::system_clock::now()));

@@ -18,7 +18,7 @@ namespace {
 
 const std::string leases_path = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 
-// Two processes that want to drive one sweep, and the clock of both.
+// Two processes that want to drive the same sweep. Both use the same clock.
 struct Rivals {
   test::FakeCluster cluster;
   kube::Client client{cluster.config()};
@@ -42,7 +42,7 @@ struct Rivals {
 
 }  // namespace
 
-TEST_CASE("one of two drivers holds the Lease, and the other learns the holder's name") {
+TEST_CASE("if one of two drivers holds the Lease, the other driver gets the name of the holder") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());
@@ -55,7 +55,8 @@ TEST_CASE("one of two drivers holds the Lease, and the other learns the holder's
   }
 }
 
-TEST_CASE("a driver that has not renewed the Lease for 15 s loses it to the other, and notices the loss") {
+TEST_CASE(
+    "if a driver does not renew the Lease for 15 s, another driver takes it, and the first driver notices") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());
@@ -89,7 +90,7 @@ TEST_CASE("after a driver releases the Lease, another driver takes it at once") 
   CHECK(rivals.lease()["spec"]["holderIdentity"] != "");
 }
 
-TEST_CASE("only one of two drivers that take a free Lease at the same time gets it") {
+TEST_CASE("if two drivers take a free Lease at the same time, only one of them gets it") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.one.release();
@@ -105,7 +106,7 @@ TEST_CASE("only one of two drivers that take a free Lease at the same time gets 
   CHECK(rivals.lease()["spec"]["holderIdentity"] == "somebody");
 }
 
-TEST_CASE("a driver loses the Lease after 10 s without an answer from the server, and not before") {
+TEST_CASE("a driver loses the Lease if the server has not answered for 10 s") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.refuse(500);
@@ -118,8 +119,7 @@ TEST_CASE("a driver loses the Lease after 10 s without an answer from the server
   CHECK(rivals.one.hold());
 }
 
-TEST_CASE(
-    "a driver loses the Lease when the server refuses everybody, and gets an error if the refusal lasts") {
+TEST_CASE("if the server refuses all requests, a driver loses the Lease, and gets an error after 30 s") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.refuse(403);
@@ -153,7 +153,7 @@ struct Onlooker : Rivals {
 
 }  // namespace
 
-TEST_CASE("an observer reports a missing driver 15 s after the Lease was last held, and not before") {
+TEST_CASE("an observer reports a missing driver if no driver has held the Lease for 15 s") {
   Onlooker onlooker;
   CHECK_FALSE(onlooker.misses_a_driver());
   onlooker.pass(15);
@@ -165,8 +165,7 @@ TEST_CASE("an observer reports a missing driver 15 s after the Lease was last he
   CHECK_FALSE(onlooker.misses_a_driver());
 }
 
-TEST_CASE(
-    "an observer reports a killed driver as missing after 15 s, and not a driver that renews the Lease") {
+TEST_CASE("an observer reports a killed driver after 15 s, and reports no driver that renews the Lease") {
   Onlooker onlooker;
   std::string renewed;
   for (int i = 0; i < 10; ++i) {
@@ -259,7 +258,7 @@ TEST_CASE("a Lease belongs to its sweep, and says who holds it and for how long"
   CHECK(parse_time(lease["spec"]["renewTime"].get<std::string>()).has_value());
 }
 
-TEST_CASE("the holder renews the Lease every four seconds, and a waiting driver reads it every two") {
+TEST_CASE("the holder renews the Lease every four seconds, and a waiting driver reads it every two seconds") {
   Rivals rivals;
   REQUIRE(rivals.one.hold());
   REQUIRE_FALSE(rivals.other.hold());
@@ -280,7 +279,8 @@ TEST_CASE("the holder renews the Lease every four seconds, and a waiting driver 
   CHECK(asked == 3);  // a read and a write
 }
 
-TEST_CASE("one of two drivers that create the Lease at once gets it, and no driver holds a deleted Lease") {
+TEST_CASE(
+    "a driver does not hold the Lease if another driver creates it first, or if the Lease was deleted") {
   Rivals rivals;
   rivals.refuse(409, "POST");
   CHECK_FALSE(rivals.one.hold());
@@ -308,7 +308,8 @@ TEST_CASE("a driver without the Lease gets neither the Lease nor an error while 
   CHECK_FALSE(rivals.other.hold());
 }
 
-TEST_CASE("a refused release is not an error, and a driver without the Lease releases nothing") {
+TEST_CASE(
+    "a refused release is not an error, and a driver without the Lease sends no request to release it") {
   Rivals rivals;
   std::atomic<int> asked{0};
   count_requests(rivals, asked);

@@ -75,7 +75,7 @@ TEST_CASE("the ledger stores only trials that have ended for good") {
   CHECK(ledger.problem == "");
 }
 
-TEST_CASE("trials that the ledger has already are not written again, unless they have changed") {
+TEST_CASE("a trial that is already in the ledger is written again only if it has changed") {
   StoredLedger ledger;
   Trial trial = stored_trial(0, TrialState::failed, "exit code 1");
   REQUIRE(ledger.write({trial}));
@@ -89,7 +89,7 @@ TEST_CASE("trials that the ledger has already are not written again, unless they
   CHECK(ledger.stored() == "0Fa 1Fa ");
 }
 
-TEST_CASE("each ConfigMap of the ledger has 64 trials, by their numbers") {
+TEST_CASE("each ConfigMap of the ledger has the lines of 64 trials with consecutive numbers") {
   StoredLedger ledger;
   std::vector<Trial> trials;
   for (const int number : {0, 63, 64, 127, 128})
@@ -125,7 +125,7 @@ TEST_CASE("only ConfigMaps of the sweep's ledger are read") {
   }
 }
 
-TEST_CASE("lines that another process has written meanwhile stay, and our lines are added") {
+TEST_CASE("if another process has written lines meanwhile, these lines stay, and our lines are added") {
   StoredLedger ledger;
   const std::vector<json> before = ledger.maps();
   REQUIRE(ledger.write({stored_trial(0, TrialState::succeeded)}, before));
@@ -138,7 +138,7 @@ TEST_CASE("lines that another process has written meanwhile stay, and our lines 
   CHECK(ledger.stored() == "0Su 1Fa 2Su 3Fa ");
 }
 
-TEST_CASE("a ConfigMap that was deleted meanwhile is made again") {
+TEST_CASE("if a ConfigMap of the ledger was deleted meanwhile, a write creates it again") {
   StoredLedger ledger;
   REQUIRE(ledger.write({stored_trial(0, TrialState::succeeded)}));
   const std::vector<json> before = ledger.maps();
@@ -148,7 +148,7 @@ TEST_CASE("a ConfigMap that was deleted meanwhile is made again") {
 }
 
 TEST_CASE(
-    "a write to a ledger that others change all the time is abandoned after five tries, with the reason") {
+    "if other processes always change the ledger, a write is abandoned after five tries, with the reason") {
   StoredLedger ledger;
   REQUIRE(ledger.write({stored_trial(0, TrialState::succeeded)}));
   ledger.count(409, "PATCH");
@@ -157,7 +157,8 @@ TEST_CASE(
   CHECK(ledger.problem == "configmap/s-abcde-ledger-0 is changed by others all the time");
 }
 
-TEST_CASE("a refused write is reported, and the other ConfigMaps are still written") {
+TEST_CASE(
+    "if the server refuses the write of one ConfigMap, the refusal is reported and the others are written") {
   StoredLedger ledger;
   REQUIRE(ledger.write({stored_trial(0, TrialState::succeeded)}));
   ledger.count(403, "PATCH");

@@ -86,7 +86,7 @@ TEST_CASE("a pause is marked with its rung, and settle_pause() suspends the Jobs
   CHECK(trial.mark(annotations::paused) == "10");
 }
 
-TEST_CASE("a paused trial is resumed when it may train further, and then its marks are removed") {
+TEST_CASE("if a paused trial may train further, settle_pause() resumes its Jobs and removes its marks") {
   struct Case {
     json marks;
     bool suspended;
@@ -140,7 +140,8 @@ TEST_CASE("a trial that cannot start is marked with the reason and stopped, for 
   }
 }
 
-TEST_CASE("only a run that was stopped, and neither paused nor ended for good, continues later") {
+TEST_CASE(
+    "resuming a sweep continues a run only if the run was stopped, and neither paused nor ended for good") {
   const auto goes_on = [](const json& annotations) {
     return goes_on_later({{"metadata", {{"annotations", annotations}}}});
   };

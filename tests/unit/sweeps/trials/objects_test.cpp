@@ -87,7 +87,7 @@ TEST_CASE("the name of a Job contains its number, and any other name gives -1") 
     CHECK_MESSAGE(number_of_job(name, "s-abcde") == -1, name);
 }
 
-TEST_CASE("the last ConfigMap of points has the highest number, in whatever order they are listed") {
+TEST_CASE("the last ConfigMap of points is the ConfigMap with the highest number, in any order of the list") {
   const json other = {{"metadata", {{"name", "s-abcde-ledger-99"}}}};
   const SweepObjects objects =
       registered({points_map(1, {1}), points_map(10, {10}), other, points_map(9, {9})});
@@ -99,7 +99,7 @@ TEST_CASE("the last ConfigMap of points has the highest number, in whatever orde
   CHECK(last_points(registered({other})) == nullptr);
 }
 
-TEST_CASE("only those events of the namespace are kept that are about objects of the sweep") {
+TEST_CASE("warnings_of() keeps only events about objects of the sweep") {
   const auto event = [](const std::string& about) { return json{{"involvedObject", {{"name", about}}}}; };
   const std::vector<json> kept =
       warnings_of("s-abcde", {event("s-abcde-trials-0"), event("s-abcdef-trials-0"), event("s-abcde"),
@@ -109,7 +109,7 @@ TEST_CASE("only those events of the namespace are kept that are about objects of
   CHECK(kept[1]["involvedObject"]["name"] == "s-abcde-worker-0-x");
 }
 
-TEST_CASE("batches come in the order of their numbers, each with its trials and its Job") {
+TEST_CASE("batches are sorted by their numbers, and each batch has its trials and its Job") {
   const SweepObjects objects = registered(
       {points_map(10, {3}, false), points_map(2, {1, 2}), {{"metadata", {{"name", "s-abcde-ledger-0"}}}}},
       {trials_job(2), trials_job(5)});
@@ -138,7 +138,7 @@ TEST_CASE("each further line with the number of a trial is another try of this t
   CHECK(batches[1].trials[2].attempt == 3);
 }
 
-TEST_CASE("a Job is gone if it was made and was not found in two reads") {
+TEST_CASE("a Job is gone if the owner says that it was made and is gone, and the Job is not listed") {
   struct Case {
     const char *created, *gone;
     bool there, is_made, is_gone;
@@ -169,7 +169,7 @@ TEST_CASE("the cluster runs a trial if the trial's newest line is in the ConfigM
   CHECK(trials_by_cluster({}).empty());
 }
 
-TEST_CASE("a sweep's Jobs go on until the last one has ended") {
+TEST_CASE("any_job_goes_on() is true until the last Job of the sweep has ended") {
   const auto goes_on = [](std::vector<json> jobs) {
     return any_job_goes_on(batches_of(registered({points_map(0, {0}), points_map(1, {1})}, std::move(jobs))));
   };
@@ -179,7 +179,7 @@ TEST_CASE("a sweep's Jobs go on until the last one has ended") {
   CHECK_FALSE(goes_on({trials_job(0, ended_by("Complete")), trials_job(1, ended_by("Failed"))}));
 }
 
-TEST_CASE("a Job occupies as many parallel places as its parallelism, but no more than it has trials left") {
+TEST_CASE("a Job occupies as many places as its parallelism, but at most one for each unfinished trial") {
   const auto taken = [](const json& status, int parallelism) {
     return places_taken(
         batches_of(registered({points_map(0, {0, 1, 2, 3, 4})}, {trials_job(0, status, parallelism)})));
@@ -188,7 +188,7 @@ TEST_CASE("a Job occupies as many parallel places as its parallelism, but no mor
   CHECK(taken(json::object(), 9) == 5);
   CHECK(taken({{"completedIndexes", "0-1"}, {"failedIndexes", "4"}}, 4) == 2);
   CHECK(taken({{"completedIndexes", "0-4"}}, 4) == 0);
-  CHECK(taken({{"completedIndexes", "0-7"}}, 4) == 0);  // more indexes than the Job has
+  CHECK(taken({{"completedIndexes", "0-7"}}, 4) == 0);  // the status has more indexes than the Job
   CHECK(taken(ended_by("Failed"), 4) == 0);
   json unsaid = trials_job(0);
   unsaid["spec"].erase("parallelism");
@@ -199,7 +199,8 @@ TEST_CASE("a Job occupies as many parallel places as its parallelism, but no mor
   CHECK(places_taken(batches_of(two)) == 3);
 }
 
-TEST_CASE("missing Jobs share the places that the other Jobs leave, and each has at least one") {
+TEST_CASE(
+    "missing Jobs share the places that the other Jobs leave, and each missing Job gets at least one place") {
   const auto shares = [](std::vector<json> maps, std::vector<json> jobs, int parallel) {
     return shares_of(batches_of(registered(std::move(maps), std::move(jobs))), parallel);
   };
@@ -264,7 +265,7 @@ TEST_CASE("a ConfigMap of a sweep has the labels of the sweep, and is deleted wi
   CHECK(map["data"] == json{{"points.jsonl", "text"}});
 }
 
-TEST_CASE("the list of a sweep's ConfigMaps begins with a small page, and lists of other objects do not") {
+TEST_CASE("only the list of a sweep's ConfigMaps begins with a small page") {
   const kube::ListOptions maps = of_sweep("s-abcde", kube::resources::config_maps);
   CHECK(maps.label_selector == "mlk.dev/sweep=s-abcde");
   CHECK(maps.first_page == 50);
@@ -359,7 +360,7 @@ TEST_CASE("a ConfigMap with more than 64 KiB of points stays unchanged, and anot
   }
 }
 
-TEST_CASE("nothing is registered if another process has written first, and other refusals are errors") {
+TEST_CASE("if another process has written first, no trial is registered, and any other refusal is an error") {
   Appending sweep;
   const SweepObjects before = sweep.objects();
   REQUIRE(sweep.append(new_lines(0, 1)) == 1);
@@ -376,7 +377,7 @@ TEST_CASE("nothing is registered if another process has written first, and other
                   kube::ApiError);
 }
 
-TEST_CASE("without the right to list events a sweep has no warnings, and other errors are thrown") {
+TEST_CASE("a sweep has no warnings if the user may not list events, and any other error is thrown") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   int code = 403;

@@ -23,7 +23,7 @@ TEST_CASE("a driven sweep needs a driver if trials wait and all started trials h
   CHECK_FALSE(needs_driver(sweep.status()));  // the driver is being started
   sweep.objects.drivers.clear();
   sweep.start(0);
-  CHECK_FALSE(needs_driver(sweep.status()));  // this trial will start by itself
+  CHECK_FALSE(needs_driver(sweep.status()));  // the started trial needs no driver
   sweep.objects.pods.clear();
   sweep.end(0, true);
   CHECK(needs_driver(sweep.status()));
@@ -37,7 +37,8 @@ TEST_CASE("a driven sweep needs a driver if trials wait and all started trials h
   CHECK_FALSE(needs_driver(running.status()));
 }
 
-TEST_CASE("after all trials have ended, a driven sweep still needs a driver, and other sweeps do not") {
+TEST_CASE(
+    "after all trials have ended, a driven sweep still needs a driver, and a sweep of the cluster does not") {
   DrivenSweep sweep;
   for (const int number : {0, 1}) {
     sweep.start(number);
@@ -54,7 +55,7 @@ TEST_CASE("after all trials have ended, a driven sweep still needs a driver, and
   CHECK_FALSE(needs_driver(with_jobs));
 }
 
-TEST_CASE("a driven sweep reports why it waits: for its command, for its driver or for a node") {
+TEST_CASE("a driven sweep reports whether it waits for its command, for its driver or for a node") {
   DrivenSweep sweep;
   CHECK(sweep.status().why == "no trial runs; its mlk sweep command starts them when it is typed again");
   sweep.add_driver();
@@ -72,10 +73,10 @@ TEST_CASE("a driven sweep reports why it waits: for its command, for its driver 
   CHECK(why.starts_with("trial 1: "));
   CHECK(why.find("cpu") != std::string::npos);
   sweep.start(0, "Running");
-  CHECK(sweep.status().why == "");  // something runs
+  CHECK(sweep.status().why == "");  // a trial runs
 }
 
-TEST_CASE("a drained sweep is stopped when no trial runs and no started trial waits for its pod") {
+TEST_CASE("a drained sweep is stopped if no trial runs and no started trial waits for its pod") {
   const std::string why =
       "no more trials are started; the sweep is stopped when its running trials have ended";
   DrivenSweep sweep;
@@ -95,11 +96,12 @@ TEST_CASE("a drained sweep is stopped when no trial runs and no started trial wa
   running.end(0, true);
   CHECK(running.status().phase == Phase::stopped);
   CHECK(running.status().why == "");
-  running.mark(annotations::phase, "Succeeded");  // its driver knew of no more trials
+  running.mark(annotations::phase, "Succeeded");  // the driver knew no more trials
   CHECK(running.status().phase == Phase::succeeded);
 }
 
-TEST_CASE("trials compared by another metric have its last value, and no curve of the first metric") {
+TEST_CASE(
+    "if trials are compared by another metric, their objective is its last value, and they have no curve") {
   SweepStatus status;
   status.record.objective = Objective{};
   for (int i = 0; i < 3; ++i) {
@@ -146,14 +148,15 @@ TEST_CASE("the row of a driven sweep says that it is drained when none of its Jo
   CHECK(sweep.row().why == "");
 }
 
-TEST_CASE("the row of a driven sweep says how it ended, in the words of its driver, or that it is stopped") {
+TEST_CASE("the row of a driven sweep has the phase that its driver has written, or the phase stopped") {
   DrivenSweep sweep;
   CHECK(sweep.row().phase == Phase::incomplete);
   CHECK(sweep.row().why == "the command that starts the sweep was cut off: type it again");
   sweep.start(0);
   CHECK(sweep.row().phase == Phase::scheduling);
   sweep.end(0, false);
-  CHECK(sweep.row().phase == Phase::running);  // one of two has ended: a driver starts the other
+  CHECK(sweep.row().phase ==
+        Phase::running);  // one of two trials has ended, and a driver will start the other trial
   CHECK(sweep.row().why == "1 of 2 trials failed; no trial runs: mlk status says why");
   sweep.mark(annotations::stopped);
   CHECK(sweep.row().phase == Phase::stopped);
@@ -165,7 +168,8 @@ TEST_CASE("the row of a driven sweep says how it ended, in the words of its driv
   CHECK(sweep.row().phase == Phase::succeeded);
 }
 
-TEST_CASE("the row of a sweep with indexes and runs counts all trials, and ends when the driver says so") {
+TEST_CASE(
+    "the row of a sweep with indexes and runs counts all trials, and ends when the driver writes the end") {
   DrivenSweep sweep;
   json job = {{"metadata",
                {{"name", "s-abcde-trials-0"},
@@ -185,7 +189,7 @@ TEST_CASE("the row of a sweep with indexes and runs counts all trials, and ends 
                    {"failedIndexes", "1"},
                    {"conditions", {{{"type", "Failed"}, {"status", "True"}, {"reason", "FailedIndexes"}}}}};
   CHECK(sweep.row().result["step"] == 4);
-  // A run's Job never ends the sweep by itself: the driver writes how the sweep ended.
+  // The end of a run's Job does not end the sweep: the driver writes how the sweep has ended.
   CHECK(sweep.row().phase == Phase::running);
   sweep.mark(annotations::phase, "Succeeded");
   CHECK(sweep.row().phase == Phase::succeeded);
@@ -209,7 +213,7 @@ TEST_CASE("the row of a sweep whose Job gave up contains the message of the Job"
   CHECK(sweep.row().why == "too late");
 }
 
-TEST_CASE("a verdict in the ledger fails a trial that exited with 0, and does not apply to a later try") {
+TEST_CASE("a trial that exited with 0 has failed if the ledger has a verdict on the same try") {
   const auto status_with = [](int tries_of_verdict, int attempts) {
     DrivenSweep sweep;
     Trial known;
@@ -360,7 +364,8 @@ TEST_CASE("marks on the run of a trial decide the state of the trial, unless the
   }
 }
 
-TEST_CASE("a waiting trial is listed with its reason, and also as unable to start if waiting will not help") {
+TEST_CASE(
+    "the status lists each waiting trial with its reason, and also as unable to start if it waits in vain") {
   DrivenSweep sweep;
   sweep.start(0, "Running");
   CHECK(sweep.status().waits_for.empty());
@@ -382,7 +387,7 @@ TEST_CASE("a waiting trial is listed with its reason, and also as unable to star
   CHECK(status.cannot_start_of.empty());
 }
 
-TEST_CASE("a driven sweep reports why it waits with the reason of its first trial that has a reason") {
+TEST_CASE("the status of a waiting driven sweep quotes the first waiting trial that has a reason") {
   DrivenSweep sweep;
   sweep.start(0, "Pending");
   sweep.objects.pods.back()["status"] = {{"phase", "Pending"},
@@ -448,7 +453,7 @@ TEST_CASE("the log of a trial comes from the newest pod of its lowest worker ran
 }
 
 TEST_CASE(
-    "a driven sweep has the earliest start of its trials, and their latest end once its driver says so") {
+    "a driven sweep has the earliest start of its trials, and after its end the latest end of its trials") {
   DrivenSweep sweep;
   Trial first, second;
   first.point = {{"lr", 0}};
@@ -472,7 +477,7 @@ TEST_CASE(
   CHECK(status.ended == first.ended);
 }
 
-TEST_CASE("a trial that has ended for good is not read again, if the ledger says how it ended") {
+TEST_CASE("if the ledger says how a trial has ended for good, the run of the trial is not read again") {
   DrivenSweep sweep;
   sweep.start(0);
   sweep.end(0, true);
@@ -502,7 +507,7 @@ TEST_CASE("a trial that has ended for good is not read again, if the ledger says
   CHECK(look({"another"}).runs.count(run) == 1);
 }
 
-TEST_CASE("a sweep that is drained is not stopped while its Jobs go on") {
+TEST_CASE("a drained sweep is not stopped while one of its Jobs has not ended") {
   DrivenSweep sweep;
   sweep.mark(annotations::draining);
   sweep.objects.config_maps.push_back(

@@ -130,7 +130,7 @@ TEST_CASE("a sweep has succeeded when its Jobs have ended and not too many trial
   CHECK(status.ended.has_value());
 }
 
-TEST_CASE("a sweep has failed when too many of its trials have failed, or all of them") {
+TEST_CASE("a sweep has failed if too many of its trials have failed, or if all of them have failed") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0"}, {"failedIndexes", "1-2"}});
   sweep.add_pod(1, "Failed", Sweep::ended(3, "no data"));
@@ -145,7 +145,7 @@ TEST_CASE("a sweep has failed when too many of its trials have failed, or all of
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::failed);
 }
 
-TEST_CASE("a sweep without all of its Jobs was cut off while it was started") {
+TEST_CASE("if a sweep does not have all of its Jobs, its status says that its start was cut off") {
   Sweep sweep;
   sweep.add_map(1, R"({"trial": 4, "parameters": {"lr": 4}})");
   const SweepStatus status = observe_sweep(sweep.objects, {});
@@ -155,7 +155,7 @@ TEST_CASE("a sweep without all of its Jobs was cut off while it was started") {
   CHECK(observe_sweep({Sweep().objects.owner, {}, {}, {}}, {}).phase == Phase::incomplete);
 }
 
-TEST_CASE("a stopped sweep says so, and its trials that have not ended are stopped") {
+TEST_CASE("a stopped sweep has the phase stopped, and its trials that have not ended are stopped too") {
   Sweep sweep;
   sweep.objects.owner["metadata"]["annotations"]["mlk.dev/stopped"] = "2026-11-23T10:00:00Z";
   sweep.objects.jobs[0]["spec"]["suspend"] = true;
@@ -213,7 +213,7 @@ TEST_CASE("a trial that runs again does not have the failure in the ledger, even
   CHECK(status.trials[1].failure.empty());
 }
 
-TEST_CASE("keep_trial() drops all trials but one, and reports a trial that does not exist") {
+TEST_CASE("keep_trial() drops all other trials, and throws if the trial does not exist") {
   SweepStatus status = observe_sweep(Sweep().objects, {});
   CHECK_THROWS_WITH_AS(keep_trial(status, 4), "sweep s-abcde has no trial 4", Error);
   status = observe_sweep(Sweep().objects, {});
@@ -326,7 +326,7 @@ TEST_CASE("the state of a trial follows from its Job and its pod") {
   }
 }
 
-TEST_CASE("a trial whose pod waits has no pod whose log could be read") {
+TEST_CASE("a trial has no pod with a readable log while its pod waits") {
   Sweep sweep;
   sweep.add_pod(0, "Pending");
   sweep.objects.pods[0]["status"]["containerStatuses"] = json::array();
@@ -336,7 +336,7 @@ TEST_CASE("a trial whose pod waits has no pod whose log could be read") {
   CHECK(status.trials[0].tries == 1);
 }
 
-TEST_CASE("a trial in a second Job has the tries of its first Job, which its pods show, and one more") {
+TEST_CASE("a trial in a second Job has one try more than the pods of its first Job show") {
   Sweep sweep;
   sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
@@ -354,11 +354,12 @@ TEST_CASE("the phase of an ended sweep of the cluster follows from the states of
     int may_fail;
     Phase phase;
   };
-  for (const Case& c : std::initializer_list<Case>{{"0-3", "", 0, Phase::succeeded},
-                                                   {"0-1", "2-3", 2, Phase::succeeded},
-                                                   {"0-1", "2-3", 1, Phase::failed},
-                                                   {"", "0-3", 4, Phase::failed},      // no trial succeeded
-                                                   {"0-1", "2", 4, Phase::failed}}) {  // one never started
+  for (const Case& c :
+       std::initializer_list<Case>{{"0-3", "", 0, Phase::succeeded},
+                                   {"0-1", "2-3", 2, Phase::succeeded},
+                                   {"0-1", "2-3", 1, Phase::failed},
+                                   {"", "0-3", 4, Phase::failed},      // no trial succeeded
+                                   {"0-1", "2", 4, Phase::failed}}) {  // one trial never started
     INFO((std::string(c.completed) + "/" + c.failed + " of "), c.may_fail);
     Sweep sweep;
     sweep.objects.owner["data"]["sweep"] = json{{"trials", 4}, {"max_failures", c.may_fail}}.dump();
@@ -396,7 +397,7 @@ TEST_CASE("a sweep of several Jobs begins with the first Job, and ends with the 
   CHECK(status.ended == parse_time("2026-11-23T10:01:00Z"));
 }
 
-TEST_CASE("a sweep without a running trial waits for nodes, or for the pods that have a node") {
+TEST_CASE("if no trial runs, the sweep waits for nodes, or for pods that already have a node") {
   Sweep sweep;
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::scheduling);
   sweep.add_pod(0, "Pending");
@@ -428,7 +429,7 @@ TEST_CASE("a sweep without a running trial waits for nodes, or for the pods that
   CHECK(status.why.find("invalid image name") != std::string::npos);
   CHECK_FALSE(status.cannot_start);
   sweep.add_pod(2, "Running");
-  CHECK(observe_sweep(sweep.objects, {}).why == "");  // something runs
+  CHECK(observe_sweep(sweep.objects, {}).why == "");  // a trial runs
 }
 
 TEST_CASE("the status of a sweep says whether a missing Job was made, and whether it is gone") {
@@ -495,7 +496,8 @@ TEST_CASE("a trial that is only in the ledger does not belong to the sweep, and 
   CHECK(observe_sweep(sweep.objects, {}).trials[1].metrics == reported.metrics);
 }
 
-TEST_CASE("a result gives a trial its step, its metrics and its objective, and its curve only for the loss") {
+TEST_CASE(
+    "a trial gets step, metrics and objective from its result, and a curve only if the metric is the loss") {
   const auto read = [](const json& result, std::optional<Objective> objective) {
     Trial trial;
     read_result(result, objective, trial);
@@ -521,7 +523,7 @@ TEST_CASE("a result gives a trial its step, its metrics and its objective, and i
   CHECK(read(result, accuracy).objective == 0.75);
   CHECK(read(result, by_epoch).curve.empty());
   CHECK(read(result, by_epoch).objective == 0.25);
-  CHECK_FALSE(read(result, best).objective.has_value());  // the last value is not the best one
+  CHECK_FALSE(read(result, best).objective.has_value());  // the last value is not the best value
   accuracy.metric = "bad";
   CHECK_FALSE(read(result, accuracy).objective.has_value());
   Trial untouched;

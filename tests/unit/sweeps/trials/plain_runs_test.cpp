@@ -40,7 +40,8 @@ TEST_CASE("runs of one experiment are trials whose parameters are the values in 
   CHECK(trials[1].state == TrialState::succeeded);
 }
 
-TEST_CASE("if runs differ in their program, the parameter run is their name, and program is their program") {
+TEST_CASE(
+    "if runs differ in their program, `run` is the name of the run, and the program is called `program`") {
   std::vector<RunStatus> runs{plain_run("x-b", 0.1, 1, {{"loss", 2}}),
                               plain_run("x-a", 0.1, 9, {{"loss", 1}})};
   runs[0].experiment["run"] = "python3 b.py";
@@ -50,13 +51,13 @@ TEST_CASE("if runs differ in their program, the parameter run is their name, and
   CHECK(trials[1].point == Point{{"run", "x-b"}, {"program", "python3 b.py"}});
 }
 
-TEST_CASE("without an accuracy the smallest loss is the best") {
+TEST_CASE("if no run has reported an accuracy, the default objective is the smallest loss") {
   CHECK(usual_objective({plain_run("x-a", 1, 1, {{"loss", 2}})}).metric == "loss");
   CHECK(usual_objective({}).goal == Objective::Goal::minimize);
   CHECK(trials_of({}, {}).empty());
 }
 
-TEST_CASE("trials from runs are ordered by age, and runs of the same moment by name") {
+TEST_CASE("trials from runs are sorted by age, and by name if runs have the same age") {
   const std::vector<Trial> trials = trials_of({plain_run("x-c", 0.1, 5, {}), plain_run("x-b", 0.1, 5, {}),
                                                plain_run("x-a", 0.1, 1, {}), plain_run("x-d", 0.1, 9, {})},
                                               {});
@@ -96,7 +97,7 @@ TEST_CASE("the parameters of a run are all values of its experiment, without nam
   CHECK(parameters_of(run).empty());
 }
 
-TEST_CASE("the objective is accuracy if one run reports it as a number") {
+TEST_CASE("the default objective is accuracy if one run reports a number as its accuracy") {
   const std::vector<RunStatus> runs{plain_run("x-a", 1, 1, {{"loss", 2}}),
                                     plain_run("x-b", 1, 1, {{"accuracy", 0.5}})};
   CHECK(usual_objective(runs).metric == "accuracy");

@@ -131,13 +131,13 @@ TEST_CASE("a quota may name requests, limits, plain resources or pods") {
   CHECK_FALSE(room_in_quotas({}, {{pod}}, 9));
 }
 
-TEST_CASE("decimal amounts fit exactly, although doubles are not decimal") {
+TEST_CASE("decimal amounts fit exactly into decimal room, although a double is not decimal") {
   CHECK(room_in_quotas({small_quota({{"cpu", "300m"}})}, {{small_pod(0.1)}}, 9)->trials == 3);
   CHECK(room_on_nodes({small_node("a", "300m")}, {}, {{small_pod(0.1)}}, 9).trials == 3);
   CHECK(room_on_nodes({small_node("a", "299m")}, {}, {{small_pod(0.1)}}, 9).trials == 2);
 }
 
-TEST_CASE("pods that have ended, or are on no node, take no room") {
+TEST_CASE("a pod needs no room on a node if it has ended or has no node") {
   const std::vector<json> nodes{small_node("a", "2")};
   const auto trials = [&](const std::string& node, const std::string& phase) {
     return room_on_nodes(nodes, {working_pod(node, phase)}, {{small_pod(1)}}, 9).trials;

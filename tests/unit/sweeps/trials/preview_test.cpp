@@ -55,7 +55,7 @@ TEST_CASE("the cost of a sweep is summed over groups of trials with equal needs"
   CHECK(cost.hours == doctest::Approx(2 / 3.0));  // six trials, four at a time
 }
 
-TEST_CASE("a quota has room for as many trials as its scarcest resource, and says which") {
+TEST_CASE("a quota has room for as many trials as its scarcest resource allows, and names this resource") {
   const TrialNeed need{{pod_need(2, 0.5, 1 << 30, 1)}};
   const json quotas = {quota("cpus", {{"requests.cpu", "8"}, {"pods", "100"}}, {{"requests.cpu", "4500m"}}),
                        quota("gpus", {{"requests.nvidia.com/gpu", "8"}}, {{"requests.nvidia.com/gpu", "2"}}),
@@ -96,7 +96,7 @@ TEST_CASE("trials are placed on the nodes, pod by pod, where other pods leave ro
         0);  // the node has no device
 }
 
-TEST_CASE("nodes that do not accept the pods are ignored") {
+TEST_CASE("room_on_nodes() ignores nodes that do not accept the pods") {
   TrialNeed need{{pod_need(1, 1, 1)}};
   json cordoned = node("a", "2"), tainted = node("b", "2"), avoided = node("c", "2");
   cordoned["spec"]["unschedulable"] = true;

@@ -48,7 +48,7 @@ TEST_CASE("a quota with a scope forbids nothing, and a later quota may forbid tr
         "the quota 'all' allows no pods");
 }
 
-TEST_CASE("the error names a forbidden namespace, and unreadable quotas forbid nothing") {
+TEST_CASE("the error names the namespace, and if the user cannot read quotas, no trial is forbidden") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   int code = 200;

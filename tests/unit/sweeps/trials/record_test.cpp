@@ -1,4 +1,4 @@
-// The owner of a sweep stores parts of its definition, which read back as they were written.
+// The owner of a sweep stores parts of the sweep's definition. These parts read back as they were written.
 #include "sweeps/trials/record.h"
 
 #include <vector>
@@ -21,7 +21,7 @@ Record read_again(const Record& record) {
 
 Record read_text(const json& data) { return read_record({{"data", {{"sweep", data}}}}); }
 
-TEST_CASE("a tenth of the trials may fail, and at least three") {
+TEST_CASE("by default a tenth of the trials may fail, but at least three trials") {
   CHECK(usual_failures(1) == 3);
   CHECK(usual_failures(30) == 3);
   CHECK(usual_failures(31) == 4);
@@ -163,7 +163,7 @@ TEST_CASE("the keys of a record stay the same for other versions") {
         "step");
 }
 
-TEST_CASE("the record of a definition has its space and its limits, and the owner the number of its trials") {
+TEST_CASE("the record of a definition has its space and limits, and the owner has the number of trials") {
   const auto define = [](const std::string& sweep) {
     return define_sweep(
         {"x.yaml", "",

@@ -68,7 +68,7 @@ TEST_CASE("failed trials are started again under their numbers on request") {
   CHECK(batches[1].trials[1].delta.config == batches[0].trials[2].delta.config);
 }
 
-TEST_CASE("trials that an ended Job did not start are started again together with failed trials") {
+TEST_CASE("trials that an ended Job has never started are started together with its failed trials") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "1");
@@ -76,7 +76,7 @@ TEST_CASE("trials that an ended Job did not start are started again together wit
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 3);
 }
 
-TEST_CASE("trials that exited with 0 and never reported the objective are also started again, once") {
+TEST_CASE("a retry starts each trial once more that exited with 0 and never reported the objective") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0-1");
@@ -196,7 +196,7 @@ TEST_CASE(
       });
 }
 
-TEST_CASE("a point that cannot be run is reported before anything is created") {
+TEST_CASE("mlk reports a point that cannot be run before it creates any object") {
   Sweeper sweeper(started_experiment);
   CHECK_THROWS_WITH_AS(sweeper.start({"lr=0.1,0.2,fast"}), doctest::Contains("lr=fast cannot be run"), Error);
   CHECK(sweeper.cluster.names("configmaps").find("x-") == std::string::npos);
@@ -227,7 +227,7 @@ TEST_CASE("why_driven() says why the cluster cannot run the trials by itself") {
   }
 }
 
-TEST_CASE("a stopped sweep gets no new trials, and trials are not tried again while their Job runs") {
+TEST_CASE("a stopped sweep refuses new trials, and failed trials are not tried again while their Job runs") {
   Sweeper sweeper(started_experiment);
   const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
   const auto mark = [&](const json& value) {
@@ -288,7 +288,7 @@ TEST_CASE("the owner of a sweep says how many trials it has, and which Jobs were
   CHECK(more.trials == 3);
   CHECK(read_record(owner()).trials == 3);
   CHECK(kube::annotation_of(owner(), annotations::created) == sweep + "-trials-0," + sweep + "-trials-1");
-  CHECK(sweeper.start({"lr=0.1"}).trials == 3);  // fewer values remove no trial
+  CHECK(sweeper.start({"lr=0.1"}).trials == 3);  // a start with fewer values removes no trial
   CHECK(read_record(owner()).trials == 3);
 }
 

@@ -86,7 +86,8 @@ TEST_CASE("each index of a Job is a trial with its own line") {
   CHECK(trials[1].hash == hash_of(trials[1].point));
 }
 
-TEST_CASE("an exit code that forbids a retry fails its trial, but not the whole Job") {
+TEST_CASE(
+    "if a trial ends with an exit code that forbids a retry, only this trial fails, and not the whole Job") {
   const json rules = render_of(train_text, {"lr=0.1,0.2"}).objects.job["spec"]["podFailurePolicy"]["rules"];
   REQUIRE(rules.size() == 2);
   CHECK(rules[0]["action"] == "Ignore");
@@ -95,7 +96,7 @@ TEST_CASE("an exit code that forbids a retry fails its trial, but not the whole 
   CHECK(rules[1]["onExitCodes"]["containerName"] == "main");
 }
 
-TEST_CASE("a trial of train has rank 0, and reads its values from points.jsonl") {
+TEST_CASE("a trial with train: has rank 0, and reads its values from points.jsonl") {
   const json job = render_of(train_text, {"lr=0.1,0.2"}).objects.job;
   const json& variables = job["spec"]["template"]["spec"]["containers"][0]["env"];
   CHECK(variables[0]["name"] == "MLK_TRIAL_INDEX");  // before the variables that refer to it
@@ -108,14 +109,14 @@ TEST_CASE("a trial of train has rank 0, and reads its values from points.jsonl")
   CHECK(job["spec"]["template"]["metadata"]["labels"][labels::role] == "trial");
 }
 
-TEST_CASE("for a framework, a trial has itself as its only worker") {
+TEST_CASE("a trial with a framework is its own only worker") {
   const json job = render_of(std::string(run_text) + "framework: torch\n", {"word=a,b"}).objects.job;
   CHECK(variable_of(job, "MASTER_ADDR")["value"] == "$(MLK_TRIAL_HOST)");
   CHECK(variable_of(job, "RANK")["value"] == "$(MLK_RANK)");
   CHECK(variable_of(job, "WORLD_SIZE")["value"] == "1");
 }
 
-TEST_CASE("a trial of run begins with sh, and the user's patches are applied") {
+TEST_CASE("a trial with run: starts sh first, and its pod has the user's patches") {
   const RenderedTrials rendered = render_of(run_text, {"word=a,b"});
   const json& job = rendered.objects.job;
   const json& command = job["spec"]["template"]["spec"]["containers"][0]["command"];
@@ -150,7 +151,8 @@ TEST_CASE("lines that are not trials are skipped when points are read") {
   CHECK(parse_points("{\"trial\":3,\"parameters\":{\"a\":1}}").size() == 1);
 }
 
-TEST_CASE("the line of a trial has a form that other versions read, and contains only what its run needs") {
+TEST_CASE(
+    "other versions can read the line of a trial, and the line contains only values that the trial needs") {
   TrialLine trial;
   trial.number = 3;
   trial.point = {{"a", 1}};
@@ -164,7 +166,7 @@ TEST_CASE("the line of a trial has a form that other versions read, and contains
   const std::vector<TrialLine> read = parse_points(points_line(trial));
   REQUIRE(read.size() == 1);
   CHECK(read[0].delta.config == trial.delta.config);
-  CHECK(read[0].hash == hash_of(trial.point));  // whatever the line says
+  CHECK(read[0].hash == hash_of(trial.point));  // also if the line has another hash
   CHECK(read[0].attempt == 1);
 }
 
@@ -179,7 +181,8 @@ TEST_CASE("a point whose trial number is too large or not whole is skipped when 
   CHECK(count("1.5") == 0);
 }
 
-TEST_CASE("a Job takes the trials that fit exactly, and a trial that is too large gets its own Job") {
+TEST_CASE(
+    "a Job gets as many trials as fit exactly, and a trial that is larger than the limit gets its own Job") {
   std::vector<TrialLine> trials(5);
   for (std::size_t i = 0; i < trials.size(); ++i) trials[i].number = static_cast<int>(i);
   const std::size_t line = trials[0].bytes();

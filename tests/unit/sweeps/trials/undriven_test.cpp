@@ -11,7 +11,8 @@ using namespace mlk;
 using namespace mlk::sweeps;
 using test::DrivenSweep;
 
-TEST_CASE("while trials run, a sweep without a driver says so, and says what starts the other trials") {
+TEST_CASE(
+    "while trials run, the status of a sweep without a driver says so, and says what starts other trials") {
   DrivenSweep sweep;
   sweep.start(0, "Running");
   CHECK(sweep.status().why == "");  // the Lease was not read

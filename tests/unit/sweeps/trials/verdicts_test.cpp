@@ -1,4 +1,4 @@
-// Trials that exit with 0 and still have failed, because they never reported the objective.
+// Trials that exit with 0 and still have failed, because these trials never reported the objective.
 #include <atomic>
 #include <string>
 
@@ -71,7 +71,7 @@ void check_that_all_failed(Telling& telling, const std::string& reason) {
   CHECK(later.phase == Phase::failed);
   CHECK(later.counts.failed == 2);
   CHECK(later.trials[1].failure == reason);
-  // Lists of runs, from which --where selects, show it too.
+  // Lists of runs, from which --where selects, also show the verdict.
   std::vector<RunStatus> rows = list_runs_and_sweeps(client, "default", std::chrono::system_clock::now(), {});
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].phase == Phase::failed);
@@ -98,7 +98,8 @@ TEST_CASE("the log of a program that has just ended is read again before the tri
     INFO(just_now);
     std::atomic<int> readings{0};
     Telling telling([&](double) -> std::string {
-      return ++readings < 3 ? "epoch 1" : "epoch 1\nmlk step=7 accuracy=0.9";  // the rest comes later
+      return ++readings < 3 ? "epoch 1"
+                            : "epoch 1\nmlk step=7 accuracy=0.9";  // the rest of the log comes later
     });
     if (just_now) telling.ended = format_time(std::chrono::system_clock::now() + std::chrono::seconds(2));
     const SweepStatus status = telling.drive({"lr=0.1"});
@@ -121,7 +122,7 @@ TEST_CASE("a sweep succeeds if a trial never reports the objective and max_failu
   CHECK(best_of(status)->number == 1);
 }
 
-TEST_CASE("an unreadable log, or a log of which only the end was read, gives no verdict") {
+TEST_CASE("a trial gets no verdict if its log cannot be read, or if only the end of its log was read") {
   std::string log;
   for (int i = 0; i < 1000; ++i) log += "line\n";
   for (const int code : {200, 404, 500}) {
@@ -149,7 +150,8 @@ TEST_CASE("a verdict on an earlier try does not apply to a newer try that report
   CHECK(second.trials[0].objective == 0.95);
 }
 
-TEST_CASE("a newer try has no verdict if its log is unreadable, and gets its own verdict if it is silent") {
+TEST_CASE(
+    "a newer try has no verdict if its log cannot be read, and its own verdict if its log has no report") {
   for (const bool readable : {false, true}) {
     INFO(readable);
     Telling telling(
@@ -167,7 +169,8 @@ TEST_CASE("a newer try has no verdict if its log is unreadable, and gets its own
   }
 }
 
-TEST_CASE("the log of an ended trial is read once, and not before its pod is seen") {
+TEST_CASE(
+    "the log of an ended trial is read only once, and only after the server has listed the trial's pod") {
   Telling telling([](double) { return "mlk step=7 accuracy=0.9"; });
   const std::string sweep = telling.drive({"lr=0.1"}).sweep;
   kube::Client client(telling.sweeper.cluster.config());
@@ -211,7 +214,7 @@ TEST_CASE("a trial whose metric is not a finite number has no objective") {
   CHECK(status.record.objective->metric == "loss");
 }
 
-TEST_CASE("only verdicts change the phase of a sweep, and only a sweep marked as succeeded") {
+TEST_CASE("verdicts change the phase of a sweep only if the sweep is marked as succeeded") {
   SweepStatus status;
   status.phase = Phase::succeeded;
   Trial trial;
@@ -220,7 +223,7 @@ TEST_CASE("only verdicts change the phase of a sweep, and only a sweep marked as
   status.trials.push_back(trial);
   status.counts.failed = 1;
   apply_verdicts(status);
-  CHECK(status.phase == Phase::succeeded);  // as its driver wrote it
+  CHECK(status.phase == Phase::succeeded);  // the phase from the driver
   status.trials[0].failure = diverged("loss");
   status.phase = Phase::stopped;
   apply_verdicts(status);

@@ -63,10 +63,11 @@ TEST_CASE("a server that has lost its weights is seeded by the worker that has c
   run.ready(0);
   const WorkMessage work = run.hear_work(0);
   CHECK(work.position == 700);
-  CHECK(work.progress.run.restarts == 5);  // the restarts that the workers had heard of, and this one
+  CHECK(work.progress.run.restarts == 5);  // the restarts in the workers' join messages, plus this one
 }
 
-TEST_CASE("a worker that was given up while still connected must join again when it asks for work") {
+TEST_CASE(
+    "if a worker counts as lost while it is still connected, it must join again when it asks for work") {
   Run run({.workers = 2});
   run.start();
   run.peer_down(worker_at(1));
@@ -134,7 +135,7 @@ TEST_CASE("when another server is lost, all workers must join again, and get no 
   CHECK(run.hear_work(0).progress.run.restarts == 1);
 }
 
-TEST_CASE("a server with weights of a round that was broken off counts as empty") {
+TEST_CASE("a server with weights of an abandoned round counts as empty") {
   Run run({.workers = 1, .servers = 2});
   const auto gather = [&](bool empty, std::uint64_t round) {
     run.server_joined(1, empty, round);
@@ -265,7 +266,7 @@ TEST_CASE("a checkpoint of another optimizer ends the run, unless a worker has c
   further.hear(worker_at(0), {MessageType::seed_wanted});
 }
 
-TEST_CASE("a round of seeds that takes too long is broken off, and gathering starts again") {
+TEST_CASE("a round of seeds that takes too long is abandoned, and gathering starts again") {
   Run run({.workers = 1});
   run.join(0);
   run.tick();
@@ -308,10 +309,10 @@ TEST_CASE("if the rank that has to report is lost at the end, the next rank is a
   CHECK(run.coordinator.finished());
 }
 
-TEST_CASE("without sync, too, a worker that was given up must join again, and then gets work") {
+TEST_CASE("also without sync a worker that counted as lost must join again, and then gets work") {
   Run run({.workers = 2, .sync = false});
   run.start();
-  run.peer_down(worker_at(1));  // it was silent, and does not know that it was given up
+  run.peer_down(worker_at(1));  // it was silent, and does not know that it counts as lost
   run.ready(1);
   const auto wait = run.hear(worker_at(1), {MessageType::wait, MessageType::work});
   CHECK(wait.header.type == MessageType::wait);

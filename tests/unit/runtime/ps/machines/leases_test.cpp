@@ -81,7 +81,7 @@ TEST_CASE("with async every slice is an update, and at most as many are granted 
   CHECK_FALSE(leases.grant(0));
 }
 
-TEST_CASE("bounded staleness stops the fastest worker until the slowest has moved on, or is gone") {
+TEST_CASE("with a bound the fastest worker waits until the slowest has done its slice, or has left") {
   Leases leases(config_of(false, 2));
   leases.join(0);
   leases.join(1);
@@ -138,7 +138,7 @@ TEST_CASE("a grant has the fewest slices of any other worker, at most one more t
   CHECK(leases.grant(0)->others_slices == 2);
 }
 
-TEST_CASE("with async the samples of a void lease count as lost, with sync none do") {
+TEST_CASE("the samples of a void lease count as lost with async, and not with sync") {
   for (const bool sync : {false, true}) {
     Leases leases(config_of(sync));
     for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);

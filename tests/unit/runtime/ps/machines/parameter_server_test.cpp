@@ -52,8 +52,7 @@ TEST_CASE("a slice counts once, and the update is the mean over all samples") {
   CHECK(s.weights(0) == Floats{6, 15});
 }
 
-TEST_CASE(
-    "the weights of the previous clock are still there for a worker that has to do a slice of that clock") {
+TEST_CASE("a shard keeps the weights of the previous clock for workers that compute a slice of that clock") {
   Shard s(1);
   s.seed(0);
   CHECK(s.shard.push_slice(1, 0, 0, Floats{1}, 4) == Outcome::advanced);
@@ -72,7 +71,7 @@ TEST_CASE("momentum is kept over updates, and a seed may contain it") {
   CHECK(s.weights(1) == Floats{5.5f});
 }
 
-TEST_CASE("adam keeps two numbers for each weight, and a shard that lost them starts again at zero") {
+TEST_CASE("adam stores two numbers for each weight, and starts at zero if a seed lacks them") {
   auto ops = mlk::kernels::make_reference_ops();
   const std::vector<Chunk> chunks{{0, 0, 0, 2}};
   const Optimizer optimizer({.type = OptimizerType::adam, .lr = 0.5}, 100);
@@ -97,7 +96,7 @@ TEST_CASE("adam keeps two numbers for each weight, and a shard that lost them st
   CHECK(std::ranges::equal(shard.view(0)->state, restored.view(0)->state));
 }
 
-TEST_CASE("a contribution that is ahead, unknown or of the wrong size does not count") {
+TEST_CASE("a contribution is refused if its clock is ahead, its chunk is unknown, or its size is wrong") {
   Shard s(1);
   CHECK(s.shard.push_slice(1, 0, 0, Floats{1}, 1) == Outcome::ahead);  // the shard has no weights yet
   s.seed(3);

@@ -68,7 +68,7 @@ TEST_CASE("a round of seeds is done when the server reports that it has the weig
   CHECK_FALSE(run.seeding.seeded(1, round));  // a repeated report has no effect
 }
 
-TEST_CASE("the worker is asked for the weights of a server once that server has opened the round") {
+TEST_CASE("server 0 asks the worker for a server's weights when that server has opened the round") {
   Rounds run;
   const std::uint64_t round = run.open();
   run.seeding.from_worker(0, run.turn);
@@ -83,7 +83,7 @@ TEST_CASE("the worker is asked for the weights of a server once that server has 
   CHECK(asked->clock == round);
 }
 
-TEST_CASE("weights count as broken off only if their round of seeds was given up") {
+TEST_CASE("broke_off() is true only for rounds that were abandoned") {
   Rounds run;
   const std::uint64_t broken = run.open();
   CHECK(run.seeding.give_up(run.turn) == std::set<std::uint32_t>{1});
@@ -97,7 +97,7 @@ TEST_CASE("weights count as broken off only if their round of seeds was given up
   CHECK_FALSE(run.seeding.broke_off(next));
 }
 
-TEST_CASE("when a round of this server is given up, no round stays open here") {
+TEST_CASE("if a round that includes server 0 is abandoned, server 0 accepts no seeds") {
   Rounds run;
   run.seeding.open({0}, run.turn);
   CHECK(run.own_round() != 0);

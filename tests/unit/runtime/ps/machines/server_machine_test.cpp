@@ -93,7 +93,7 @@ struct Served {
     now += time;
     act([&](Turn& turn) { machine.tick(turn); });
   }
-  // How often the peer got that message so far.
+  // How many messages of this type the peer has got so far.
   int told(PeerId peer, MessageType type) const {
     int count = 0;
     for (const auto& decision : decisions) {
@@ -122,7 +122,7 @@ TEST_CASE("a first server waits a day for its first worker, a replacement only t
   CHECK(replacing.end->message == "no worker was heard of");
 }
 
-TEST_CASE("a server whose last worker is gone ends well after the patience of the run") {
+TEST_CASE("if a server's last worker is gone, it ends with exit code 0 after the patience of the run") {
   Served run(0, {.workers = 1, .patience = 60});
   run.happens(Event::Kind::up, worker(0));
   run.pass(seconds(50));
@@ -137,7 +137,7 @@ TEST_CASE("a server whose last worker is gone ends well after the patience of th
 }
 
 TEST_CASE(
-    "once server 0 has ended with 0, a server waits for its first worker only the patience of the run") {
+    "if server 0 has ended with 0, a server waits for its first worker only for the patience of the run") {
   Served run(1, {.servers = 2, .patience = 60});
   run.happens(Event::Kind::up, server(0));
   bool waits_a_day = true;
@@ -181,7 +181,7 @@ TEST_CASE("a server that finds the last checkpoint ends after 10 s, and reports 
   CHECK(waited_for.end->trained);
 }
 
-TEST_CASE("a server that is told to stop waits 20 s for server 0, and not at all without server 0") {
+TEST_CASE("after SIGTERM a server waits 20 s for server 0, and ends at once without a connection to it") {
   Served without(1);
   without.machine.stop();
   without.pass(seconds(0));
@@ -222,7 +222,7 @@ TEST_CASE("the end of an older incarnation of a worker does not affect the newer
   CHECK(run.told(worker(0), MessageType::wait) == 1);
 }
 
-TEST_CASE("a slow worker gets the newest weights of a chunk, once, when it has room") {
+TEST_CASE("a slow worker gets the newest weights of a chunk only once, when its connection has room") {
   Served run(0, {.workers = 1, .sync = false});
   run.happens(Event::Kind::up, worker(0));
   run.joins(worker(0));
@@ -246,7 +246,7 @@ TEST_CASE("a slow worker gets the newest weights of a chunk, once, when it has r
   CHECK_FALSE(run.machine.next_weights(worker(0)));
 }
 
-TEST_CASE("a server that cannot save a step reports the lack of weights, unless only the disk has failed") {
+TEST_CASE("a server that fails to save a step reports missing weights, but not if only the disk has failed") {
   Served first(0, {.workers = 1});
   first.happens(Event::Kind::up, worker(0));
   first.joins(worker(0));

@@ -219,7 +219,7 @@ TEST_CASE("a worker at its first step makes no steps offline") {
   CHECK(worker.offline_steps == 0);
 }
 
-TEST_CASE("a worker gives up if servers are away for longer than the patience of the run") {
+TEST_CASE("a worker fails if servers are lost for longer than the patience of the run") {
   Played worker({.patience = 30});
   worker.pass(seconds(30));
   CHECK_FALSE(worker.failure);
@@ -229,7 +229,8 @@ TEST_CASE("a worker gives up if servers are away for longer than the patience of
   CHECK(std::string(worker.failure->what()) == "gave up waiting for server 0 (30 s)");
 }
 
-TEST_CASE("a worker gives up if a server does not answer, unless the server says that the run continues") {
+TEST_CASE(
+    "a worker fails if a server does not answer within the patience, or report that the run continues") {
   Played worker({.patience = 30});
   worker.happens(Event::Kind::up, 0);
   worker.pass(seconds(20));
@@ -241,7 +242,7 @@ TEST_CASE("a worker gives up if a server does not answer, unless the server says
   CHECK(std::string(worker.failure->what()) == "gave up waiting for the servers' answer (30 s)");
 }
 
-TEST_CASE("a worker stays while server 0 waits for others, and that time extends its own patience") {
+TEST_CASE("while server 0 reports that it waits for others, a worker stays, and its patience is extended") {
   Played worker({.patience = 30});
   worker.happens(Event::Kind::up, 0);
   for (int told = 0; told < 30; ++told) {
@@ -256,7 +257,7 @@ TEST_CASE("a worker stays while server 0 waits for others, and that time extends
   CHECK(std::string(worker.failure->what()) == "gave up waiting for server 0 (90 s)");
 }
 
-TEST_CASE("a worker that is told to join again does so, also while its weights are under way") {
+TEST_CASE("a worker joins again on request, also while its weights are under way") {
   Played worker({});
   worker.happens(Event::Kind::up, 0);
   worker.is_given(0, 0, 0);
@@ -297,14 +298,14 @@ TEST_CASE("a worker that is told to stop reports its finished slice, and is term
   CHECK(worker.said_to(0, Type::ready) == 2);
 }
 
-TEST_CASE("a worker that finds the last checkpoint while its servers are away ends with it") {
+TEST_CASE("a worker without servers ends with the last checkpoint if it finds it") {
   Played worker({});
   CHECK(worker.machine.looks_for_last(worker.now));
   worker.act([&](WorkerTurn& turn) { worker.machine.found_last(turn); });
   CHECK(worker.ended_with_found);
 }
 
-TEST_CASE("a worker that hears of the end without a result first checks for the last checkpoint") {
+TEST_CASE("a worker that gets a finish message without a result first checks for the last checkpoint") {
   Played worker({});
   worker.begin();
   worker.hears(Type::finish);
@@ -331,7 +332,7 @@ TEST_CASE("a worker that hears of the end without a result first checks for the 
   }
 }
 
-// Server 0 may be the successor of a server 0 that lived on and has finished the run.
+// Server 0 may have replaced an earlier server 0 that had continued and finished the run.
 TEST_CASE("a worker checks for the last checkpoint while server 0 does not report a run that continues") {
   Played worker({});
   worker.happens(Event::Kind::up, 0);
