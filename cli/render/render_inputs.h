@@ -1,4 +1,4 @@
-// The inputs of rendering beside the experiment and the templates.
+// The inputs of rendering other than the experiment and the templates.
 #pragma once
 
 #include <map>

@@ -142,7 +142,7 @@ class Assembly {
   Standing standing_of(const Member& member, const Generation& last, const Proposal& proposal,
                        SteadyTime now) const;
   static bool others_suffice(const Generation& last, const Proposal& proposal);
-  bool knows_of_all_others(std::uint32_t than, const Proposal& proposal) const;
+  bool knows_of_all_others(std::uint32_t ended, const Proposal& proposal) const;
   bool passed_over(const ProposeMessage& proposal, SteadyTime now) const;
   bool may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const;
   bool keeps_promises(const Proposal& proposal, Member proposer, SteadyTime now) const;

@@ -61,14 +61,14 @@ bool Assembly::others_suffice(const Generation& last, const Proposal& proposal) 
   return may_form_next(last, standings);
 }
 
-// Whether each rank except `than`, which has ended, is in the proposal or has sent its status since that end.
-// An earlier status may be outdated, and the next process of a dead rank may have been let in.
-bool Assembly::knows_of_all_others(std::uint32_t than, const Proposal& proposal) const {
-  const SteadyTime end = views_.at(than).lost;
+// The rank `ended` has ended. Returns whether each other rank is in the proposal, or has sent its status since
+// that end. An earlier status may be outdated, and the next process of a dead rank may have been let in.
+bool Assembly::knows_of_all_others(std::uint32_t ended, const Proposal& proposal) const {
+  const SteadyTime end = views_.at(ended).lost;
   for (std::uint32_t rank = 0; rank < settings_.workers; ++rank) {
     const bool proposed =
         std::ranges::any_of(proposal.members, [rank](const Member& member) { return member.rank == rank; });
-    if (rank == than || proposed) continue;
+    if (rank == ended || proposed) continue;
     const auto view = views_.find(rank);
     const bool has_told = view != views_.end() && view->second.standing == Standing::live &&
                           view->second.known && view->second.told >= end;

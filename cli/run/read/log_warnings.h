@@ -54,8 +54,8 @@ struct LogShape {
 };
 
 // Whether the node has probably deleted the beginning of the log. A node keeps about the newest 10 MiB of a
-// log, and does not report that it has deleted older lines. True if, at the rate of the present lines, the
-// program would have filled a node's file before these lines.
+// log, and does not report that it has deleted older lines. True if the program, at the rate at which it
+// printed the lines of the log, would have printed more than that before them.
 bool seems_cut(const LogShape& shape);
 
 }  // namespace mlk

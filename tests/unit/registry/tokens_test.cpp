@@ -149,7 +149,7 @@ TEST_CASE("`login` is called once, also if there is no login") {
   CHECK(asked == 1);
 }
 
-TEST_CASE("mlk sends no login to a token server without TLS, on this machine, or with an invalid URL") {
+TEST_CASE("mlk sends no login to a token server if its URL is invalid, lacks TLS, or names this machine") {
   for (const std::string& realm : std::vector<std::string>{
            "http://auth.example/token", "https://localhost/token", "https://127.0.0.1/token",
            "https://[::1]/token", "https://169.254.169.254/latest", "file:///etc/passwd", "/token", "",

@@ -114,7 +114,7 @@ TEST_CASE("SIGTERM takes effect between two steps, and the rank saves its state"
   CHECK(decides<EndTerminated>(end));
 }
 
-TEST_CASE("a rank that is told to stop while it reports ends as terminated, not as trained") {
+TEST_CASE("if a rank gets SIGTERM while it reports, it ends as terminated, not as trained") {
   LoneRank rank(1);
   rank.begin();
   rank.take_step();
