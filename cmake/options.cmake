@@ -12,8 +12,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 elseif(MLK_SANITIZE MATCHES "fuzzer")
   target_compile_options(mlk_options INTERFACE -w)   # clang; the other builds warn
 endif()
-if(CMAKE_UNITY_BUILD)   # a name may shadow one of another file of the group
-  target_compile_options(mlk_options INTERFACE -Wno-shadow -Wshadow=local -Wno-subobject-linkage)
+# For targets whose files are compiled in groups: a name may shadow one of another file of the group. Link it after mlk_options.
+add_library(mlk_grouped INTERFACE)
+target_compile_options(mlk_grouped INTERFACE -Wno-shadow -Wshadow=local -Wno-subobject-linkage)
+if(CMAKE_UNITY_BUILD)
+  target_link_libraries(mlk_options INTERFACE mlk_grouped)
 endif()
 if(MLK_SANITIZE)
   target_compile_options(mlk_options INTERFACE -fsanitize=${MLK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -50,8 +50,7 @@ Error not_served(const json& object, const std::string& source) {
                    "api-resources");
 }
 
-// The garbage collector deletes a cluster-scoped object with an owner in a namespace, so such an object gets
-// an annotation instead.
+// The garbage collector deletes a cluster-scoped object with an owner, so such an object gets an annotation.
 json fit_to_scope(json object, const std::string& owner_uid) {
   object["metadata"].erase("namespace");
   object["metadata"].erase("ownerReferences");
@@ -243,8 +242,7 @@ std::future<kube::Answer> Creation::mark_created(const json& owner, const std::v
   return nothing.get_future();
 }
 
-// After a 409, only a live object of our owner counts as created. mlk waits until an earlier object of this
-// name is gone.
+// After a 409, only a live object of our owner counts as created. mlk waits until an earlier object is gone.
 Creation::Stored Creation::create_owned(const json& given, const std::string& owner_uid) {
   if (is_shared(given)) return create_shared(given, owner_uid);
   const kube::Resource resource = resource_of(given);
