@@ -61,8 +61,9 @@ bool Assembly::others_suffice(const Generation& last, const Proposal& proposal) 
   return may_form_next(last, standings);
 }
 
-// The rank `ended` has ended. Returns whether each other rank is in the proposal, or has sent its status since
-// that end. An earlier status may be outdated, and the next process of a dead rank may have been let in.
+// The rank `ended` has ended. Returns whether each other rank is in the proposal, or has sent its status
+// since that end. An earlier status may be outdated, and the next process of a dead rank may have been let
+// in.
 bool Assembly::knows_of_all_others(std::uint32_t ended, const Proposal& proposal) const {
   const SteadyTime end = views_.at(ended).lost;
   for (std::uint32_t rank = 0; rank < settings_.workers; ++rank) {

@@ -46,7 +46,7 @@ TEST_CASE("the emulator reports a fault if a grid has more blocks along y or z t
     CHECK(contains(fault_of({blocks, {1}}, [] {}), "65536 blocks along y or z, and devices take 65535"));
 }
 
-TEST_CASE("if threads of a block wait at different barriers, the emulator reports the lines of both barriers") {
+TEST_CASE("if threads of a block wait at different barriers, the error has the lines of both") {
   const std::string fault = fault_of({{1}, {32}}, [] {
     if (threadIdx.x < 3) {
       __syncthreads();

@@ -132,7 +132,7 @@ TEST_CASE("if the samples do not divide evenly, some ranks compute one more, and
   CHECK(run.state().position == 5 * 21);
 }
 
-TEST_CASE("two ranks sum the gradients of a large model in buckets, and get the weights of a single process") {
+TEST_CASE("two ranks that sum gradients in buckets get the weights of a single process") {
   LoopbackRun run(2);
   run.config.model.hidden = {560, 560, 560};
   run.config.steps = 3;
