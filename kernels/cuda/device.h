@@ -9,12 +9,12 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/base/kernels.h"
+#include "kernels/cuda/base/scratch.h"
 #include "kernels/cuda/early_copies.h"
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/nvml.h"
-#include "kernels/cuda/products.h"
+#include "kernels/cuda/products/products.h"
 #include "kernels/cuda/recordings.h"
-#include "kernels/cuda/scratch.h"
 #include "kernels/device/plugin.h"
 
 struct mlk_device {

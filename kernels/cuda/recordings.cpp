@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernels/cuda/scratch.h"
+#include "kernels/cuda/base/scratch.h"
 
 namespace mlk::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // A library with the symbols of cuBLASLt 13, for tests. It checks the arguments of each call, and multiplies
 // with plain loops when the stream reaches the product. It has only the functions that
-// kernels/cuda/cublaslt.cpp uses.
+// kernels/cuda/products/cublaslt.cpp uses.
 #include "tests/cuda/fake_cublaslt.h"
 
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/bfloat16.h"
-#include "kernels/cuda/cublaslt_api.h"
+#include "kernels/cuda/products/cublaslt_api.h"
 
 struct cublasLtContext {};
 struct cublasLtMatmulDescOpaque_t {

@@ -1,4 +1,4 @@
-// All that kernels/cuda/cuda.h needs from the emulator.
+// All that kernels/cuda/base/cuda.h needs from the emulator.
 #pragma once
 
 #include "tests/cuda/emulator/kernel_language.h"

@@ -1,4 +1,4 @@
-// The operations of warps and the copies that kernels write as PTX (kernels/cuda/tensor_cores.h and
+// The operations of warps and the copies that kernels write as PTX (kernels/cuda/base/tensor_cores.h and
 // async_copy.h), as the PTX ISA describes them. These functions access memory in the thread that accesses it
 // on a GPU, so that the sanitizers see the accesses. The product of two matrices (mma.sync) accesses no
 // memory, and is in grid.h.

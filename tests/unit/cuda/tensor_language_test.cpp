@@ -5,8 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/cuda/async_copy.h"
-#include "kernels/cuda/tensor_cores.h"
+#include "kernels/cuda/base/async_copy.h"
+#include "kernels/cuda/base/tensor_cores.h"
 #include "tests/unit/cuda/faults.h"
 #include "tests/unit/kernels/numbers.h"
 
