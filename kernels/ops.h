@@ -137,7 +137,7 @@ class Ops {
   }
 
   // How many numbers LinearLayer::kept needs for a layer with x[rows, inputs].
-  virtual std::size_t kept_by(int /*rows*/, int /*inputs*/) const { return 0; }
+  virtual std::size_t kept_size(int /*rows*/, int /*inputs*/) const { return 0; }
 
   // Whether linear layers are faster if a rounded copy of their weights is kept beside them.
   virtual bool uses_rounded() const { return false; }

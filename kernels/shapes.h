@@ -19,7 +19,7 @@ struct LinearLayer {
   const float* bias = nullptr;        // null: there is none
   Transpose stored = Transpose::no;   // yes: weight[outputs, inputs]
   const BFloat16* rounded = nullptr;  // the weight as Ops::round() writes it; null: there is no such copy
-  // Memory for Ops::kept_by() numbers that the forward pass stores for the backward pass. Null: nothing is
+  // Memory for Ops::kept_size() numbers that the forward pass stores for the backward pass. Null: nothing is
   // stored.
   BFloat16* kept = nullptr;
 };

@@ -71,13 +71,13 @@ class Agent {
     }
     const std::size_t polled = peers_.size();
     if (::poll(fds.data(), fds.size(), 500) < 0) return;
-    if (fds[0].revents != 0) take_news();
+    if (fds[0].revents != 0) handle_signals();
     for (std::size_t i = 0; i < polled; ++i) {
       const pollfd* of_peer = &fds[2 + 3 * i];
       Peer& peer = peers_[i];
       if (of_peer[0].revents != 0) {
         if (!peer.link.work(of_peer[0].revents)) peer.gone = true;
-        while (std::optional<Frame> frame = peer.link.session().next()) take(peer, *frame);
+        while (std::optional<Frame> frame = peer.link.session().next()) on_frame(peer, *frame);
         if (peer.link.session().broken()) peer.gone = true;
       }
       for (int k = 0; k < 2; ++k) {
@@ -103,7 +103,7 @@ class Agent {
     (void)peers_.back().link.flush();
   }
 
-  void take_news() {
+  void handle_signals() {
     const Arrived news = read_signals(signals_);
     if (news.stop && stop_at_ == 0) stop();
     if (!news.child) return;
@@ -115,8 +115,8 @@ class Agent {
         peer.ended_at = now_ms();
         // The agent reports this failure to the launcher, since MPICH would wait for ever.
         if (*peer.ended == 126 || *peer.ended == 127) {
-          say("a part of MPI that mpirun starts here is not there, or cannot be run");
-          tell_launcher({.code = static_cast<std::uint8_t>(*peer.ended)});
+          log("a part of MPI that mpirun starts here is not there, or cannot be run");
+          report_to_launcher({.code = static_cast<std::uint8_t>(*peer.ended)});
         }
       }
     }
@@ -132,7 +132,7 @@ class Agent {
     }
   }
 
-  void take(Peer& peer, const Frame& frame) {
+  void on_frame(Peer& peer, const Frame& frame) {
     if (!peer.kind) {
       peer.kind = frame.type;
       switch (frame.type) {
@@ -205,7 +205,7 @@ class Agent {
   void ended(const End& end) {
     if (end.code == 0) return;
     if (!failed_ || (failed_->told && !end.told)) failed_ = end;
-    tell_launcher(end);
+    report_to_launcher(end);
   }
 
   // Prints the last line of the log. mlk reads from this line why the pod has failed.
@@ -214,10 +214,10 @@ class Agent {
     std::string text = "rank " + number(failed_->rank) + " of MPI ";
     text += failed_->code > 128 ? "was ended by signal " + number(failed_->code - 128)
                                 : "ended with exit code " + number(failed_->code);
-    say(text);
+    log(text);
   }
 
-  void tell_launcher(const End& end) {
+  void report_to_launcher(const End& end) {
     for (Peer& peer : peers_) {
       if (peer.kind == Type::lead) peer.link.session().send(Type::failed, encode(end));
     }
@@ -266,7 +266,7 @@ class Agent {
     if (led) last_led_ = now;
     if (stop_at_ != 0 && (!processes || now > stop_at_)) code_ = code_.value_or(stopped_by_sigterm);
     if (now - last_led_ > environment_.patience_ms && !code_) {
-      say("no launcher has come: " + environment_.role + "/0 is not there");
+      log("no launcher has come: " + environment_.role + "/0 is not there");
       code_ = gave_up;
     }
   }

@@ -76,7 +76,7 @@ class Launcher {
       there = 0;
       std::size_t missing = links_.size();
       for (std::size_t pod = 0; pod < links_.size(); ++pod) {
-        look();
+        handle_signals();
         if (links_[pod] || reach(pod)) {
           ++there;
         } else if (missing == links_.size()) {
@@ -124,15 +124,15 @@ class Launcher {
     if (const std::optional<Reported> fault = at_fault(reports_, lost_ || stopping_, code)) {
       blame(*fault);
     } else {
-      say("a pod was lost or is being stopped; mpirun starts again when all are there");
+      log("a pod was lost or is being stopped; mpirun starts again when all are there");
     }
     return false;
   }
 
   void blame(const Reported& fault) {
     if (fault.pod != 0)
-      say(name(fault.pod) + " ends with " + number(fault.end.code) + "; mpirun starts again when it is back");
-    tell_end(fault.pod, fault.end.code);
+      log(name(fault.pod) + " ends with " + number(fault.end.code) + "; mpirun starts again when it is back");
+    send_end(fault.pod, fault.end.code);
     const std::int64_t until = now_ms() + time_to_finish_ms;
     while (links_[fault.pod] && now_ms() < until) wait(100);
     links_[fault.pod].reset();
@@ -140,7 +140,7 @@ class Launcher {
 
   // Ends all pods with exit code 0.
   [[noreturn]] void finish() {
-    for (std::size_t pod = 0; pod < links_.size(); ++pod) tell_end(pod, 0);
+    for (std::size_t pod = 0; pod < links_.size(); ++pod) send_end(pod, 0);
     const std::int64_t until = now_ms() + time_to_finish_ms;
     const auto any = [this] {
       for (const auto& link : links_) {
@@ -157,7 +157,7 @@ class Launcher {
     ::_exit(0);
   }
 
-  void tell_end(std::size_t pod, std::uint8_t code) {
+  void send_end(std::size_t pod, std::uint8_t code) {
     const std::byte payload{code};
     if (!links_[pod]) return;
     links_[pod]->session().send(Type::finish, std::span(&payload, 1));
@@ -173,22 +173,22 @@ class Launcher {
       if (fds[pod + 1].revents == 0) continue;
       Link& link = *links_[pod];
       const bool open = link.work(fds[pod + 1].revents);
-      while (const std::optional<Frame> frame = link.session().next()) take(pod, *frame);
+      while (const std::optional<Frame> frame = link.session().next()) on_frame(pod, *frame);
       if (open && !link.session().broken()) continue;
       links_[pod].reset();
       lost_ = true;
     }
-    look();
+    handle_signals();
   }
 
-  void take(std::size_t pod, const Frame& frame) {
+  void on_frame(std::size_t pod, const Frame& frame) {
     if (frame.type == Type::stopping) stopping_ = true;  // its processes save a last checkpoint
     if (frame.type != Type::failed) return;
     if (const std::optional<End> end = decode_end(frame.payload)) reports_.push_back({pod, *end});
   }
 
   // Handles signals and the ends of child processes.
-  void look() {
+  void handle_signals() {
     const Arrived news = read_signals(signals_);
     if (news.stop) ::kill(agent_, SIGTERM);  // the agent ends the program, and then ends itself
     int status = 0;
@@ -202,7 +202,7 @@ class Launcher {
   }
 
   [[noreturn]] void give_up_with(int code, const std::string& text) {
-    say(text);
+    log(text);
     kill_descendants();
     ::_exit(code);
   }

@@ -93,7 +93,7 @@ bool write_all(int fd, std::span<const std::byte> bytes, int longest_wait_ms) {
   return true;
 }
 
-void say(std::string_view text) {
+void log(std::string_view text) {
   std::string line = "mlk: ";
   line += text;
   line += '\n';
@@ -101,7 +101,7 @@ void say(std::string_view text) {
 }
 
 void give_up(int code, std::string_view text) {
-  say(text);
+  log(text);
   ::_exit(code);
 }
 

@@ -50,7 +50,7 @@ PodEnvironment read_pod_environment();
 bool write_all(int fd, std::span<const std::byte> bytes, int longest_wait_ms);
 
 // "mlk: ..." on standard error, one line.
-void say(std::string_view text);
+void log(std::string_view text);
 [[noreturn]] void give_up(int code, std::string_view text);
 
 class Link {

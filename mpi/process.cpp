@@ -83,7 +83,7 @@ class Process {
       if (::poll(fds, 2, -1) < 0) continue;
       if (fds[1].revents != 0) hear(fds[1].revents);
       const Arrived news = read_signals(signals);
-      if (news.stop) tell(SIGTERM);
+      if (news.stop) send_signal(SIGTERM);
       int status = 0;
       if (::waitpid(child_, &status, WNOHANG) == child_) {
         end_.code = static_cast<std::uint8_t>(code_of(status));
@@ -98,16 +98,16 @@ class Process {
     const bool open = link_.work(events);
     while (const std::optional<Frame> frame = link_.session().next()) {
       if (frame->type == Type::signal && frame->payload.size() == 1)
-        tell(std::to_integer<int>(frame->payload[0]));
+        send_signal(std::to_integer<int>(frame->payload[0]));
     }
     if (open && !link_.session().broken()) return;
-    tell(SIGKILL);  // without its agent no other process would end the program
+    send_signal(SIGKILL);  // without its agent no other process would end the program
     int status = 0;
     ::waitpid(child_, &status, 0);
     ::_exit(no_agent);
   }
 
-  void tell(int signal) {
+  void send_signal(int signal) {
     end_.told = true;
     ::kill(child_, signal);
   }

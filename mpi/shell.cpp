@@ -30,7 +30,7 @@ int run_remotely(const PodEnvironment& environment, const std::string& host, con
         if (!is_read[which]) continue;
         is_read[which] = write_all(which + 1, payload.subspan(1), environment.time_to_be_read_ms);
         if (!is_read[which] && errno != EPIPE)
-          say("output of " + host + " is dropped from here on: nobody reads it");
+          log("output of " + host + " is dropped from here on: nobody reads it");
       } else if (frame->type == Type::ended) {
         const std::optional<End> end = decode_end(payload);
         return end ? end->code : lost;

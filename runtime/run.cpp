@@ -77,12 +77,12 @@ std::string name_of_process(const LaunchEnv& env, const std::optional<Trial>& tr
 
 // All processes must get the same number of steps. So servers count the samples too, although they do not use
 // the data otherwise.
-void settle_length(Config& config, const LaunchEnv& env, Reporter& reporter, const Log& log) {
+void resolve_length(Config& config, const LaunchEnv& env, Reporter& reporter, const Log& log) {
   if (config.epochs == 0) return;
   if (env.data.empty())
     throw Failure(ExitCode::bad_configuration,
                   "environment: MLK_DATA is not set, and epochs are counted by it");
-  settle_steps(config, count_training_samples(config, env.data));
+  resolve_steps(config, count_training_samples(config, env.data));
   reporter.total_steps(config.steps);
   log.line(std::to_string(config.epochs) + " epochs are " + std::to_string(config.steps) + " steps");
 }
@@ -129,9 +129,9 @@ ExitCode run(std::ostream& metrics) {
   return guarded(log, reporter, [&] {
     if (trial) log.line(trial->values);
     Config config = config_of(env, trial);
-    settle_length(config, env, reporter, log);
+    resolve_length(config, env, reporter, log);
     if (!env.tensorboard.empty()) reporter.write_events(env.tensorboard, log);
-    if (!env.checkpoints.empty()) reporter.keep_curve(env.checkpoints);
+    if (!env.checkpoints.empty()) reporter.store_curve_in(env.checkpoints);
     const auto metrics_server = serve_metrics(env, reporter, log);
     Job job{env, config, stop, reporter, log};
     return run_mode(job);

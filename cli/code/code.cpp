@@ -322,7 +322,7 @@ Code pack_code(const fs::path& folder, const TreeRules& rules, const PackOptions
     packed = options.layers && options.most_bytes == 0 && out.size <= long_to_compress
                  ? read_into_layer(folder, out.tree, *options.layers)
                  : read_and_pack(folder, out, bounds);
-    kept.keep(out.tree, *packed, options.now);
+    kept.store(out.tree, *packed, options.now);
   }
   if (packed->archive.empty() && refuses)
     refuse_size(folder, "more when it is compressed", options.most_bytes, out);

@@ -134,8 +134,8 @@ std::optional<PackedCode> KeptCode::find(const Tree& tree) const {
                     std::string(content.substr(digest_length + 1))};
 }
 
-void KeptCode::keep(const Tree& tree, const PackedCode& packed,
-                    std::chrono::system_clock::time_point listed) const {
+void KeptCode::store(const Tree& tree, const PackedCode& packed,
+                     std::chrono::system_clock::time_point listed) const {
   if (record_.empty() || !is_old_enough(tree, listed)) return;
   try {
     make_cache_folder(cache_);

@@ -35,7 +35,7 @@ class KeptCode {
   // `listed`: when the listing of the tree began. Stores no record if a file is so young that it may change
   // again within the same tick of the file system's clock, or if the record cannot be written. Removes the
   // least recently used records over `most_records`.
-  void keep(const Tree& tree, const PackedCode& packed, std::chrono::system_clock::time_point listed) const;
+  void store(const Tree& tree, const PackedCode& packed, std::chrono::system_clock::time_point listed) const;
 
   static constexpr std::size_t most_records = 64;
 

@@ -37,24 +37,24 @@ bool is_hidden(const std::string& path) {
 
 }  // namespace
 
-Paths told_of_what_stays(const Tree& tree, const Paths& tracked) {
+Paths describe_what_stays(const Tree& tree, const Paths& tracked) {
   Paths committed = committed_of(tree.ignored, tracked), out;
   const Paths hidden = committed_of(tree.secrets, tracked);
   committed.insert(committed.end(), hidden.begin(), hidden.end());
-  const auto tell = [&](const char* what, const Paths& paths) {
+  const auto add_line = [&](const char* what, const Paths& paths) {
     if (!paths.empty())
       out.push_back(fmt::format("code: {}: {}; name the files that the program needs in include:", what,
                                 some_of(paths)));
   };
-  tell("committed files stay behind, since git would ignore them or they are hidden or usually secret",
-       committed);
-  tell("left out, as git ignores it", tree.ignored);
+  add_line("committed files stay behind, since git would ignore them or they are hidden or usually secret",
+           committed);
+  add_line("left out, as git ignores it", tree.ignored);
   Paths secrets = tree.secrets;
   std::erase_if(secrets, is_hidden);
   std::erase_if(secrets, [&](const std::string& path) {
     return std::find(committed.begin(), committed.end(), path) != committed.end();
   });
-  tell("files that usually hold secrets stay behind", secrets);
+  add_line("files that usually hold secrets stay behind", secrets);
   return out;
 }
 

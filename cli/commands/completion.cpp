@@ -94,7 +94,7 @@ class Line {
 
   // The words that may replace the last of `words`.
   std::vector<std::string> candidates(const std::vector<std::string>& words) {
-    for (std::size_t i = 0; i + 1 < words.size(); ++i) take(words[i]);
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) consume(words[i]);
     // Bash passes "=" as a separate word. If "=" is the last word, the value after it is still empty.
     const std::string last = words.empty() || words.back() == "=" ? "" : words.back();
     if (value_of_ != nullptr) return starting_with(last, "", values(*value_of_, last));
@@ -127,7 +127,7 @@ class Line {
     return found;
   }
 
-  void take(const std::string& word) {
+  void consume(const std::string& word) {
     if (value_of_ != nullptr && word == "=") return;
     if (value_of_ != nullptr) {
       obey(*value_of_, word);

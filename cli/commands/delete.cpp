@@ -59,7 +59,7 @@ std::vector<json> owners_to_delete(const DeleteOptions& options, Session& sessio
   if (!selection.where.empty()) {
     targets = select_targets(session, client, selection);
     if (!may_do(session, "delete", targets, selection)) return {};
-    keep_those_that_still_match(session, client, selection, targets);
+    retain_matching(session, client, selection, targets);
   }
   for (const std::string& name : selection.where.empty() ? selection.names : std::vector<std::string>{}) {
     if (name.find('/') != std::string::npos) {

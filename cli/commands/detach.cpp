@@ -61,7 +61,7 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
   out.local = request.local;
   out.sweep = sweep.identity;
   out.files_of = sweep.files_of;
-  sweeps::settle(out, sweep.files);
+  sweeps::fill_defined_as(out, sweep.files);
   return out;
 }
 

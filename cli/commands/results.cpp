@@ -56,7 +56,7 @@ Shown trials_of_sweep(kube::Client& client, const RunAddress& address,
                       const std::optional<sweeps::Objective>& asked) {
   sweeps::SweepStatus status =
       sweeps::read_sweep(client, client.config().name_space, address.run, sweeps::Harvest::all);
-  if (address.trial) sweeps::keep_trial(status, *address.trial);
+  if (address.trial) sweeps::select_trial(status, *address.trial);
   if (asked) sweeps::use_objective(status, *asked);
   return {std::move(status.trials), status.record.objective.value_or(sweeps::Objective{}),
           status.record.space};

@@ -30,12 +30,12 @@ struct StatusOptions {
 // A run, or a sweep.
 using Observed = std::variant<RunStatus, sweeps::SweepStatus>;
 
-Observed look_at(kube::Client& client, const RunAddress& address) {
+Observed read_state(kube::Client& client, const RunAddress& address) {
   const std::string& name_space = client.config().name_space;
   if (address.is_sweep) {
     sweeps::SweepStatus status =
         sweeps::read_sweep(client, name_space, address.run, sweeps::Harvest::running);
-    if (address.trial) sweeps::keep_trial(status, *address.trial);
+    if (address.trial) sweeps::select_trial(status, *address.trial);
     return status;
   }
   return observe(fetch_run_with_lines(client, name_space, address.run), std::chrono::system_clock::now());
@@ -69,7 +69,7 @@ void status(const StatusOptions& options, Session& session) {
   for (const std::string& typed : options.runs) {
     try {
       const RunAddress address = session.find_run(*client, typed);
-      observed.push_back(look_at(*client, address));
+      observed.push_back(read_state(*client, address));
     } catch (const kube::ApiError&) {
       throw;
     } catch (const Error& error) {

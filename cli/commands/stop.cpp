@@ -31,7 +31,7 @@ std::vector<RunAddress> targets_of(const StopOptions& options, const std::string
   if (!options.selection.where.empty()) {
     std::vector<RunAddress> targets = select_targets(session, client, options.selection);
     if (!may_do(session, doing, targets, options.selection)) return {};
-    keep_those_that_still_match(session, client, options.selection, targets);
+    retain_matching(session, client, options.selection, targets);
     return targets;
   }
   std::vector<RunAddress> targets;

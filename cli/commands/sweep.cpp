@@ -115,8 +115,8 @@ void print_sweep_handle(const sweeps::Started& started, const SweepOptions& opti
   session.out.flush();
 }
 
-void say_started(const sweeps::Started& started, const sweeps::Definition& sweep, const std::string& driven,
-                 const SweepOptions& options, Session& session) {
+void print_started(const sweeps::Started& started, const sweeps::Definition& sweep, const std::string& driven,
+                   const SweepOptions& options, Session& session) {
   const std::string all = fmt::format("sweep {} has {} trials", started.sweep, started.trials);
   if (started.started == 0) {
     session.note(all + ": 0 new");
@@ -204,7 +204,7 @@ void sweep_command(const SweepOptions& options, Session& session) {
   if (options.same) {
     go_on_with_same(*client, sweep, session);
   } else {
-    tell_of_other_code(*client, sweep, session);
+    report_other_code(*client, sweep, session);
   }
   SubmitHooks hooks = session.submit_hooks();
   hooks.owner_is_there = provided.keep_image;
@@ -218,7 +218,7 @@ void sweep_command(const SweepOptions& options, Session& session) {
   if (request.dry_run) return print_preview(session, client, request, preview);
   if (driven.empty()) driven = started.driven;
   print_sweep_handle(started, options, session);
-  say_started(started, sweep, driven, options, session);
+  print_started(started, sweep, driven, options, session);
   if (driver) {
     detach_sweep(session, *client, *driver, started, hooks);
   } else if (!driven.empty()) {

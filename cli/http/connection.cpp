@@ -45,7 +45,7 @@ struct Connection::State {
     return bytes <= most;
   }
 
-  bool take_header(std::string_view line) {
+  bool receive_header(std::string_view line) {
     header_bytes += line.size();
     if (!is_within(most_header_bytes, header_bytes)) return false;
     line = trim(line);
@@ -64,7 +64,7 @@ struct Connection::State {
     return true;
   }
 
-  bool take_body(std::string_view part) {
+  bool receive_body(std::string_view part) {
     if (call->take && is_good()) {
       if (call->begun && !has_begun) call->begun(reply.status);
       has_begun = true;
@@ -96,12 +96,12 @@ struct Connection::State {
 
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self) {
     auto& state = *static_cast<State*>(self);
-    return state.guarded([&] { return state.take_header({data, size * count}); }) ? size * count : 0;
+    return state.guarded([&] { return state.receive_header({data, size * count}); }) ? size * count : 0;
   }
 
   static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self) {
     auto& state = *static_cast<State*>(self);
-    return state.guarded([&] { return state.take_body({data, size * count}); }) ? size * count : 0;
+    return state.guarded([&] { return state.receive_body({data, size * count}); }) ? size * count : 0;
   }
 
   static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t sent) {
@@ -218,11 +218,13 @@ struct Connection::State {
     if (ended) return {Failure::Kind::closed, "it was ended"};
     if (exceeded) return {Failure::Kind::too_large, "more than " + human_size(*exceeded), "", true};
     if (code == CURLE_OPERATION_TIMEDOUT)
-      return told_of({Failure::Kind::timed_out, "no connection within 20 s, or almost no data for a minute"},
-                     proxy, proxy_status(easy));
+      return blame_proxy(
+          {Failure::Kind::timed_out, "no connection within 20 s, or almost no data for a minute"}, proxy,
+          proxy_status(easy));
     long number = 0;
     curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
-    return told_of(failure_of(code, error, static_cast<int>(number), certificate), proxy, proxy_status(easy));
+    return blame_proxy(failure_of(code, error, static_cast<int>(number), certificate), proxy,
+                       proxy_status(easy));
   }
 };
 

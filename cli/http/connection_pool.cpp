@@ -47,7 +47,7 @@ CURLcode ConnectionPool::perform(CURL* easy) {
 }
 
 void ConnectionPool::run() {
-  while (take_added()) {
+  while (start_added()) {
     int count = 0;
     curl_multi_perform(multi_.get(), &count);
     while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &count)) {
@@ -59,7 +59,7 @@ void ConnectionPool::run() {
 }
 
 // Returns false if the pool ends.
-bool ConnectionPool::take_added() {
+bool ConnectionPool::start_added() {
   std::list<Exchange*> added;
   {
     const std::lock_guard lock(mutex_);

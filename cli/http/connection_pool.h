@@ -32,7 +32,7 @@ class ConnectionPool {
   };
   void start();
   void run();
-  bool take_added();
+  bool start_added();
   void end(CURL* easy, CURLcode result);
 
   std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi_{nullptr, &curl_multi_cleanup};

@@ -29,7 +29,7 @@ class CredentialSource {
   CredentialSource(const CredentialSource&) = delete;
   CredentialSource& operator=(const CredentialSource&) = delete;
 
-  // Called first. `news` is called, from any thread, when take_news() has a result.
+  // Called first. `news` is called, from any thread, when poll_news() has a result.
   virtual void start(std::function<void()> news) = 0;
 
   struct Turn {
@@ -41,7 +41,7 @@ class CredentialSource {
   struct News {
     std::optional<Error> error;  // why the source could make no credential
   };
-  [[nodiscard]] virtual std::optional<News> take_news() = 0;
+  [[nodiscard]] virtual std::optional<News> poll_news() = 0;
 
   // Called when the server has answered 401. True: the request may be sent once more, with the credential of
   // a new next().

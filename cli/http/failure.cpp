@@ -93,7 +93,7 @@ Failure failure_of(CURLcode code, const std::string& text, int os_error, const C
   }
 }
 
-Failure told_of(Failure failure, const Proxy& proxy, long answered) {
+Failure blame_proxy(Failure failure, const Proxy& proxy, long answered) {
   using Kind = Failure::Kind;
   if (proxy.url.empty() || failure.kind == Kind::none) return failure;
   const std::string name = "the proxy " + printable(proxy.host) + " of " + proxy.origin;

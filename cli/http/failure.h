@@ -44,6 +44,6 @@ struct Failure {
 
 // The failure of a request that went through `proxy`. A failure of the proxy is reported as the proxy's.
 // `answered`: the status of the proxy's answer to CONNECT, 0 without an answer. Pure.
-[[nodiscard]] Failure told_of(Failure failure, const Proxy& proxy, long answered);
+[[nodiscard]] Failure blame_proxy(Failure failure, const Proxy& proxy, long answered);
 
 }  // namespace mlk::http

@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 // libcurl before 8.1 may have read data for another transfer of the connection without reporting it. So the
 // loop calls libcurl at least this often while transfers are running.
-constexpr milliseconds look_again{100};
+constexpr milliseconds poll_interval{100};
 
 // A hundred streams fit on one HTTP/2 connection; libcurl would open a connection for each further transfer
 // of a burst. Among many transfers each POST has its own connection (set_network).
@@ -92,12 +92,12 @@ void Loop::run() {
       if (stopping_) break;
     }
     try {
-      take_turn();
+      run_once();
     } catch (const std::bad_alloc&) {
       end_all({Failure::Kind::other, "not enough memory"});
     }
   }
-  take_orders();
+  obey_orders();
   for (auto* list : {&running_, &waiting_}) {
     for (const auto& transfer : *list) {
       if (!transfer->is_stream()) continue;
@@ -108,16 +108,16 @@ void Loop::run() {
   end_all({Failure::Kind::closed, ""});
 }
 
-void Loop::take_turn() {
+void Loop::run_once() {
   if (few_connections_ && peer_.speaks_http1) widen();
-  take_orders();
-  take_news();
+  obey_orders();
+  poll_news();
   const SteadyTime now = Clock::now();
   start_due(now);
   int count = 0;
   curl_multi_perform(multi_.get(), &count);
   collect();
-  look_for_silence(Clock::now());
+  check_silence(Clock::now());
   expire(Clock::now());
   curl_multi_poll(multi_.get(), nullptr, 0, patience(Clock::now()), nullptr);
 }
@@ -145,7 +145,7 @@ void Loop::widen() {
 }
 
 // Takes new and cancelled transfers.
-void Loop::take_orders() {
+void Loop::obey_orders() {
   std::vector<std::shared_ptr<Transfer>> added, dropped;
   {
     const std::lock_guard lock(mutex_);
@@ -184,8 +184,8 @@ void Loop::begin(std::shared_ptr<Transfer> transfer) {
 }
 
 // Transfers that waited for a credential continue, or fail.
-void Loop::take_news() {
-  const std::optional<CredentialSource::News> news = credentials_->take_news();
+void Loop::poll_news() {
+  const std::optional<CredentialSource::News> news = credentials_->poll_news();
   if (!news) return;
   const SteadyTime now = Clock::now();
   std::vector<std::shared_ptr<Transfer>> parked;
@@ -284,7 +284,7 @@ void Loop::note_acceptance(const Transfer& transfer) {
 }
 
 // Checks silent connections and abandons dead ones.
-void Loop::look_for_silence(SteadyTime now) {
+void Loop::check_silence(SteadyTime now) {
   if (server_.check_path.empty() || now < silence_due_) return;
   silence_due_ = now + server_.silence.suspect / 20;
   const auto ago = [&](const std::optional<SteadyTime>& then) {
@@ -376,7 +376,7 @@ int Loop::patience(SteadyTime now) const {
   const auto until = [&](SteadyTime then) {
     wait = std::min(wait, std::max(milliseconds(0), std::chrono::ceil<milliseconds>(then - now)));
   };
-  if (!running_.empty()) wait = look_again;
+  if (!running_.empty()) wait = poll_interval;
   for (const auto* list : {&running_, &waiting_}) {
     for (const auto& transfer : *list) {
       if (transfer->parked) continue;  // the new credential wakes the loop

@@ -32,18 +32,18 @@ class Loop {
 
  private:
   void run();
-  void take_turn();
+  void run_once();
   void end_all(const Failure& failure);
-  void take_orders();
+  void obey_orders();
   void begin(std::shared_ptr<Transfer> transfer);
-  void take_news();
+  void poll_news();
   void start_due(SteadyTime now);
   void widen();
   void expire(SteadyTime now);
   void collect();
   void end(Transfer* transfer, CURLcode code);
   bool try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now);
-  void look_for_silence(SteadyTime now);
+  void check_silence(SteadyTime now);
   void check_connections(bool alone);
   void leave(const std::shared_ptr<Socket>& socket);
   void note_acceptance(const Transfer& transfer);

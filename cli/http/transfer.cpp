@@ -261,13 +261,13 @@ std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count,
   auto& transfer = *static_cast<Transfer*>(self);
   transfer.heard();
   const bool taken = transfer.guarded([&] {
-    transfer.take_header(std::string_view(data, size * count));
+    transfer.receive_header(std::string_view(data, size * count));
     return true;
   });
   return taken ? size * count : 0;
 }
 
-void Transfer::take_header(std::string_view header) {
+void Transfer::receive_header(std::string_view header) {
   header = trim(header);
   if (header.starts_with("HTTP/")) {  // also of a 1xx answer and of a proxy; the last answer decides
     if (!by_http1_) peer_->speaks_http1 = header.starts_with("HTTP/1");
@@ -304,7 +304,7 @@ std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, v
   auto& transfer = *static_cast<Transfer*>(self);
   transfer.heard();
   const bool taken =
-      transfer.guarded([&] { return transfer.take_body(std::string_view(data, size * count)); });
+      transfer.guarded([&] { return transfer.receive_body(std::string_view(data, size * count)); });
   return taken ? size * count : 0;
 }
 
@@ -323,8 +323,8 @@ bool Transfer::hold(std::string& place, std::string_view data, std::size_t limit
   return false;
 }
 
-bool Transfer::take_body(std::string_view data) {
-  if (is_stream() && response.status == 200) return take_lines(data);
+bool Transfer::receive_body(std::string_view data) {
+  if (is_stream() && response.status == 200) return receive_lines(data);
   if (is_stream()) {
     response.body.append(data.substr(0, error_body_limit - std::min(error_body_limit, response.body.size())));
     return true;
@@ -334,7 +334,7 @@ bool Transfer::take_body(std::string_view data) {
   return true;
 }
 
-bool Transfer::take_lines(std::string_view data) {
+bool Transfer::receive_lines(std::string_view data) {
   while (!data.empty()) {
     const std::size_t end = data.find('\n');
     const std::string_view part = data.substr(0, end);
@@ -366,8 +366,8 @@ Failure Transfer::failure(CURLcode code) const {
   if (!too_large_.empty()) return {Failure::Kind::too_large, too_large_};
   long number = 0;
   curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
-  return told_of(failure_of(code, error_, static_cast<int>(number), peer_->certificate), peer_->proxy,
-                 proxy_status(easy));
+  return blame_proxy(failure_of(code, error_, static_cast<int>(number), peer_->certificate), peer_->proxy,
+                     proxy_status(easy));
 }
 
 void Transfer::finish(const Failure& failure) {

@@ -84,12 +84,12 @@ struct Transfer {
   static int on_start(void* self, char*, char*, int, int local_port);
   static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self);
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self);
-  bool take_body(std::string_view data);
+  bool receive_body(std::string_view data);
   bool hold(std::string& place, std::string_view data, std::size_t limit, const char* what);
   template <typename Action>
   bool guarded(const Action& action);
-  bool take_lines(std::string_view data);
-  void take_header(std::string_view header);
+  bool receive_lines(std::string_view data);
+  void receive_header(std::string_view header);
   bool deliver(std::string_view text);
   std::string set_other_name(const ServerAccess& server);
   void set_url(const ServerAccess& server);

@@ -73,7 +73,7 @@ std::unique_ptr<GzipStream::Member> GzipStream::fresh_member() {
   return out;
 }
 
-void GzipStream::take_first() {
+void GzipStream::write_first() {
   state_->idle.push_back(state_->ahead.front().get());
   state_->ahead.pop_front();
   const Member& member = *state_->idle.back();
@@ -83,7 +83,7 @@ void GzipStream::take_first() {
 void GzipStream::add(std::string_view bytes) {
   while (!bytes.empty()) {
     if (state_->current->size == member_bytes) {
-      if (state_->ahead.size() == state_->at_once) take_first();
+      if (state_->ahead.size() == state_->at_once) write_first();
       // If no more threads can start, get() compresses the member in the calling thread.
       state_->ahead.push_back(std::async(std::launch::async | std::launch::deferred,
                                          [member = std::move(state_->current)]() mutable {
@@ -101,7 +101,7 @@ void GzipStream::add(std::string_view bytes) {
 
 void GzipStream::finish() {
   state_->current->pack();
-  while (!state_->ahead.empty()) take_first();
+  while (!state_->ahead.empty()) write_first();
   state_->take({state_->current->packed.get(), state_->current->packed_size});
 }
 

@@ -30,7 +30,7 @@ class GzipStream {
   struct Member;
   struct State;
   std::unique_ptr<Member> fresh_member();
-  void take_first();
+  void write_first();
   const std::unique_ptr<State> state_;
 };
 

@@ -120,21 +120,21 @@ void LayerWriter::end() {
 
 Layer LayerWriter::finish() {
   end();
-  return keep(state_->file);
+  return store(state_->file);
 }
 
 Layer LayerWriter::finish(const std::function<fs::path(const std::string& digits)>& file_of) {
   end();
-  return keep(file_of(state_->content.hex()));
+  return store(file_of(state_->content.hex()));
 }
 
 std::optional<Layer> LayerWriter::finish_as(const std::string& diff_id) {
   end();
   if ("sha256:" + state_->content.hex() != diff_id) return std::nullopt;
-  return keep(state_->file);
+  return store(state_->file);
 }
 
-Layer LayerWriter::keep(const fs::path& file) {
+Layer LayerWriter::store(const fs::path& file) {
   Layer out{{.media_type = oci_types.layer, .digest = "sha256:" + state_->blob.hex(), .size = state_->size},
             "sha256:" + state_->content.hex(),
             file};
@@ -175,14 +175,14 @@ fs::file_time_type last_use(const fs::path& entry) {
   std::error_code error;
   fs::file_time_type newest = fs::last_write_time(entry, error);
   if (error) newest = fs::file_time_type::min();
-  const auto look = [&](const fs::path& path) {
+  const auto visit = [&](const fs::path& path) {
     const fs::file_time_type used = fs::last_write_time(path, error);
     if (!error) newest = std::max(newest, used);
   };
   if (fs::is_directory(fs::symlink_status(entry, error))) {
-    visit_folder(entry, [&](const fs::directory_entry& inside) { look(inside.path()); });
+    visit_folder(entry, [&](const fs::directory_entry& inside) { visit(inside.path()); });
   } else {
-    look(note_of(entry));
+    visit(note_of(entry));
   }
   return newest;
 }

@@ -52,7 +52,7 @@ class LayerWriter {
   std::optional<Layer> finish_as(const std::string& diff_id);
 
  private:
-  Layer keep(const std::filesystem::path& file);
+  Layer store(const std::filesystem::path& file);
   void end();
   void put(std::string_view bytes);
   struct State;

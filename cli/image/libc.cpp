@@ -131,7 +131,7 @@ struct LibcOfLayer::State {
 LibcOfLayer::LibcOfLayer() : state_(std::make_unique<State>()) {}
 LibcOfLayer::~LibcOfLayer() = default;
 
-bool LibcOfLayer::take(std::string_view bytes) {
+bool LibcOfLayer::feed(std::string_view bytes) {
   State& state = *state_;
   std::string first;
   if (state.form == State::Form::unknown) {

@@ -24,7 +24,7 @@ class LibcOfLayer {
   LibcOfLayer& operator=(const LibcOfLayer&) = delete;
 
   // Takes the next bytes of a tar archive, which may be compressed with gzip. False: the search has ended.
-  bool take(std::string_view bytes);
+  bool feed(std::string_view bytes);
   std::optional<Libc> found() const;
 
  private:

@@ -270,7 +270,8 @@ std::string machine_name(const std::string& architecture) {
                                    : architecture;
 }
 
-PipSettings kept_settings(const std::string& listed, const PipSettings& variables, const fs::path& folder) {
+PipSettings allowed_settings(const std::string& listed, const PipSettings& variables,
+                             const fs::path& folder) {
   PipSettings by_section[2];  // settings of `install` win over global settings
   for (const std::string& line : split(listed, '\n')) {
     const std::size_t equals = line.find('='), dot = line.find('.');
@@ -295,7 +296,7 @@ PipSettings kept_settings(const std::string& listed, const PipSettings& variable
 
 PipSettings settings_of_user(const fs::path& folder, const std::function<bool()>& go_on) {
   const PipSettings variables = variables_of_pip();
-  return kept_settings(listed_settings(folder, go_on, variables), variables, fs::current_path());
+  return allowed_settings(listed_settings(folder, go_on, variables), variables, fs::current_path());
 }
 
 PipResult run_pip(const PipCall& call, const PythonTarget& target) {

@@ -44,8 +44,8 @@ std::string machine_name(const std::string& architecture);
 // the network. `listed`: the content of files of settings, a line each: global.index-url='...'. `variables`:
 // PIP_... of this process; they win over `listed`. Relative paths are below `folder`.
 using PipSettings = std::map<std::string, std::string>;
-PipSettings kept_settings(const std::string& listed, const PipSettings& variables,
-                          const std::filesystem::path& folder);
+PipSettings allowed_settings(const std::string& listed, const PipSettings& variables,
+                             const std::filesystem::path& folder);
 
 // The kept settings of this user, from the variables of this process and the files that pip reads. `folder`:
 // an empty folder of mlk's own. This starts Python, so call it once for all calls of pip. `go_on` and errors

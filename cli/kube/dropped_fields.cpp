@@ -9,7 +9,7 @@ namespace {
 
 using json = nlohmann::json;
 
-bool says_nothing(const json& value) {
+bool is_empty_value(const json& value) {
   switch (value.type()) {
     case json::value_t::null:
       return true;
@@ -22,7 +22,7 @@ bool says_nothing(const json& value) {
     case json::value_t::number_float:
       return value == 0;
     default:
-      return std::all_of(value.begin(), value.end(), says_nothing);
+      return std::all_of(value.begin(), value.end(), is_empty_value);
   }
 }
 
@@ -48,7 +48,7 @@ void compare(const json& sent, const json& answered, const std::string& path,
 void compare_maps(const json& sent, const json& answered, const std::string& path,
                   std::vector<std::string>& dropped) {
   for (const auto& [key, value] : sent.items()) {
-    if (says_nothing(value)) continue;
+    if (is_empty_value(value)) continue;
     const auto found = answered.find(key);
     if (found == answered.end()) {
       dropped.push_back(below(path, key));
@@ -113,7 +113,7 @@ std::vector<std::string> dropped_fields(const json& sent, const json& answered) 
   compare(stored, answered, "", dropped);
   const json data = answered.is_object() ? answered.value("data", json::object()) : json::object();
   for (const auto& [key, value] : sent["stringData"].items()) {
-    if (!says_nothing(value) && !data.contains(key)) dropped.push_back(below("stringData", key));
+    if (!is_empty_value(value) && !data.contains(key)) dropped.push_back(below("stringData", key));
   }
   return dropped;
 }

@@ -91,12 +91,12 @@ struct LogFollower::State {
         start(from),
         wait(patience.first_wait) {}
 
-  void look();
+  void step();
   bool has_room() const { return !reader.room || reader.room(); }
   void open(Mode how);
   void let_go();
-  void take(std::string_view text);
-  void settle(const StreamEnd& end);
+  void consume(std::string_view text);
+  void on_end(const StreamEnd& end);
   void postpone();
   void note(std::string text);
 };
@@ -110,7 +110,7 @@ LogFollower::~LogFollower() { state_->let_go(); }
 
 void LogFollower::update(const json& pod) {
   state_->now = container_state(pod, state_->container);
-  state_->look();
+  state_->step();
 }
 
 void LogFollower::resume() {
@@ -118,7 +118,7 @@ void LogFollower::resume() {
     const std::lock_guard lock(state_->mutex);
     if (!state_->behind) return;
   }
-  state_->look();
+  state_->step();
 }
 
 bool LogFollower::finished() const {
@@ -136,7 +136,7 @@ std::string LogFollower::problem() const {
   return state_->trouble;
 }
 
-void LogFollower::State::look() {
+void LogFollower::State::step() {
   std::optional<StreamEnd> ended;
   bool silent = false;
   {
@@ -153,7 +153,7 @@ void LogFollower::State::look() {
     silent = !ended && Clock::now() - last_line > (over ? times.linger : times.silence);
   }
   if (ended || silent) let_go();
-  if (ended) settle(*ended);
+  if (ended) on_end(*ended);
   {
     const std::lock_guard lock(mutex);
     if (is_finished || stream != nullptr) return;
@@ -195,7 +195,7 @@ void LogFollower::State::open(Mode how) {
   // A node answers a follower only when it has a first line, so only `times.silence` bounds the wait.
   request.timeout = how == Mode::follow ? milliseconds(0) : times.answer;
   std::unique_ptr<Stream> opened = client.stream(
-      request, [this](std::string_view text) { take(text); },
+      request, [this](std::string_view text) { consume(text); },
       [this](StreamEnd how_it_ended) {
         const std::lock_guard lock(mutex);
         end = std::move(how_it_ended);
@@ -214,7 +214,7 @@ void LogFollower::State::let_go() {
 
 // If the reader has no room for a line, the stream ends. A pause would not work: over HTTP/2 libcurl
 // continues to read, and the transfer fails at 64 MiB.
-void LogFollower::State::take(std::string_view text) {
+void LogFollower::State::consume(std::string_view text) {
   const std::optional<LogLine> next = parse_log_line(text);
   {
     std::unique_ptr<Stream> ending;
@@ -233,14 +233,14 @@ void LogFollower::State::take(std::string_view text) {
       ending = std::move(stream);
       return;
     }
-    if (!position.take(*next)) return;
+    if (!position.admit(*next)) return;
     if (position.was_cut()) note(rotated(pod));
   }
   reader.line(*next);
 }
 
 // The way in which a stream ended decides whether and when the next stream starts.
-void LogFollower::State::settle(const StreamEnd& ended) {
+void LogFollower::State::on_end(const StreamEnd& ended) {
   const std::lock_guard lock(mutex);
   const bool goes_on = mode == Mode::follow || mode == Mode::poll;
   if (goes_on && progress) wait = times.first_wait;

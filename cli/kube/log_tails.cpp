@@ -25,7 +25,7 @@ void LogTails::read(Clock::time_point deadline) {
     if (left <= milliseconds(0)) break;
     start_due(left);
     under_way_.front().answer.wait_for(milliseconds(1));
-    take_answers();
+    collect_answers();
   }
   due_.clear();
   under_way_.clear();
@@ -44,7 +44,7 @@ void LogTails::start_due(milliseconds left) {
   }
 }
 
-void LogTails::take_answers() {
+void LogTails::collect_answers() {
   for (auto asked = under_way_.begin(); asked != under_way_.end();) {
     if (asked->answer.wait_for(milliseconds(0)) != std::future_status::ready) {
       ++asked;

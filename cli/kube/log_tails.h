@@ -51,7 +51,7 @@ class LogTails {
   };
 
   void start_due(std::chrono::milliseconds left);
-  void take_answers();
+  void collect_answers();
 
   Client& client_;
   const std::string name_space_;

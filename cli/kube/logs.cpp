@@ -57,7 +57,7 @@ ApiError log_error(const StreamEnd& end, const Config& config) {
                   without_pod ? "deleted with the pod" : without_address(text), error.hint());
 }
 
-bool LogPosition::take(const LogLine& line) {
+bool LogPosition::admit(const LogLine& line) {
   const Time second = std::chrono::floor<seconds>(line.time);
   if (to_skip_ > 0) {
     if (!seen_.empty() && second <= seen_.rbegin()->first) {

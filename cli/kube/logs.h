@@ -61,9 +61,9 @@ ApiError log_error(const StreamEnd& end, const Config& config);
 // It also counts lines of later seconds, because a node's clock can be set back. Pure.
 class LogPosition {
  public:
-  [[nodiscard]] bool take(const LogLine& line);  // false for a line that was seen before
-  void resume();                                 // the next lines come from a new request
-  std::optional<Time> since() const;             // the second at which the next request starts
+  [[nodiscard]] bool admit(const LogLine& line);  // false for a line that was seen before
+  void resume();                                  // the next lines come from a new request
+  std::optional<Time> since() const;              // the second at which the next request starts
   // True if fewer known lines came again than expected. In this case the node has rotated the log, and lines
   // may be lost.
   bool was_cut() const { return was_cut_; }

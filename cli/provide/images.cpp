@@ -107,7 +107,7 @@ std::string Registries::push(const Build& build, const image::Reference& target)
     ui::Progress display(
         session.err, session.live_err(), [] { return ui::terminal_width(STDERR_FILENO); }, ascii);
     while (pushed.wait_for(milliseconds(100)) != std::future_status::ready) {
-      for (const std::string& note : state_->take_notes()) display.say("mlk: " + note);
+      for (const std::string& note : state_->take_notes()) display.print("mlk: " + note);
       const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
       if (progress.all > 0) display.show(line_of(progress, seconds, ascii));
     }

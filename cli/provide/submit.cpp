@@ -34,7 +34,7 @@ Submitted submit(const ToSubmit& what, Session& session) {
   hooks.owner_is_there = what.provided.keep_image;
   Submitted submitted = submit_run(*client, request, std::move(rendered), hooks);
   print_handle(submitted.run, what.output, request.name_space, session);
-  say_outcome(submitted, session, request);
+  print_outcome(submitted, session, request);
   session.exit_code = code_of(submitted);
   return submitted;
 }

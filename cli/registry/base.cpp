@@ -103,7 +103,7 @@ std::optional<image::Libc> libc_of(const FoundImage& image) {
     image::LibcOfLayer search;
     image.registry->read_blob(image.reference.repository, layer, [&](std::string_view part) {
       bytes += part.size();
-      return search.take(part) && bytes < most_bytes;
+      return search.feed(part) && bytes < most_bytes;
     });
     if (search.found() || bytes >= most_bytes) return search.found();
   }

@@ -155,13 +155,13 @@ class Upload {
     const Reply reply = registry_.send({.method = "POST", .url = registry_.at(repository_, "blobs/uploads/")},
                                        push_scope(repository_));
     if (!reply.ok()) registry_.fail(reply, what_, Registry::to_make);
-    take_session(reply);
+    read_session(reply);
     if (session_.empty()) refuse("names no place for it");
     stored_ = 0;
     is_doubtful_ = false;
   }
 
-  void take_session(const Reply& reply) {
+  void read_session(const Reply& reply) {
     const std::string location = reply.header("location");
     if (location.empty()) return;
     const std::string next = resolve(registry_.base(), location);
@@ -201,7 +201,7 @@ class Upload {
                           .is_long = part.size() > most_shared},
                          push_scope(repository_), Registry::Repeat::refused_only);
       if (reply.ok()) {
-        take_session(reply);
+        read_session(reply);
         stored_ += part.size();
         losses_ = 0;
         return true;
@@ -235,7 +235,7 @@ class Upload {
       session_.clear();
       return 0;
     }
-    take_session(reply);
+    read_session(reply);
     const std::string range = reply.header("range");  // "0-99"; "0-0" if it stored nothing
     const std::size_t dash = range.find('-');
     if (dash == range.npos) return 0;

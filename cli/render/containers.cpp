@@ -17,7 +17,7 @@ json* main_container(json& spec) {
   return found == containers->end() ? nullptr : &*found;
 }
 
-void keep_last_words(json& pod) {
+void capture_last_words(json& pod) {
   const auto spec = pod.find("spec");
   if (spec == pod.end() || !spec->is_object()) return;
   for (const char* list : {"containers", "initContainers"}) {

@@ -10,6 +10,6 @@ nlohmann::json* main_container(nlohmann::json& pod_spec);
 
 // Makes the containers beside main write their last output into the pod's status, as main does. A container
 // that sets a policy itself keeps this policy.
-void keep_last_words(nlohmann::json& pod);
+void capture_last_words(nlohmann::json& pod);
 
 }  // namespace mlk

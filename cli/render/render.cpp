@@ -336,7 +336,7 @@ class Renderer {
       check_job(out, identity_.run, layer.source);
     }
     fit_to_devices(out["spec"]["template"]);
-    keep_last_words(out["spec"]["template"]);
+    capture_last_words(out["spec"]["template"]);
     scope_.erase("pod");
     scope_.erase("role");
     return out;

@@ -109,8 +109,8 @@ bool may_do(Session& session, const std::string& doing, const std::vector<RunAdd
   return false;
 }
 
-void keep_those_that_still_match(Session& session, kube::Client& client, const Selection& selection,
-                                 std::vector<RunAddress>& targets) {
+void retain_matching(Session& session, kube::Client& client, const Selection& selection,
+                     std::vector<RunAddress>& targets) {
   std::map<std::string, std::optional<Time>> now;
   for (const RunAddress& address : select_targets(session, client, selection))
     now[name_of(address)] = address.created;

@@ -55,7 +55,7 @@ std::map<std::string, std::vector<int>> trials_by_sweep(const std::vector<RunAdd
 
 // Checks the selection again after the question: removes and reports the runs that do not match the
 // expression any more.
-void keep_those_that_still_match(Session& session, kube::Client& client, const Selection& selection,
-                                 std::vector<RunAddress>& targets);
+void retain_matching(Session& session, kube::Client& client, const Selection& selection,
+                     std::vector<RunAddress>& targets);
 
 }  // namespace mlk

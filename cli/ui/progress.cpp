@@ -49,7 +49,7 @@ void Progress::show(const std::string& text) {
   out_ << erase_line << line << std::flush;
 }
 
-void Progress::say(const std::string& line) {
+void Progress::print(const std::string& line) {
   if (!live_.empty()) out_ << erase_line;
   out_ << line << '\n' << live_ << std::flush;
 }

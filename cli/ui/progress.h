@@ -27,7 +27,7 @@ class Progress {
   // Replaces the live line by `text`, if there is a live line.
   void show(const std::string& text);
   // A line that stays, above the live one.
-  void say(const std::string& line);
+  void print(const std::string& line);
   void clear();  // removes the live line
 
  private:

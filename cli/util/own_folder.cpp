@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Does not follow a link, because another user may have made the link.
-bool look(const fs::path& path, struct stat& status) { return ::lstat(path.c_str(), &status) == 0; }
+bool read_status(const fs::path& path, struct stat& status) { return ::lstat(path.c_str(), &status) == 0; }
 
 }  // namespace
 
@@ -23,12 +23,12 @@ bool is_own(const struct stat& status) {
 
 bool is_own(const fs::path& path) {
   struct stat status{};
-  return look(path, status) && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) && is_own(status);
+  return read_status(path, status) && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) && is_own(status);
 }
 
 void require_own_folder(const fs::path& folder, const std::string& hint) {
   struct stat status{};
-  if (!look(folder, status) && (errno == ENOENT || errno == ENOTDIR)) return;
+  if (!read_status(folder, status) && (errno == ENOENT || errno == ENOTDIR)) return;
   if (!S_ISDIR(status.st_mode))
     throw Error(ExitCode::failure, "cannot make the folder " + printable(folder.string()));
   if (status.st_uid != ::geteuid())
@@ -51,7 +51,7 @@ void make_own_folder(const fs::path& folder, const std::string& hint) {
   make_missing(folder.parent_path());
   const int made = ::mkdir(folder.c_str(), 0700) == 0 ? 0 : errno;
   struct stat status{};
-  if (!look(folder, status))
+  if (!read_status(folder, status))
     throw Error(ExitCode::failure,
                 "cannot make the folder " + printable(folder.string()) + ": " + std::strerror(made), hint);
   require_own_folder(folder, hint);

@@ -44,7 +44,7 @@ std::string files_that_differ(kube::Client& client, const nlohmann::json& owner,
 
 }  // namespace
 
-void tell_of_other_code(kube::Client& client, const sweeps::Definition& sweep, Session& session) {
+void report_other_code(kube::Client& client, const sweeps::Definition& sweep, Session& session) {
   if (!sweep.files.code) return;
   const auto owner = sweeps::find_with_other_code(client, client.config().name_space, sweep);
   if (!owner) return;

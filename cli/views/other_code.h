@@ -10,6 +10,6 @@ struct Session;
 
 // If a sweep exists that differs only in its code, prints this and the files that differ. Call before the
 // sweep is started.
-void tell_of_other_code(kube::Client& client, const sweeps::Definition& sweep, Session& session);
+void report_other_code(kube::Client& client, const sweeps::Definition& sweep, Session& session);
 
 }  // namespace mlk

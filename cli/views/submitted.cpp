@@ -35,7 +35,7 @@ ExitCode code_of(const Submitted& submitted) {
   return submitted.status->absence == Absence::gone ? ExitCode::failure : exit_code(*submitted.status);
 }
 
-void say_outcome(const Submitted& submitted, Session& session, const SubmitRequest& request) {
+void print_outcome(const Submitted& submitted, Session& session, const SubmitRequest& request) {
   const std::string& run = submitted.run;
   const std::string& name_space = request.name_space;
   switch (submitted.outcome) {

@@ -22,6 +22,6 @@ std::string how_it_ended(const RunStatus& status, Time now);
 ExitCode code_of(const Submitted& submitted);
 
 // Prints for people which run was found or created, and the next command to type.
-void say_outcome(const Submitted& submitted, Session& session, const SubmitRequest& request);
+void print_outcome(const Submitted& submitted, Session& session, const SubmitRequest& request);
 
 }  // namespace mlk

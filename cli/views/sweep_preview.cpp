@@ -67,7 +67,7 @@ std::optional<std::vector<json>> list_if_allowed(kube::Client& client, const kub
   }
 }
 
-ClusterView look_at(kube::Client& client, const sweeps::StartRequest& request) {
+ClusterView read_view(kube::Client& client, const sweeps::StartRequest& request) {
   ClusterView view;
   try {
     const auto objects = sweeps::fetch_sweep(client, request.name_space, request.definition.identity.run,
@@ -246,7 +246,7 @@ json preview_json(const SweepPreview& preview, const Definition& sweep) {
 void print_preview(Session& session, kube::Client* client, const sweeps::StartRequest& request,
                    const PreviewOptions& options) {
   const Definition& sweep = request.definition;
-  const ClusterView view = client == nullptr ? ClusterView{} : look_at(*client, request);
+  const ClusterView view = client == nullptr ? ClusterView{} : read_view(*client, request);
   const SubmitHooks hooks{.note = {}, .check_interrupted = [&session] { session.check_interrupted(); }};
   const SweepPreview preview = preview_of(request, hooks, view, options);
   if (options.as_json) {

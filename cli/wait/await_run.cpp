@@ -107,7 +107,7 @@ class Await {
   }
 
   // Call after the newest state was shown. If the run is over, prints how it ended.
-  void settle() {
+  void conclude() {
     if (!last_ || code_) return;
     if (over_) {
       code_ = ended();
@@ -118,7 +118,7 @@ class Await {
 
   // Call at the timeout. A run that has ended counts as over even if its last processes have not ended. If
   // the run was not read yet (the timeout may be 0), reads it once, so that an ended run is still reported.
-  void settle_now() {
+  void conclude_now() {
     if (!last_) {
       const RunObjects objects = watcher_.read_again();
       last_ = observe(objects, now());
@@ -147,7 +147,7 @@ class Await {
   void deleted() {
     const std::string what = "run " + run_ + " was deleted";
     if (alone_) throw Error(ExitCode::not_found, what);
-    progress_.say("mlk: warning: " + what);
+    progress_.print("mlk: warning: " + what);
     follower_.reset();
     code_ = ExitCode::not_found;
   }
@@ -155,13 +155,13 @@ class Await {
   void warn_of_trouble() {
     const std::string trouble = watcher_.trouble();
     if (!trouble.empty() && trouble != trouble_)
-      progress_.say("mlk: warning: " + printable(trouble) + "; retrying");
+      progress_.print("mlk: warning: " + printable(trouble) + "; retrying");
     trouble_ = trouble;
   }
 
   void warn_of_logs(RunLogFollower::When when) {
     for (const std::string& text : follower_->new_warnings(when))
-      progress_.say("mlk: warning: " + printable(text));
+      progress_.print("mlk: warning: " + printable(text));
   }
 
   // True if lines were printed.
@@ -228,14 +228,14 @@ class Await {
       read_logs();
       SideReads(client_, name_space, SideReads::Scope::runs).wait({&end}, last_lines_budget);
     };
-    (void)read_late_lines([&] { return may_tell_more(end); }, read_logs_again,
+    (void)read_late_lines([&] { return may_complete(end); }, read_logs_again,
                           steady_clock::now() + last_lines_budget);
     return end;
   }
 
   // Whether the record may become complete if the logs are read again. On this machine a log is complete when
   // its program ends.
-  bool may_tell_more(const RunObjects& end) const {
+  bool may_complete(const RunObjects& end) const {
     if (session_.local() || session_.interrupted != 0 || recorded_status(end.owner)) return false;
     return may_complete_record(observe(end, now()), now());
   }
@@ -327,7 +327,7 @@ class AwaitAll {
         one->update(patience);
         patience = std::chrono::milliseconds(0);
         show();
-        one->settle();
+        one->conclude();
         over = over && one->code();
       }
       if (over) return code();
@@ -335,7 +335,7 @@ class AwaitAll {
       keeper_.check();
       if (options_.timeout && steady_clock::now() - begin_ > *options_.timeout) {
         for (const auto& one : awaits_) {
-          if (!one->code()) one->settle_now();
+          if (!one->code()) one->conclude_now();
         }
         if (unfinished().empty()) return code();
         timed_out();
@@ -361,7 +361,7 @@ class AwaitAll {
       live.push_back(printable(name + progress_line(*one.last())));
       if (said_[i] == one.plain()) continue;
       said_[i] = one.plain();
-      if (!progress_.live()) progress_.say(printable(name) + one.plain());
+      if (!progress_.live()) progress_.print(printable(name) + one.plain());
     }
     if (progress_.live() && !live.empty()) progress_.show(join(live, "   "));
   }
@@ -409,7 +409,7 @@ class AwaitAll {
   std::vector<std::unique_ptr<Await>> awaits_;
   std::vector<std::string> said_;  // for each run: the last line that was printed to a log
   const steady_clock::time_point begin_ = steady_clock::now();
-  ServerKeeper keeper_{session_, [this](const std::string& line) { progress_.say(line); }};
+  ServerKeeper keeper_{session_, [this](const std::string& line) { progress_.print(line); }};
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::size_t most_trials_at_end = 20;
-constexpr std::chrono::seconds look_again{2};
+constexpr std::chrono::seconds poll_interval{2};
 
 // The progress of a sweep on standard error.
 class SweepProgress {
@@ -39,21 +39,22 @@ class SweepProgress {
 
   void show(const sweeps::SweepStatus& status) {
     const std::string phase = phase_of(status);
-    if (!progress_.live() && phase != said_phase_ && !is_final(status.phase)) progress_.say(printable(phase));
+    if (!progress_.live() && phase != said_phase_ && !is_final(status.phase))
+      progress_.print(printable(phase));
     said_phase_ = phase;
-    say_ends(status);
+    print_ends(status);
     // One column stays free, since a full line would make the terminal scroll.
     const std::size_t width = progress_.live() ? ui::terminal_width(STDERR_FILENO) : 1;
     progress_.show(
         progress_bar(status, width - 1, std::chrono::system_clock::now(), session_.style_err().ascii()));
   }
 
-  void say(const std::string& line) { progress_.say(line); }
+  void print(const std::string& line) { progress_.print(line); }
   void clear() { progress_.clear(); }
 
   ExitCode end(const sweeps::SweepStatus& status) {
     progress_.clear();
-    say_ends(status, true);
+    print_ends(status, true);
     session_.err << progress_line(status) << "\n\n";
     print_leaderboard(status, most_trials_at_end, session_, Where::err);
     return sweeps::exit_code(status);
@@ -66,9 +67,9 @@ class SweepProgress {
     return status.why.empty() ? phase : untimed(phase + ": " + status.why);
   }
 
-  void say_ends(const sweeps::SweepStatus& status, bool last = false) {
+  void print_ends(const sweeps::SweepStatus& status, bool last = false) {
     for (const sweeps::Trial* trial : ends_.since_last(status, last)) {
-      if (!progress_.live()) progress_.say(trial_line(status, *trial));
+      if (!progress_.live()) progress_.print(trial_line(status, *trial));
     }
   }
 
@@ -97,7 +98,7 @@ class SweepAwait {
       keeper_.check();
       if (session_.interrupted != 0) interrupted();
       // A new warning Event does not end the wait for changes, so mlk also reads the sweep at intervals.
-      const bool due = steady_clock::now() - looked_ > look_again;
+      const bool due = steady_clock::now() - looked_ > poll_interval;
       if ((changed || due || harvester_.is_due()) && is_over()) {
         return progress_.end(
             sweeps::read_sweep(client_, client_.config().name_space, sweep_, sweeps::Harvest::all));
@@ -118,7 +119,7 @@ class SweepAwait {
     objects = sweeps::without_doubt(client_, client_.config().name_space, std::move(*objects));
     sweeps::SweepStatus status = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
     looked_ = steady_clock::now();
-    if (!status.record.driven) harvester_.look(*objects, status);  // otherwise the driver harvests
+    if (!status.record.driven) harvester_.collect(*objects, status);  // otherwise the driver harvests
     progress_.show(status);
     const sweeps::Counts& counts = status.counts;
     started_ = started_ || counts.running + counts.succeeded + counts.failed + counts.stopped > 0;
@@ -146,7 +147,7 @@ class SweepAwait {
   void warn_of_trouble() {
     const std::string trouble = watch_.trouble();
     if (!trouble.empty() && trouble != trouble_)
-      progress_.say("mlk: warning: " + printable(trouble) + "; retrying");
+      progress_.print("mlk: warning: " + printable(trouble) + "; retrying");
     trouble_ = trouble;
   }
 
@@ -170,7 +171,7 @@ class SweepAwait {
   sweeps::Harvester harvester_;
   sweeps::DriverWatch drivers_;
   SweepProgress progress_;
-  ServerKeeper keeper_{session_, [this](const std::string& line) { progress_.say(line); }};
+  ServerKeeper keeper_{session_, [this](const std::string& line) { progress_.print(line); }};
   sweeps::SweepStatus seen_;
   bool started_ = false;
   steady_clock::time_point looked_{};
@@ -201,7 +202,7 @@ ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::Start
   std::string driver;
   const steady_clock::time_point begin = steady_clock::now();
   const std::string goes_on = "running trials continue; type the same command again to start the others";
-  ServerKeeper keeper(session, [&](const std::string& line) { progress.say(line); });
+  ServerKeeper keeper(session, [&](const std::string& line) { progress.print(line); });
   const auto check = [&] {
     keeper.check();
     if (session.interrupted != 0) {
@@ -216,19 +217,19 @@ ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::Start
           goes_on);
     }
   };
-  const auto say = [&](const std::string& text) { progress.say(printable(text)); };
+  const auto print = [&](const std::string& text) { progress.print(printable(text)); };
   const sweeps::DriveHooks hooks{
-      .submit = {.note = say, .check_interrupted = check},
+      .submit = {.note = print, .check_interrupted = check},
       .changed = [&](const sweeps::SweepStatus& status) { progress.show(status); },
       .waiting =
           [&](const std::string& holder) {
             if (holder == driver || holder.empty()) return;
             driver = holder;
-            say("the sweep is driven by " + holder + "; this command takes over when that driver is gone");
+            print("the sweep is driven by " + holder + "; this command takes over when that driver is gone");
           }};
   const sweeps::SweepStatus last = sweeps::drive(client, request, hooks);
   if (is_final(last.phase) || last.phase == Phase::stopped) return progress.end(last);
-  say("the trials of this command have ended; another command has added some, and starts them");
+  print("the trials of this command have ended; another command has added some, and starts them");
   progress.clear();
   std::optional<std::chrono::seconds> left;
   if (timeout) {

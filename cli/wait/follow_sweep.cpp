@@ -64,7 +64,7 @@ class SweepLogs {
       const bool changed = watch_.wait(interrupt_poll);
       if (session_.interrupted != 0) interrupted();
       const bool due = steady_clock::now() - looked_ > std::chrono::seconds(1);
-      if (changed || due) look();
+      if (changed || due) poll();
       const bool lines = print_due_lines(), over = is_over();
       if (lines || !over) news = steady_clock::now();
       if (over) {
@@ -79,13 +79,13 @@ class SweepLogs {
   }
 
  private:
-  void look() {
+  void poll() {
     std::optional<sweeps::SweepObjects> objects = watch_.objects();
     if (!objects) return;
     objects = sweeps::without_doubt(client_, client_.config().name_space, std::move(*objects));
     looked_ = steady_clock::now();
     status_ = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
-    if (trial_) sweeps::keep_trial(status_, *trial_);
+    if (trial_) sweeps::select_trial(status_, *trial_);
     add_trial_numbers(*objects, numbers_);
     const std::vector<json>& pods = pods_of(*objects, filter_);
     any_runs_ =

@@ -98,16 +98,17 @@ class ExpressionParser {
   };
 
   const Token& next() const { return tokens_[at_]; }
-  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }  // stays at the last token
+  // Stays at the last token.
+  const Token& consume() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
   bool is_sign(std::string_view sign) const {
     return next().kind == Token::Kind::sign && next().text == sign;
   }
   bool is_word(std::string_view word) const {
     return next().kind == Token::Kind::word && next().text == word;
   }
-  bool take_if(std::string_view sign, std::string_view word = "") {
+  bool consume_if(std::string_view sign, std::string_view word = "") {
     if (!is_sign(sign) && !(is_word(word) && !word.empty())) return false;
-    take();
+    consume();
     return true;
   }
 
@@ -115,7 +116,7 @@ class ExpressionParser {
     std::vector<Expression> parts;
     do {
       parts.push_back(all());
-    } while (take_if("||", "or"));
+    } while (consume_if("||", "or"));
     return joined(Expression::Kind::any, std::move(parts));
   }
 
@@ -123,20 +124,20 @@ class ExpressionParser {
     std::vector<Expression> parts;
     do {
       parts.push_back(one());
-    } while (take_if("&&", "and"));
+    } while (consume_if("&&", "and"));
     return joined(Expression::Kind::all, std::move(parts));
   }
 
   Expression one() {
     const Level level(*this);
     const Place place = next().place;
-    if (take_if("!", "not")) {
+    if (consume_if("!", "not")) {
       Expression negation;
       negation.kind = Expression::Kind::negation;
       negation.parts.push_back(one());
       return negation;
     }
-    if (take_if("(")) {
+    if (consume_if("(")) {
       Expression inner = any();
       close(")", place, "'&&', '||' or ')'");
       return inner;
@@ -148,14 +149,14 @@ class ExpressionParser {
   }
 
   void close(std::string_view sign, const Place& opened, const std::string& due) {
-    if (take_if(sign)) return;
+    if (consume_if(sign)) return;
     if (next().kind == Token::Kind::end)
       refuse(opened, fmt::format("this '{}' is not closed", sign == ")" ? "(" : sign == "]" ? "[" : "{"));
     refuse(next().place, fmt::format("{} must follow here, not {}", due, shown(next())));
   }
 
   NameUse name() {
-    const Token& token = take();
+    const Token& token = consume();
     if (token.kind == Token::Kind::text && !token.text.empty()) return {token.text, token.place};
     if (token.kind == Token::Kind::word && is_plain_name(token.text)) return {token.text, token.place};
     if (token.kind == Token::Kind::word && is_number(token.text))
@@ -170,14 +171,14 @@ class ExpressionParser {
     out.left = name();
     if (is_sign("=")) refuse(next().place, "'=' does not compare; write '=='");
     if (is_word("in") || is_word("not")) {
-      out.op = take().text == "in" ? Operator::in : Operator::not_in;
-      if (out.op == Operator::not_in && !take_if("", "in"))
+      out.op = consume().text == "in" ? Operator::in : Operator::not_in;
+      if (out.op == Operator::not_in && !consume_if("", "in"))
         refuse(next().place, "'in' must follow 'not' here, not " + shown(next()));
       if (!is_sign("["))
         refuse(next().place, "a list must follow 'in', for example [0.1, 0.01], not " + shown(next()));
     } else if (const std::optional<Operator> op = operator_of(next())) {
       out.op = *op;
-      take();
+      consume();
     } else {
       refuse(next().place, fmt::format("a comparison (== != < <= > >= =~ in) must follow '{}', not {}",
                                        out.left.name, shown(next())));
@@ -207,7 +208,7 @@ class ExpressionParser {
   }
 
   std::string pattern() {
-    const Token& token = take();
+    const Token& token = consume();
     if (token.kind != Token::Kind::text)
       refuse(token.place, "a pattern in quotes must follow '=~', not " + shown(token));
     if (const std::string why = why_no_pattern(token.text); !why.empty())
@@ -216,7 +217,7 @@ class ExpressionParser {
   }
 
   json value() {
-    const Token& token = take();
+    const Token& token = consume();
     if (token.kind == Token::Kind::text) return token.text;
     if (token.kind == Token::Kind::word && (is_plain_name(token.text) || is_number(token.text))) {
       json read = bare_value(token.text);
@@ -234,24 +235,24 @@ class ExpressionParser {
 
   json list(const Place& opened) {
     json out = json::array();
-    if (take_if("]")) return out;
+    if (consume_if("]")) return out;
     do {
       out.push_back(value());
-    } while (take_if(","));
+    } while (consume_if(","));
     close("]", opened, "',' or ']'");
     return out;
   }
 
   json map(const Place& opened) {
     json out = json::object();
-    if (take_if("}")) return out;
+    if (consume_if("}")) return out;
     do {
-      const Token& key = take();
+      const Token& key = consume();
       if (key.kind != Token::Kind::text && key.kind != Token::Kind::word)
         refuse(key.place, "a key must stand here, not " + shown(key));
-      if (!take_if(":")) refuse(next().place, "':' must follow the key, not " + shown(next()));
+      if (!consume_if(":")) refuse(next().place, "':' must follow the key, not " + shown(next()));
       out[key.text] = value();
-    } while (take_if(","));
+    } while (consume_if(","));
     close("}", opened, "',' or '}'");
     return out;
   }

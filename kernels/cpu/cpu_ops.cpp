@@ -89,7 +89,7 @@ namespace {
 // looked up at run time, since oneDNN decides which OpenMP it uses, if any. The limit is set for every call,
 // which costs nanoseconds: with a thread_local variable, mold 1.10 lays out some programs so that they cannot
 // be loaded.
-void keep_to_this_thread() {
+void limit_to_one_thread() {
   using SetNumThreads = void (*)(int);
   static const auto set = reinterpret_cast<SetNumThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   if (set) set(1);
@@ -112,12 +112,12 @@ BFloat16Gemm bfloat16_gemm() {
 
 bool multiply(char ta, char tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b,
               int ldb, float beta, float* c, int ldc) {
-  keep_to_this_thread();
+  limit_to_one_thread();
   return dnnl_sgemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc) == dnnl_success;
 }
 bool multiply(char ta, char tb, int m, int n, int k, float alpha, const BFloat16* a, int lda,
               const BFloat16* b, int ldb, float beta, float* c, int ldc) {
-  keep_to_this_thread();
+  limit_to_one_thread();
   return bfloat16_gemm()(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc) == dnnl_success;
 }
 

@@ -22,7 +22,7 @@ void ThreadPool::run(int parts, const std::function<void(int)>& part) {
   parts_ = unfinished_ = parts;
   next_ = 0;
   begun_.notify_all();
-  take_parts(lock);
+  run_parts(lock);
   done_.wait(lock, [this] { return unfinished_ == 0; });
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
@@ -41,12 +41,12 @@ void ThreadPool::start() {
 void ThreadPool::serve() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    take_parts(lock);
+    run_parts(lock);
     begun_.wait(lock, [this] { return stop_ || next_ < parts_; });
   }
 }
 
-void ThreadPool::take_parts(std::unique_lock<std::mutex>& lock) {
+void ThreadPool::run_parts(std::unique_lock<std::mutex>& lock) {
   while (next_ < parts_) {
     const int mine = next_++;
     lock.unlock();

@@ -32,7 +32,7 @@ class ThreadPool {
  private:
   void start();
   void serve();
-  void take_parts(std::unique_lock<std::mutex>& lock);
+  void run_parts(std::unique_lock<std::mutex>& lock);
 
   const int threads_;
   std::mutex mutex_;

@@ -92,7 +92,9 @@ class DeviceOps final : public Ops {
   void linear_backward(const LinearLayer& layer, const float* delta, const LinearGradients& to) override {
     table_.linear_backward(device_, &layer, delta, &to);
   }
-  std::size_t kept_by(int rows, int inputs) const override { return table_.kept_by(device_, rows, inputs); }
+  std::size_t kept_size(int rows, int inputs) const override {
+    return table_.kept_size(device_, rows, inputs);
+  }
   bool uses_rounded() const override { return table_.uses_rounded(device_); }
   void round(std::span<const float> x, BFloat16* rounded) override {
     table_.round(device_, x.size(), x.data(), rounded);

@@ -62,7 +62,7 @@ struct mlk_device_table {
   void (*linear_gelu)(mlk_device* device, const mlk::kernels::LinearLayer* layer, float* sums, float* out);
   void (*linear_backward)(mlk_device* device, const mlk::kernels::LinearLayer* layer, const float* delta,
                           const mlk::kernels::LinearGradients* to);
-  std::size_t (*kept_by)(const mlk_device* device, int rows, int inputs);
+  std::size_t (*kept_size)(const mlk_device* device, int rows, int inputs);
   bool (*uses_rounded)(const mlk_device* device);
   void (*round)(mlk_device* device, std::size_t size, const float* x, mlk::kernels::BFloat16* rounded);
   void (*layer_norm)(mlk_device* device, int rows, int columns, const float* x, const float* weight,

@@ -236,7 +236,7 @@ bool CheckpointStore::leave_mark(const std::string& mark) const {
   }
 }
 
-bool CheckpointStore::take_mark(const std::string& mark) const {
+bool CheckpointStore::remove_mark(const std::string& mark) const {
   std::error_code ignored;
   return is_ours(mark, mark_prefix) && fs::remove(fs::path(folder_) / mark, ignored);
 }

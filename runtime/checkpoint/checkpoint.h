@@ -44,11 +44,11 @@ class CheckpointStore {
   void discard(const std::string& aside) const;
 
   // Tests whether two processes see the same folder: one process leaves a mark under a unique name and sends
-  // the name to the other process, which removes the mark. take_mark() returns false if the mark is missing
+  // the name to the other process, which removes the mark. remove_mark() returns false if the mark is missing
   // or cannot be removed.
   static std::string name_mark();
   bool leave_mark(const std::string& mark) const;
-  bool take_mark(const std::string& mark) const;
+  bool remove_mark(const std::string& mark) const;
 
   // Returns the newest step that has a folder, or 0 if none has. Reads only the names of folders.
   std::uint64_t newest_step() const;

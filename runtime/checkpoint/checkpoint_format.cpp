@@ -27,7 +27,7 @@ std::string prefix_of(std::size_t part) {
 }
 
 // Removes a number, and the character after it, from the front of the text.
-std::optional<std::size_t> take_number(std::string_view& text, char after) {
+std::optional<std::size_t> consume_number(std::string_view& text, char after) {
   std::size_t value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc() || end == text.data() + text.size() || *end != after) return {};
@@ -36,10 +36,10 @@ std::optional<std::size_t> take_number(std::string_view& text, char after) {
 }
 
 // Removes the part from the front of the name and returns it.
-std::optional<std::size_t> take_part(std::string_view& name) {
+std::optional<std::size_t> consume_part(std::string_view& name) {
   if (!name.starts_with(slot_prefix)) return 0;
   name.remove_prefix(slot_prefix.size());
-  const auto slot = take_number(name, '.');
+  const auto slot = consume_number(name, '.');
   return slot && *slot < most_slots ? std::optional(*slot + 1) : std::nullopt;
 }
 
@@ -47,7 +47,7 @@ std::optional<std::size_t> take_part(std::string_view& name) {
 std::optional<std::pair<std::size_t, std::size_t>> parse_range(std::string_view text, std::size_t size) {
   if (!text.starts_with('[')) return {};
   text.remove_prefix(1);
-  const auto begin = take_number(text, ':'), end = take_number(text, ']');
+  const auto begin = consume_number(text, ':'), end = consume_number(text, ']');
   if (!begin || !end || !text.empty() || *begin >= *end || *end > size) return {};
   return std::pair(*begin, *end);
 }
@@ -109,7 +109,7 @@ std::vector<SafeTensor> name_pieces(std::span<const Piece> pieces, std::span<con
 Piece find_piece(const SafeTensor& tensor, std::span<const TensorInfo> tensors) {
   if (tensor.type != "F32") throw std::runtime_error("safetensors: " + tensor.name + " is not F32");
   std::string_view name = tensor.name;
-  const auto part = take_part(name);
+  const auto part = consume_part(name);
   if (!part) fail_unknown(tensor);
   for (const TensorInfo& candidate : tensors) {
     if (!name.starts_with(candidate.name)) continue;

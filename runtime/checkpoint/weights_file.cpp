@@ -87,7 +87,7 @@ class WeightsFile {
   [[noreturn]] void refuse_model(const std::string& what) const { refuse(ExitCode::bad_configuration, what); }
 
   void open();
-  void take(SafeTensor tensor, const std::string& wrapper);
+  void add(SafeTensor tensor, const std::string& wrapper);
   void compare_sizes(const ModelConfig& model) const;
   void compare_description(const ModelConfig& model) const;
   void compare_tensors();
@@ -123,7 +123,7 @@ void WeightsFile::open() {
     std::vector<std::string> names;
     for (const SafeTensor& tensor : parsed.tensors) names.push_back(tensor.name);
     const std::string wrapper = wrapper_of(names);
-    for (SafeTensor& tensor : parsed.tensors) take(std::move(tensor), wrapper);
+    for (SafeTensor& tensor : parsed.tensors) add(std::move(tensor), wrapper);
   } catch (const Failure&) {
     throw;
   } catch (const std::runtime_error& malformed) {
@@ -136,7 +136,7 @@ void WeightsFile::open() {
   }
 }
 
-void WeightsFile::take(SafeTensor tensor, const std::string& wrapper) {
+void WeightsFile::add(SafeTensor tensor, const std::string& wrapper) {
   std::string name = tensor.name.substr(wrapper.size());
   if (gpt_ && !name.starts_with(prefix) && name != head) name.insert(0, prefix);
   const auto block = gpt_ ? block_of(name) : std::nullopt;

@@ -40,27 +40,27 @@ class AllReduce {
     if (job_.stop.requested()) machine_.stop();
     RankTurn turn{steady_clock::now()};
     call(turn);
-    for (auto& decision : turn.in_order) std::visit([this](auto& wanted) { carry_out(wanted); }, decision);
+    for (auto& decision : turn.in_order) std::visit([this](auto& wanted) { execute(wanted); }, decision);
   }
 
-  void carry_out(const Effects::Effect& effect) { peers_.carry_out(effect); }
-  void carry_out(const MakeState&);
-  void carry_out(const SendState& wanted);
-  void carry_out(const StoreState& wanted);
-  void carry_out(const ForgetFrames& wanted) { sum_.forget_from(wanted.rank); }
-  void carry_out(const CountLate&) { peers_.transport().count_late(); }
-  void carry_out(const BeginSteps&);
-  void carry_out(const TakeStep& wanted);
-  void carry_out(const AfterStep&);
-  void carry_out(const SaveLast&);
-  void carry_out(const ReportTrained&);
-  void carry_out(const RunIsTrained&) { peers_.run_is_trained(); }
-  void carry_out(const SaveNow&);
-  void carry_out(const EndTrained& wanted);
-  void carry_out(const EndWithFound&) { ended_ = end_with(*found_, job_, trainer_, reports_); }
-  void carry_out(const EndTerminated&);
-  void carry_out(const EndReported&) { ended_ = ExitCode::trained; }
-  [[noreturn]] void carry_out(const Failure& failure) { throw failure; }
+  void execute(const Effects::Effect& effect) { peers_.execute(effect); }
+  void execute(const MakeState&);
+  void execute(const SendState& wanted);
+  void execute(const StoreState& wanted);
+  void execute(const ForgetFrames& wanted) { sum_.forget_from(wanted.rank); }
+  void execute(const CountLate&) { peers_.transport().count_late(); }
+  void execute(const BeginSteps&);
+  void execute(const TakeStep& wanted);
+  void execute(const AfterStep&);
+  void execute(const SaveLast&);
+  void execute(const ReportTrained&);
+  void execute(const RunIsTrained&) { peers_.run_is_trained(); }
+  void execute(const SaveNow&);
+  void execute(const EndTrained& wanted);
+  void execute(const EndWithFound&) { ended_ = end_with(*found_, job_, trainer_, reports_); }
+  void execute(const EndTerminated&);
+  void execute(const EndReported&) { ended_ = ExitCode::trained; }
+  [[noreturn]] void execute(const Failure& failure) { throw failure; }
 
   bool pump(std::optional<Event>& event, Milliseconds time);
   bool compute_and_sum(const TakeStep& wanted);
@@ -141,7 +141,7 @@ AllReduce::AllReduce(Job& job, Peers& peers)
 ExitCode AllReduce::run() {
   act([this](RankTurn& turn) { machine_.start(turn); });
   while (!ended_) {
-    if (machine_.looks_for_last()) {
+    if (machine_.checks_for_last()) {
       found_ = last_.find(trainer_.tensors());
       if (found_) act([this](RankTurn& turn) { machine_.found_last(turn); });
       if (ended_) break;
@@ -149,7 +149,7 @@ ExitCode AllReduce::run() {
     const auto wait = std::chrono::ceil<Milliseconds>(machine_.next_tick() - steady_clock::now());
     auto event = peers_.next(std::clamp(wait, Milliseconds(0), longest_look));
     if (is_frame(event)) {
-      sum_.keep(std::move(*event));
+      sum_.store_early(std::move(*event));
     } else {
       act([&](RankTurn& turn) { event ? machine_.handle(std::move(*event), turn) : machine_.tick(turn); });
     }
@@ -157,7 +157,7 @@ ExitCode AllReduce::run() {
   return *ended_;
 }
 
-void AllReduce::carry_out(const MakeState&) {
+void AllReduce::execute(const MakeState&) {
   trainer_.ops().scale(0, optimizer_state_, optimizer_state_);
   auto saved = checkpointer_.restore();
   checkpointer_.require_writable(saved ? saved->step : 0);
@@ -177,7 +177,7 @@ void AllReduce::carry_out(const MakeState&) {
   });
 }
 
-void AllReduce::carry_out(const SendState& wanted) {
+void AllReduce::execute(const SendState& wanted) {
   const std::size_t size = trainer_.model().parameters().size();
   const StatePoint& point = machine_.point();
   StateMessage message{machine_.assembly().generation().number,
@@ -199,7 +199,7 @@ void AllReduce::carry_out(const SendState& wanted) {
   send_all(trainer_.ops().read(optimizer_state_), size);
 }
 
-void AllReduce::carry_out(const StoreState& wanted) {
+void AllReduce::execute(const StoreState& wanted) {
   const auto part = decode_state(wanted.part.header, wanted.part.payload);
   const std::size_t size = trainer_.model().parameters().size(), count = part->floats.size() / sizeof(float);
   const auto into = part->offset < size
@@ -210,7 +210,7 @@ void AllReduce::carry_out(const StoreState& wanted) {
   trainer_.ops().write(place, into);
 }
 
-void AllReduce::carry_out(const BeginSteps&) {
+void AllReduce::execute(const BeginSteps&) {
   pace_ = Pace();
   own_seconds_ = 0;
   trainer_.clock().take();  // drops the times of the abandoned step
@@ -228,7 +228,7 @@ bool AllReduce::pump(std::optional<Event>& event, Milliseconds time) {
   return machine_.goes_on();
 }
 
-void AllReduce::carry_out(const TakeStep& wanted) {
+void AllReduce::execute(const TakeStep& wanted) {
   if (!compute_and_sum(wanted)) return act([this](RankTurn& turn) { machine_.step_given_up(turn); });
   update();
   note_step();
@@ -272,7 +272,7 @@ void AllReduce::update() {
   trainer_.clock().turn_to(StepClock::Activity::compute);
   const auto front = sum_.front();
   const float samples = front[summed_samples];
-  sum_.take(1 / samples, trainer_.model().gradients());
+  sum_.scale_into(1 / samples, trainer_.model().gradients());
   const StatePoint& point = machine_.point();
   trainer_.apply(optimizer_state_, {point.step, point.step - point.state_since});
   if (machine_.reports()) reports_.add_loss(static_cast<double>(front[summed_loss] / samples), 1);
@@ -301,13 +301,13 @@ void AllReduce::note_step() {
   job_.reporter.telemetry().bus(sum_.take_traffic());
 }
 
-void AllReduce::carry_out(const AfterStep&) {
+void AllReduce::execute(const AfterStep&) {
   checkpointer_.after_step(live());
   job_.reporter.checkpoint(checkpointer_.committed());
   reports_.at_step(machine_.point().step, machine_.point().position, restored_step_, false);
 }
 
-void AllReduce::carry_out(const SaveLast&) {
+void AllReduce::execute(const SaveLast&) {
   using enum Checkpointer::Last;
   const auto last = checkpointer_.last(live(), std::chrono::seconds(job_.config.patience_seconds));
   if (last == committed) act([this](RankTurn& turn) { machine_.last_saved(turn); });
@@ -315,12 +315,12 @@ void AllReduce::carry_out(const SaveLast&) {
 }
 
 // Tries more than once to save a trained model.
-void AllReduce::carry_out(const SaveNow&) {
+void AllReduce::execute(const SaveNow&) {
   const bool trained = machine_.point().step >= job_.config.steps;
   checkpointer_.save_now(live(), trained ? Checkpointer::leave_patience : std::chrono::seconds(0));
 }
 
-void AllReduce::carry_out(const ReportTrained&) {
+void AllReduce::execute(const ReportTrained&) {
   job_.reporter.checkpoint(checkpointer_.committed());
   const StatePoint& point = machine_.point();
   const bool done = reports_.at_step(point.step, point.position, restored_step_, true);
@@ -329,12 +329,12 @@ void AllReduce::carry_out(const ReportTrained&) {
   act([&](RankTurn& turn) { machine_.reported(done, result, turn); });
 }
 
-void AllReduce::carry_out(const EndTrained& wanted) {
+void AllReduce::execute(const EndTrained& wanted) {
   job_.reporter.finish_with(wanted.result);
   ended_ = ExitCode::trained;
 }
 
-void AllReduce::carry_out(const EndTerminated&) {
+void AllReduce::execute(const EndTerminated&) {
   job_.reporter.checkpoint(checkpointer_.committed());
   job_.reporter.finish(false, "terminated after step " + std::to_string(machine_.point().step));
   ended_ = ExitCode::terminated;

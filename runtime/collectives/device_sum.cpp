@@ -6,8 +6,8 @@
 namespace mlk::rt {
 namespace {
 
-// The index of each value that members exchange, in the floats of say(). From id_at on each float holds three
-// bytes of the group's id, which it represents exactly.
+// The index of each value that members exchange, in the floats of write_report(). From id_at on each float
+// holds three bytes of the group's id, which it represents exactly.
 constexpr std::size_t can_at = 0, version_at = 1, ready_at = 2, failed_at = 3, id_at = 4;
 
 constexpr std::chrono::seconds join_patience{30};
@@ -24,7 +24,7 @@ void put_id(const kernels::GroupId& id, std::span<float> talk) {
   }
 }
 
-kernels::GroupId take_id(std::span<const float> talk) {
+kernels::GroupId read_id(std::span<const float> talk) {
   kernels::GroupId id{};
   for (std::size_t at = 0; at < id.size(); at += 3) {
     auto value = static_cast<unsigned>(talk[id_at + at / 3]);
@@ -56,7 +56,7 @@ void DeviceSum::begin(std::size_t members, std::size_t index) {
   still_since_.reset();
 }
 
-void DeviceSum::say(std::span<float> talk) {
+void DeviceSum::write_report(std::span<float> talk) {
   std::ranges::fill(talk, 0.0f);
   if (phase_ == Phase::offers && can()) {
     const auto id = index_ == 0 ? collectives_->new_group() : kernels::GroupId();
@@ -72,7 +72,7 @@ void DeviceSum::say(std::span<float> talk) {
   }
 }
 
-void DeviceSum::hear(std::span<const float> sum, SteadyTime now) {
+void DeviceSum::read_reports(std::span<const float> sum, SteadyTime now) {
   const auto all = static_cast<float>(members_);
   if (phase_ == Phase::offers) {
     const bool agreed = can() && sum[can_at] == all;
@@ -84,7 +84,7 @@ void DeviceSum::hear(std::span<const float> sum, SteadyTime now) {
       log_.line("NCCL is of another version than that of the first worker");
       return;
     }
-    group_ = collectives_->join(take_id(sum), static_cast<int>(members_), static_cast<int>(index_));
+    group_ = collectives_->join(read_id(sum), static_cast<int>(members_), static_cast<int>(index_));
   } else if (phase_ == Phase::joins && sum[ready_at] == all) {
     // If the sum shows that all are ready, this member changes to devices without a look at its clock. The
     // clocks of members differ, and all members must decide the same.

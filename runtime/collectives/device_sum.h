@@ -31,10 +31,10 @@ class DeviceSum {
 
   // A generation begins, with this process as the index-th of its members. An earlier group is dropped.
   void begin(std::size_t members, std::size_t index);
-  // say() writes this member's report for a sum by the hosts, in talk_floats floats. hear() reads the sum of
-  // the reports of all members. The caller calls hear() after each such sum.
-  void say(std::span<float> talk);
-  void hear(std::span<const float> sum, SteadyTime now);
+  // write_report() writes this member's report for a sum by the hosts, in talk_floats floats. read_reports()
+  // reads the sum of the reports of all members. The caller calls read_reports() after each such sum.
+  void write_report(std::span<float> talk);
+  void read_reports(std::span<const float> sum, SteadyTime now);
   // Whether the devices compute the sums from now on.
   bool is_in_use() const { return phase_ == Phase::in_use; }
 

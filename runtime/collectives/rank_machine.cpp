@@ -24,7 +24,7 @@ template <typename Call>
 void RankMachine::assembly_call(RankTurn& turn, Call call) {
   Effects effects;
   call(effects);
-  turn.take(std::move(effects));
+  turn.append(std::move(effects));
 }
 
 void RankMachine::start(RankTurn& turn) { assemble(turn); }
@@ -39,7 +39,7 @@ void RankMachine::handle(Event&& event, RankTurn& turn) {
     if (event.kind == Event::Kind::down) forget_early(event.peer.rank, turn);
     assembly_call(turn, [&](Effects& effects) { assembly_.handle(event, turn.now, effects); });
   }
-  settle(turn);
+  reconcile(turn);
 }
 
 void RankMachine::forget_early(std::uint32_t rank, RankTurn& turn) {
@@ -51,7 +51,7 @@ void RankMachine::tick(RankTurn& turn) {
   if (state_ == State::assembling)
     assembly_call(turn, [&](Effects& effects) { assembly_.tick(turn.now, effects); });
   if (state_ == State::between) return next_step(turn);
-  settle(turn);
+  reconcile(turn);
 }
 
 SteadyTime RankMachine::next_tick() const {
@@ -74,7 +74,7 @@ SteadyTime RankMachine::next_tick() const {
 }
 
 // Makes the next transition if the current state waits for nothing more.
-void RankMachine::settle(RankTurn& turn) {
+void RankMachine::reconcile(RankTurn& turn) {
   // A failure is ignored once the run is trained.
   if (assembly_.phase() == Assembly::Phase::failed && state_ != State::staying && state_ != State::found)
     return end(assembly_.failure(), turn);
@@ -116,7 +116,7 @@ void RankMachine::settle(RankTurn& turn) {
 void RankMachine::assemble(RankTurn& turn) {
   state_ = State::assembling;
   assembly_call(turn, [&](Effects& effects) { assembly_.assemble(turn.now, effects); });
-  settle(turn);
+  reconcile(turn);
 }
 
 void RankMachine::found_last(RankTurn& turn) {
@@ -124,7 +124,7 @@ void RankMachine::found_last(RankTurn& turn) {
   state_ = State::found;
   result_by_ = assembly_.generation().number > 0 ? turn.now + result_patience : turn.now;
   turn.decide(RunIsTrained());
-  settle(turn);
+  reconcile(turn);
 }
 
 // The run is over, so this rank waits only for its result.
@@ -151,7 +151,7 @@ void RankMachine::state_made(const StatePoint& point, std::uint64_t restarts, Ra
   assembly_call(turn, [&](Effects& effects) {
     assembly_.state_made({point.step, point.summed_in}, restarts, turn.now, effects);
   });
-  settle(turn);
+  reconcile(turn);
 }
 
 // A generation has begun. Its source sends the state to the ranks that lag, and these receive it first.
@@ -166,7 +166,7 @@ void RankMachine::begin(RankTurn& turn) {
   floats_to_come_ = settings_.parameters + settings_.optimizer_floats;
   receive_by_ = turn.now + transfer_patience * lagging_.size();
   for (Event& part : std::exchange(early_parts_, {})) receive(std::move(part), turn);
-  settle(turn);
+  reconcile(turn);
 }
 
 void RankMachine::receive(Event&& event, RankTurn& turn) {
@@ -253,7 +253,7 @@ void RankMachine::step_taken(RankTurn& turn) {
 }
 
 bool RankMachine::waits_for_sum(RankTurn& turn) {
-  assembly_call(turn, [&](Effects& effects) { assembly_.tell_waits_for_sum(effects); });
+  assembly_call(turn, [&](Effects& effects) { assembly_.report_waits_for_sum(effects); });
   const bool all = assembly_.all_wait_for_sum(point_.step);
   if (all) code_probe("allreduce.sum-hangs");
   return all;
@@ -267,7 +267,7 @@ void RankMachine::step_given_up(RankTurn& turn) {
 // The message ends the generation for members that still wait for this rank in the sum of a step. It also
 // shows a member without a begin message that a next generation may exist.
 void RankMachine::give_up(RankTurn& turn) {
-  assembly_call(turn, [&](Effects& effects) { assembly_.tell_trouble(effects); });
+  assembly_call(turn, [&](Effects& effects) { assembly_.report_trouble(effects); });
   assemble(turn);
 }
 
@@ -292,8 +292,8 @@ void RankMachine::reported(bool done, const std::string& result, RankTurn& turn)
   state_ = State::staying;
   trained_at_ = turn.now;
   turn.decide(RunIsTrained());
-  assembly_call(turn, [&](Effects& effects) { assembly_.tell_trained(result, effects); });
-  settle(turn);
+  assembly_call(turn, [&](Effects& effects) { assembly_.report_trained(result, effects); });
+  reconcile(turn);
 }
 
 SteadyTime RankMachine::stays_until() const {

@@ -45,7 +45,7 @@ class RankMachine {
   void stop() { stopping_ = true; }
 
   // Whether the caller should check for the checkpoint of the last step, as the other ranks may have ended.
-  bool looks_for_last() const { return state_ == State::assembling; }
+  bool checks_for_last() const { return state_ == State::assembling; }
   // Called when that checkpoint exists. A rank that has trained then waits a few seconds for the result
   // before it reports: the goodbye of one rank may arrive before the result from another rank.
   void found_last(RankTurn& turn);
@@ -89,7 +89,7 @@ class RankMachine {
 
   template <typename Call>
   void assembly_call(RankTurn& turn, Call call);
-  void settle(RankTurn& turn);
+  void reconcile(RankTurn& turn);
   void assemble(RankTurn& turn);
   void begin(RankTurn& turn);
   void begin_steps(RankTurn& turn);

@@ -99,7 +99,7 @@ bool Ring::sum(std::span<float> data, std::span<const Bucket> buckets, const Rea
   return direct ? sum_directly(data, group, pump) : sum_around(data, buckets, ready, group, pump);
 }
 
-void Ring::keep(Event&& event) {
+void Ring::store_early(Event&& event) {
   const Header& h = event.header;
   const FrameKey key{h.generation, h.clock, event.peer.rank, h.key};
   if (h.generation > now_.first) forget_before({h.generation, 0});  // all earlier generations are over
@@ -153,7 +153,7 @@ void Ring::expect(const Group& group, std::uint32_t from, std::uint32_t key, std
 
 // Returns a stored frame that this member expects now. The other stored frames belong to buckets that have
 // not begun here.
-std::optional<Ring::Arrival> Ring::take_early(const Group& group) {
+std::optional<Ring::Arrival> Ring::pop_early(const Group& group) {
   const auto end = early_.upper_bound({group.generation, group.step, ~0u, ~0u});
   for (auto found = early_.lower_bound({group.generation, group.step, 0, 0}); found != end;) {
     const Arrival arrival{std::get<2>(found->first), std::get<3>(found->first)};
@@ -177,14 +177,14 @@ std::optional<Ring::Arrival> Ring::take_early(const Group& group) {
 }
 
 bool Ring::next(const Group& group, const Pump& pump, Milliseconds time, std::optional<Arrival>& arrival) {
-  arrival = take_early(group);
+  arrival = pop_early(group);
   if (arrival) return true;
   std::optional<Event> event;
   if (!pump(event, time)) return false;
   if (!event) return true;
   if (!event->in_posted_buffer) {
-    keep(std::move(*event));
-    arrival = take_early(group);
+    store_early(std::move(*event));
+    arrival = pop_early(group);
     return true;
   }
   // A frame in a posted buffer belongs to this sum: all buffers of earlier sums were filled or taken back.

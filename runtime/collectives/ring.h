@@ -46,7 +46,7 @@ class Ring {
            const Pump& pump);
 
   // Stores a frame that came outside of sum(), from a faster member, for the sum to which it belongs.
-  void keep(Event&& event);
+  void store_early(Event&& event);
   // Drops the stored frames of this rank.
   void forget_from(std::uint32_t rank);
 
@@ -68,7 +68,7 @@ class Ring {
     std::optional<std::uint32_t> checksum = {};  // of the values that are there now, where it is known
   };
   bool next(const Group& group, const Pump& pump, Milliseconds time, std::optional<Arrival>& arrival);
-  std::optional<Arrival> take_early(const Group& group);
+  std::optional<Arrival> pop_early(const Group& group);
   using Moment = std::pair<std::uint64_t, std::uint64_t>;  // generation, step
   void forget_before(const Moment& moment);
   template <typename Which>

@@ -42,7 +42,7 @@ bool StepSum::run(const Ring::Group& group, const Step& step) {
   weighed_ = 0;
   ready_ = 0;
   failed_ = false;
-  if (!by_devices_) device_sum_.say(summed_.subspan(front_, DeviceSum::talk_floats));
+  if (!by_devices_) device_sum_.write_report(summed_.subspan(front_, DeviceSum::talk_floats));
   bool summed = false;
   if (by_devices_ || (buckets_.size() > 1 && group.ranks.size() > 1)) {
     // Until both parts are done, only the thread that sums receives events. This thread computes (part 0),
@@ -64,7 +64,7 @@ bool StepSum::run(const Ring::Group& group, const Step& step) {
   if (by_devices_) {
     ops_.read(std::span<float>(sum_).first(front_));
   } else {
-    device_sum_.hear(summed_.subspan(front_, DeviceSum::talk_floats), steady_clock::now());
+    device_sum_.read_reports(summed_.subspan(front_, DeviceSum::talk_floats), steady_clock::now());
   }
   return true;
 }
@@ -124,7 +124,7 @@ bool StepSum::sum_by_devices(const Step& step) try {
   for (;;) {
     std::optional<Event> event;
     if (!step.pump(event, Milliseconds(0)) || failed_) return give_up_devices(false);
-    if (event) ring_.keep(std::move(*event));
+    if (event) ring_.store_early(std::move(*event));
     const bool all_begun = ready_ == buckets_.size();
     const auto now = steady_clock::now();
     const auto progress = device_sum_.progress(now);
@@ -146,7 +146,7 @@ bool StepSum::give_up_devices(bool hangs) {
   return false;
 }
 
-void StepSum::take(float factor, std::span<float> gradients) {
+void StepSum::scale_into(float factor, std::span<float> gradients) {
   const auto sum = std::span<float>(sum_).subspan(talk_end_);
   if (!by_devices_) ops_.write(summed_.subspan(talk_end_), sum);
   ops_.scale(factor, sum, gradients);

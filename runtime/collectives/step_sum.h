@@ -44,13 +44,13 @@ class StepSum {
   // being computed. False: the sum was abandoned, and front() is spoilt. Throws what compute and pump throw.
   bool run(const Ring::Group& group, const Step& step);
   // gradients = factor * the sum.
-  void take(float factor, std::span<float> gradients);
+  void scale_into(float factor, std::span<float> gradients);
 
   // See DeviceSum.
   BusTraffic take_traffic() { return device_sum_.take_traffic(); }
 
-  // See Ring: keep() is for frames of ranks that are ahead, forget_from() for ranks that are gone.
-  void keep(Event&& event) { ring_.keep(std::move(event)); }
+  // See Ring: store_early() is for frames of ranks that are ahead, forget_from() for ranks that are gone.
+  void store_early(Event&& event) { ring_.store_early(std::move(event)); }
   void forget_from(std::uint32_t rank) { ring_.forget_from(rank); }
 
  private:

@@ -337,7 +337,7 @@ Config load_config(const std::string& path, const json& patch, const std::string
 }
 
 // One step may pass over a small data set a few times. Beyond this factor the batch was meant for other data,
-// so settle_steps() refuses it.
+// so resolve_steps() refuses it.
 constexpr std::uint64_t most_beyond_epochs = 16;
 
 std::uint64_t samples_of_step(const Config& config) {
@@ -353,7 +353,7 @@ std::string step_beyond_data(const Config& config, std::uint64_t samples) {
                                   std::to_string(samples);
 }
 
-void settle_steps(Config& config, std::uint64_t samples) {
+void resolve_steps(Config& config, std::uint64_t samples) {
   if (config.epochs == 0) return;
   const std::uint64_t of_step = samples_of_step(config);
   if (samples > std::numeric_limits<std::uint32_t>::max())  // no IDX file has so many samples, so the product

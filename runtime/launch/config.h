@@ -80,7 +80,7 @@ struct Config {
   DataConfig data;
   OptimizerConfig optimizer;
   Consistency consistency;
-  std::uint64_t steps = 0;   // updates of the whole run; 0: given by `epochs`, see settle_steps()
+  std::uint64_t steps = 0;   // updates of the whole run; 0: given by `epochs`, see resolve_steps()
   std::uint64_t epochs = 0;  // passes over the training samples; 0: given by `steps`
   std::uint64_t seed = 0;
   std::uint64_t report_every = 0;    // steps, at least 1
@@ -120,6 +120,6 @@ std::string step_beyond_data(const Config& config, std::uint64_t samples);
 // If `epochs` is set, computes `steps` from the number of samples, rounded up. Throws
 // Failure{bad_configuration} if the configuration does not fit that number of steps, or if one step takes
 // more than 16 times the samples of all epochs.
-void settle_steps(Config& config, std::uint64_t samples);
+void resolve_steps(Config& config, std::uint64_t samples);
 
 }  // namespace mlk::rt

@@ -306,14 +306,14 @@ SteadyTime Assembly::next_tick() const {
   return next;
 }
 
-void Assembly::tell_trouble(Effects& effects) const {
+void Assembly::report_trouble(Effects& effects) const {
   for (const Member& member : generation_.members) {
     if (member.rank != self_.rank)
       effects.send({Role::worker, member.rank}, encode(TroubleMessage{generation_.number}));
   }
 }
 
-void Assembly::tell_waits_for_sum(Effects& effects) const {
+void Assembly::report_waits_for_sum(Effects& effects) const {
   for (const Member& member : generation_.members) {
     if (member.rank != self_.rank) send_status(member.rank, effects, true);
   }
@@ -333,7 +333,7 @@ bool Assembly::all_wait_for_sum(std::uint64_t step) const {
   });
 }
 
-void Assembly::tell_trained(const std::string& result, Effects& effects) {
+void Assembly::report_trained(const std::string& result, Effects& effects) {
   trained_ = true;
   result_ = result;
   for (const auto& [rank, view] : views_) {

@@ -1,5 +1,5 @@
 // How the ranks of an allreduce run agree on generations. Pure: the caller passes in each event and the time,
-// and carries out the Effects that come back. The rules are A1 to A14 of PROTOCOLS.md.
+// and executes the Effects that come back. The rules are A1 to A14 of PROTOCOLS.md.
 //
 // State: a view of every other rank, the last generation that began, a proposal of this rank's own or one
 // that it has accepted, what it has promised (promises.h), and which pairs are kept apart (cuts.h).
@@ -53,7 +53,7 @@ struct AssemblySettings {
   std::function<std::uint64_t()> new_lineage;  // a random number, never 0
 };
 
-// For one thread. The caller carries out the effects after each call.
+// For one thread. The caller executes the effects after each call.
 class Assembly {
  public:
   enum class Phase {
@@ -91,13 +91,13 @@ class Assembly {
   void state_made(StateVersion state, std::uint64_t restarts, SteadyTime now, Effects& effects);
 
   // Tells the other members, which may wait for this process, that it has abandoned a step.
-  void tell_trouble(Effects& effects) const;
+  void report_trouble(Effects& effects) const;
   // Tells the other members that this process waits for the sum of the step that it is at.
-  void tell_waits_for_sum(Effects& effects) const;
+  void report_waits_for_sum(Effects& effects) const;
   // Whether all other members have reported that they wait for the sum of this step too, or are further.
   bool all_wait_for_sum(std::uint64_t step) const;
   // Reports to all peers, also to those that connect later, that the run is trained, with its result.
-  void tell_trained(const std::string& result, Effects& effects);
+  void report_trained(const std::string& result, Effects& effects);
   // This process is about to stop: from now on it does not log the loss of peers.
   void ends() { ending_ = true; }
 
@@ -145,7 +145,7 @@ class Assembly {
   bool knows_of_all_others(std::uint32_t ended, const Proposal& proposal) const;
   bool passed_over(const ProposeMessage& proposal, SteadyTime now) const;
   bool may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const;
-  bool keeps_promises(const Proposal& proposal, Member proposer, SteadyTime now) const;
+  bool honours_promises(const Proposal& proposal, Member proposer, SteadyTime now) const;
   void note_may_have_gone_on(Member member);
   bool loses_steps(const Proposal& proposal, SteadyTime now) const;
   std::optional<Proposal> may_propose(SteadyTime now);

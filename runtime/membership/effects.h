@@ -1,5 +1,5 @@
 // The actions that a state machine returns. Machines are pure: the caller passes in each event and the time,
-// and the machine returns effects. Peers::carry_out() executes the effects, or the simulator in tests/sim
+// and the machine returns effects. Peers::execute() executes the effects, or the simulator in tests/sim
 // delivers them.
 #pragma once
 

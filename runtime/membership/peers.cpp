@@ -44,7 +44,7 @@ void Peers::dial(Role role, std::uint32_t rank) {
   if (rank < seeds.size()) transport_->dial({role, rank}, seeds[rank]);
 }
 
-void Peers::carry_out(const Effects::Effect& effect) {
+void Peers::execute(const Effects::Effect& effect) {
   if (const auto* message = std::get_if<Effects::Message>(&effect)) {
     transport_->send(message->to, message->header, message->payload, WhenFull::refuse);
   } else if (const auto* dial = std::get_if<Effects::Dial>(&effect)) {
@@ -54,8 +54,8 @@ void Peers::carry_out(const Effects::Effect& effect) {
   }
 }
 
-void Peers::carry_out(Effects&& effects) {
-  for (const Effects::Effect& effect : std::exchange(effects.in_order, {})) carry_out(effect);
+void Peers::execute(Effects&& effects) {
+  for (const Effects::Effect& effect : std::exchange(effects.in_order, {})) execute(effect);
 }
 
 std::optional<Event> Peers::next(Milliseconds time) {
@@ -84,7 +84,7 @@ void Peers::leave(ExitCode code) {
     if (!event) break;
     if (event->kind == Event::Kind::up) ++connected_;
   }
-  transport_->say_goodbye(static_cast<int>(code));
+  transport_->send_goodbye(static_cast<int>(code));
   if (const auto late = transport_->late_messages(); late > 0) {
     job_.log.line("dropped " + std::to_string(late) + " messages that came too late");
   }

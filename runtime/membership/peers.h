@@ -36,8 +36,8 @@ class Peers {
 
   // Sends a message, dials a peer or writes a log line, and never waits. Closes the connection if the peer
   // reads no messages.
-  void carry_out(const Effects::Effect& effect);
-  void carry_out(Effects&& effects);  // in order
+  void execute(const Effects::Effect& effect);
+  void execute(Effects&& effects);  // in order
 
   // From now on next() does not throw, and this process ends as trained, however its peers end.
   void run_is_trained() { trained_ = true; }

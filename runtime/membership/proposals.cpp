@@ -23,7 +23,7 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   note_may_have_gone_on(proposer);
   if (!generation_.contains(self_)) promises_.bind_newcomer(message->follows, message->lineage);  // A9
   // A8.
-  const bool broken_promise = !keeps_promises(proposal, proposer, now);
+  const bool broken_promise = !honours_promises(proposal, proposer, now);
   // A5. There are no votes before the first generation. Then two proposers that do not hear each other could
   // replace each other's proposals for ever. This order prevents that.
   const bool starts = message->follows == 0 && generation_.number == 0;
@@ -204,7 +204,7 @@ std::optional<Proposal> Assembly::may_propose(SteadyTime now) {
   }
   proposal.number = std::max(promised_, generation_.number) + 1;
   proposal.lineage = member ? lineage_ : settings_.new_lineage();
-  if (!keeps_promises(proposal, self_, now)) {
+  if (!honours_promises(proposal, self_, now)) {
     code_probe("allreduce.promise-kept");
     return {};
   }

@@ -79,7 +79,7 @@ bool Assembly::knows_of_all_others(std::uint32_t ended, const Proposal& proposal
 }
 
 // A8. A generation that this rank accepted may have begun elsewhere. Only its proposer knows that it has not.
-bool Assembly::keeps_promises(const Proposal& proposal, Member proposer, SteadyTime now) const {
+bool Assembly::honours_promises(const Proposal& proposal, Member proposer, SteadyTime now) const {
   return promises_.are_kept(proposer, [&](const Proposal& promised) {
     return may_follow({promised.number, promised.members}, proposal, now);
   });
@@ -148,7 +148,7 @@ void Assembly::leave_out_cut_off(Proposal& proposal, SteadyTime now) const {
   const std::set<std::uint32_t> out = left_out(now);
   std::erase_if(rest.members, [&](const Member& member) { return out.contains(member.rank); });
   if (rest.members.size() == proposal.members.size()) return;
-  if (!may_follow(generation_, rest, now) || !keeps_promises(rest, self_, now) || loses_steps(rest, now))
+  if (!may_follow(generation_, rest, now) || !honours_promises(rest, self_, now) || loses_steps(rest, now))
     return;
   code_probe("allreduce.cut-off-excluded");
   proposal = std::move(rest);

@@ -39,7 +39,7 @@ struct TurnOf {
     in_order.emplace_back(Effects::Effect(Effects::Message{to, header, std::move(payload)}));
   }
   void log(std::string line) { in_order.emplace_back(Effects::Effect(Effects::Line{std::move(line)})); }
-  void take(Effects&& effects) {
+  void append(Effects&& effects) {
     for (Effects::Effect& effect : effects.in_order) in_order.emplace_back(std::move(effect));
   }
   void decide(Decision decision) { in_order.push_back(std::move(decision)); }

@@ -150,16 +150,16 @@ std::vector<Reporter::Figure> Reporter::figures(const Report& report,
 }
 
 void Reporter::finish(bool done, const std::string& message) {
-  keep_last_curve();
+  store_last_curve();
   write(result_text(done, message));
 }
 
-void Reporter::keep_last_curve() {
+void Reporter::store_last_curve() {
   if (reported_ && curve_file_) curve_file_->save_now(curve_);
 }
 
 void Reporter::finish_with(const std::string& trained_result) {
-  keep_last_curve();
+  store_last_curve();
   const bool usable = !trained_result.empty() && trained_result.size() <= max_result_bytes;
   write(usable ? trained_result : result_text(true, ""));
 }

@@ -28,7 +28,7 @@ class Reporter {
   void write_events(const std::string& folder, const Log& log) { events_.emplace(folder, log); }
 
   // Keeps the curve of the run beside its checkpoints in this folder.
-  void keep_curve(const std::string& folder) { curve_file_.emplace(folder); }
+  void store_curve_in(const std::string& folder) { curve_file_.emplace(folder); }
 
   // Adds the number of steps of the run to each report. Needed if the configuration does not have this
   // number.
@@ -76,7 +76,7 @@ class Reporter {
     std::optional<double> value;  // of a number
   };
   void write(std::string text);
-  void keep_last_curve();
+  void store_last_curve();
   std::vector<Figure> figures(const Report& report, const Telemetry::Interval& interval) const;
   std::string result_text(bool done, const std::string& message) const;
 

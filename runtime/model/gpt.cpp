@@ -52,13 +52,13 @@ class Places {
  public:
   explicit Places(float* memory) : memory_(memory) {}
 
-  float* take(std::size_t size) {
+  float* allocate(std::size_t size) {
     constexpr std::size_t line = 16;
     float* const place = memory_ ? memory_ + taken_ : nullptr;
     taken_ += (size + line - 1) / line * line;
     return place;
   }
-  std::size_t taken() const { return taken_; }
+  std::size_t allocated() const { return taken_; }
 
  private:
   float* memory_;
@@ -85,7 +85,7 @@ Gpt::Gpt(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed
   }
   last_norm_ = first_block + blocks_.size() * tensors_of_block;
   kept_.resize(blocks_.size());
-  keep_rounded();
+  allocate_rounded();
   Gpt::initialise(seed);
 }
 
@@ -123,33 +123,34 @@ void Gpt::place(std::size_t sequences) {
   rows_of_logits_ = std::clamp(most_logits / vocabulary_, 1, std::max(1, rows_));
   const auto place_all = [&](Places places) {
     const auto normalised = [&] {
-      return Normalised{places.take(narrow), places.take(rows), places.take(rows)};
+      return Normalised{places.allocate(narrow), places.allocate(rows), places.allocate(rows)};
     };
     for (Kept& kept : kept_) {
-      kept.in = places.take(narrow);
+      kept.in = places.allocate(narrow);
       kept.norm_1 = normalised();
-      kept.qkv = places.take(3 * narrow);
-      kept.attended = places.take(narrow);
-      kept.log_sums = places.take(rows * static_cast<std::size_t>(heads_));
-      kept.middle = places.take(narrow);
+      kept.qkv = places.allocate(3 * narrow);
+      kept.attended = places.allocate(narrow);
+      kept.log_sums = places.allocate(rows * static_cast<std::size_t>(heads_));
+      kept.middle = places.allocate(narrow);
       kept.norm_2 = normalised();
-      kept.expanded = places.take(expansion_factor * narrow);
-      kept.activated = places.take(expansion_factor * narrow);
+      kept.expanded = places.allocate(expansion_factor * narrow);
+      kept.activated = places.allocate(expansion_factor * narrow);
       const auto by_layer = [&](int inputs) {
-        const std::size_t numbers = ops_.kept_by(rows_, inputs);
-        float* const memory = places.take((numbers + 1) / 2);
+        const std::size_t numbers = ops_.kept_size(rows_, inputs);
+        float* const memory = places.allocate((numbers + 1) / 2);
         return numbers == 0 ? nullptr : reinterpret_cast<kernels::BFloat16*>(memory);
       };
       for (auto* layer : {&kept.by_qkv, &kept.by_projection, &kept.by_expansion}) *layer = by_layer(width_);
       kept.by_contraction = by_layer(expansion_factor * width_);
     }
-    last_in_ = places.take(narrow);
+    last_in_ = places.allocate(narrow);
     last_ = normalised();
-    logits_ = places.take(static_cast<std::size_t>(rows_of_logits_) * static_cast<std::size_t>(vocabulary_));
-    stream_delta_ = places.take(narrow);
-    delta_ = places.take(narrow);
-    wide_delta_ = places.take(expansion_factor * narrow);
-    return places.taken();
+    logits_ =
+        places.allocate(static_cast<std::size_t>(rows_of_logits_) * static_cast<std::size_t>(vocabulary_));
+    stream_delta_ = places.allocate(narrow);
+    delta_ = places.allocate(narrow);
+    wide_delta_ = places.allocate(expansion_factor * narrow);
+    return places.allocated();
   };
   const std::size_t size = place_all(Places(nullptr));
   if (memory_.size() < size) memory_ = ops_.allocate<float>(size);

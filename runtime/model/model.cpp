@@ -37,7 +37,7 @@ Model::Model(std::vector<TensorInfo> tensors, kernels::Ops& ops)
   gradients_ = ops_.allocate<float>(end);
 }
 
-void Model::keep_rounded() {
+void Model::allocate_rounded() {
   if (ops_.uses_rounded()) rounded_ = ops_.allocate<kernels::BFloat16>(parameters_.size());
 }
 

@@ -90,8 +90,8 @@ class Model {
   // Of a batch: the sum of the losses, and the number of labels that are right.
   virtual Evaluation score(const Batch& batch) = 0;
 
-  // For models of linear layers: keeps a rounded copy of the parameters if the device uses one.
-  void keep_rounded();
+  // For models of linear layers: allocates a rounded copy of the parameters if the device uses one.
+  void allocate_rounded();
   // Call this before operations that use that copy.
   void renew_rounded();
   // The copy of the parameter at this offset; null without a copy.

@@ -29,7 +29,7 @@ ShardCheckpoint::ShardCheckpoint(const Job& job, std::uint32_t server, const Ser
       store_(job.env.checkpoints, job.config.checkpoint.keep, job.log) {}
 
 ShardCheckpoint::~ShardCheckpoint() {
-  if (!job_.env.checkpoints.empty()) store_.take_mark(mark_);
+  if (!job_.env.checkpoints.empty()) store_.remove_mark(mark_);
 }
 
 std::string ShardCheckpoint::leave_mark() const {
@@ -111,12 +111,12 @@ void CheckpointFolder::require_shared(std::uint32_t server, const std::string& m
   if (!there_ || mark.empty()) return;
   // A server leaves the same mark whenever it joins, so this server may have found and removed the mark
   // earlier.
-  if (store_.take_mark(mark)) found_marks_.insert(mark);
+  if (store_.remove_mark(mark)) found_marks_.insert(mark);
   if (found_marks_.contains(mark)) return;
   // If this server cannot write to the folder now, the check has no result. Then the first checkpoint reports
   // the error.
   if (!store_.leave_mark(mark)) return;
-  store_.take_mark(mark);
+  store_.remove_mark(mark);
   throw Failure(ExitCode::bad_configuration,
                 "environment: MLK_CHECKPOINTS of " + to_string(PeerId{Role::server, server}) +
                     " is another folder than here: all servers need one volume that they share");

@@ -52,12 +52,12 @@ Model::Final WeightExchange::copies_ahead() {
   };
 }
 
-// A push does not call take_newest(), because receives for new weights are posted already. The new weights
+// A push does not call use_newest(), because receives for new weights are posted already. The new weights
 // become the model's before the model is used again. A seed sends the newest weights.
 void WeightExchange::send(const SendChunk& wanted) {
   const Chunk& chunk = chunks_[wanted.header.key];
   const bool push = wanted.header.type == MessageType::push;
-  if (!push) take_newest();
+  if (!push) use_newest();
   const std::span<const float> all = push ? model_.gradients() : model_.parameters();
   const auto floats = model_.ops().read(all.subspan(chunk.offset, chunk.size));
   peers_.transport().send(wanted.to, wanted.header, std::as_bytes(floats));
@@ -68,12 +68,12 @@ void WeightExchange::store(const StoreWeights& wanted, std::span<const std::byte
   std::memcpy(target().data() + chunks_[wanted.chunk].offset, weights.data(), weights.size());
 }
 
-void WeightExchange::take_next() {
+void WeightExchange::use_next() {
   cancel();
   model_.ops().write(next_, model_.parameters());
 }
 
-void WeightExchange::take_newest() {
+void WeightExchange::use_newest() {
   if (!std::exchange(newest_expected_, false)) return;
   model_.ops().write(target(), model_.parameters());
 }

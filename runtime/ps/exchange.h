@@ -30,10 +30,10 @@ class WeightExchange {
   Model::Final copies_ahead();
   void send(const SendChunk& wanted);
   void store(const StoreWeights& wanted, std::span<const std::byte> weights);
-  void take_next();
+  void use_next();
   // async: weights arrive in the place of the parameters (Ops::place). The caller calls this before it uses
   // the model: the weights that have arrived become the model's.
-  void take_newest();
+  void use_newest();
 
  private:
   std::span<float> target();
@@ -42,7 +42,7 @@ class WeightExchange {
   Model& model_;
   const bool sync_, copies_ahead_;
   const std::vector<Chunk> chunks_;
-  bool newest_expected_ = false;               // async: newest weights are expected, since take_newest()
+  bool newest_expected_ = false;               // async: newest weights are expected, since use_newest()
   kernels::Buffer<float> next_;                // sync: weights of the clock to come, on the host
   PostedReceivesGuard posted_receives_guard_;  // last: posted receives point to the members above
 };

@@ -41,11 +41,11 @@ class PsServer {
   void act(Call call) {
     Turn turn{steady_clock::now()};
     call(turn);
-    carry_out(std::move(turn));
+    execute(std::move(turn));
   }
   void take_messages();
-  void look();
-  void carry_out(Turn&& turn, const TrainingState* loaded = nullptr);
+  void poll();
+  void execute(Turn&& turn, const TrainingState* loaded = nullptr);
   void load();
   void seed_others(const SeedFromCheckpoint& wanted, const TrainingState& saved);
   void flush_weights(PeerId worker);
@@ -64,12 +64,12 @@ ExitCode PsServer::run() {
   if (peers_.self().rank != 0) peers_.dial(Role::server, 0);
   while (!ended_) {
     take_messages();
-    look();
+    poll();
   }
   return *ended_;
 }
 
-// Returns after a bounded time. So look() also runs while many workers send one message after the other.
+// Returns after a bounded time. So poll() also runs while many workers send one message after the other.
 void PsServer::take_messages() {
   const bool saving = part_.writing() || machine_.saving();
   const Milliseconds interval = saving ? ps_timers::look_interval_while_saving : ps_timers::look_interval;
@@ -84,7 +84,7 @@ void PsServer::take_messages() {
   }
 }
 
-void PsServer::look() {
+void PsServer::poll() {
   while (const auto written = part_.take_written())
     act([&](Turn& turn) { machine_.written(*written, turn); });
   if (const auto done = folder_.take_done()) machine_.disk_done(done->committed, done->why);
@@ -98,14 +98,14 @@ struct Overloaded : Cases... {
 };
 
 // loaded: the checkpoint that was just read and that SeedFromCheckpoint sends; null in all other turns.
-void PsServer::carry_out(Turn&& turn, const TrainingState* loaded) {
+void PsServer::execute(Turn&& turn, const TrainingState* loaded) {
   for (Turn::Decision& decision : turn.in_order) {
     std::visit(
         Overloaded{
             [this](Effects::Effect& effect) {
               Effects effects;
               effects.in_order.push_back(std::move(effect));
-              peers_.carry_out(std::move(effects));
+              peers_.execute(std::move(effects));
             },
             [this](const OpenSeeding& wanted) { machine_.open_seeding(wanted.round); },
             [this](const LoadCheckpoint&) { load(); },
@@ -144,7 +144,7 @@ void PsServer::load() {
     if (failure.code != ExitCode::checkpoint_unusable) throw;
     machine_.unusable(failure, turn);
   }
-  carry_out(std::move(turn), saved ? &*saved : nullptr);
+  execute(std::move(turn), saved ? &*saved : nullptr);
 }
 
 void PsServer::seed_others(const SeedFromCheckpoint& wanted, const TrainingState& saved) {

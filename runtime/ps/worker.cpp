@@ -36,37 +36,37 @@ class PsWorker {
     if (job_.stop.requested()) machine_.stop();
     WorkerTurn turn{std::chrono::steady_clock::now()};
     call(turn);
-    for (auto& decision : turn.in_order) std::visit([this](auto& wanted) { carry_out(wanted); }, decision);
+    for (auto& decision : turn.in_order) std::visit([this](auto& wanted) { execute(wanted); }, decision);
   }
 
-  void carry_out(Effects::Effect& effect);
-  void carry_out(const ExpectWeights& wanted) { exchange_.expect(wanted); }
-  void carry_out(const CancelReceives&) { exchange_.cancel(); }
-  void carry_out(const SendChunk& wanted) { exchange_.send(wanted); }
-  void carry_out(const StoreWeights& wanted) { exchange_.store(wanted, handled_->payload); }
-  void carry_out(const TakeNextWeights&) { exchange_.take_next(); }
-  void carry_out(const CountLate&) { peers_.transport().count_late(); }
-  void carry_out(const TurnClock& wanted) { trainer_.clock().turn_to(wanted.activity); }
-  void carry_out(const ForgetTimes&) { trainer_.clock().take(); }
-  void carry_out(const OfflineSlice& wanted);
-  void carry_out(const AbandonOfflineStep&) { offline_.abandon_step(); }
-  void carry_out(const ForgetOfflineSteps&) { offline_.forget(); }
-  void carry_out(const NoteCheckpoint& wanted) {
+  void execute(Effects::Effect& effect);
+  void execute(const ExpectWeights& wanted) { exchange_.expect(wanted); }
+  void execute(const CancelReceives&) { exchange_.cancel(); }
+  void execute(const SendChunk& wanted) { exchange_.send(wanted); }
+  void execute(const StoreWeights& wanted) { exchange_.store(wanted, handled_->payload); }
+  void execute(const UseNextWeights&) { exchange_.use_next(); }
+  void execute(const CountLate&) { peers_.transport().count_late(); }
+  void execute(const TurnClock& wanted) { trainer_.clock().turn_to(wanted.activity); }
+  void execute(const ForgetTimes&) { trainer_.clock().take(); }
+  void execute(const OfflineSlice& wanted);
+  void execute(const AbandonOfflineStep&) { offline_.abandon_step(); }
+  void execute(const ForgetOfflineSteps&) { offline_.forget(); }
+  void execute(const NoteCheckpoint& wanted) {
     job_.reporter.checkpoint(wanted.step);
     job_.reporter.unsaved(wanted.unsaved);
   }
-  void carry_out(const NoteProgress& wanted);
-  void carry_out(const ReportStep& wanted) {
-    exchange_.take_newest();
+  void execute(const NoteProgress& wanted);
+  void execute(const ReportStep& wanted) {
+    exchange_.use_newest();
     reports_.at_step(wanted.step, wanted.position, wanted.restored_step, false);
   }
-  void carry_out(const Evaluate& wanted);
-  void carry_out(const ComputeSlice& wanted);
-  void carry_out(const CountStep& wanted);
-  void carry_out(const EndTrained& wanted);
-  void carry_out(const EndWithFound&) { ended_ = end_with(*found_, job_, trainer_, reports_); }
-  void carry_out(const EndTerminated&);
-  [[noreturn]] void carry_out(const Failure& failure) { throw failure; }
+  void execute(const Evaluate& wanted);
+  void execute(const ComputeSlice& wanted);
+  void execute(const CountStep& wanted);
+  void execute(const EndTrained& wanted);
+  void execute(const EndWithFound&) { ended_ = end_with(*found_, job_, trainer_, reports_); }
+  void execute(const EndTerminated&);
+  [[noreturn]] void execute(const Failure& failure) { throw failure; }
 
   Job& job_;
   Peers& peers_;
@@ -84,7 +84,7 @@ class PsWorker {
 ExitCode PsWorker::run() {
   act([this](WorkerTurn& turn) { machine_.start(turn); });
   while (!ended_) {
-    if (machine_.looks_for_last(std::chrono::steady_clock::now())) {
+    if (machine_.checks_for_last(std::chrono::steady_clock::now())) {
       found_ = last_.find(trainer_.tensors());
       if (found_) act([this](WorkerTurn& turn) { machine_.found_last(turn); });
       if (ended_) break;
@@ -96,7 +96,7 @@ ExitCode PsWorker::run() {
   return *ended_;
 }
 
-void PsWorker::carry_out(Effects::Effect& effect) {
+void PsWorker::execute(Effects::Effect& effect) {
   if (const auto* message = std::get_if<Effects::Message>(&effect)) {
     peers_.transport().send(message->to, message->header, message->payload);
   } else if (const auto* line = std::get_if<Effects::Line>(&effect)) {
@@ -104,46 +104,46 @@ void PsWorker::carry_out(Effects::Effect& effect) {
   }
 }
 
-void PsWorker::carry_out(const OfflineSlice& wanted) {
+void PsWorker::execute(const OfflineSlice& wanted) {
   std::uint64_t step = wanted.step, position = wanted.position;
-  exchange_.take_newest();
+  exchange_.use_newest();
   const bool made = offline_.advance(step, position);
   act([&](WorkerTurn& turn) { machine_.offline_advanced(made, step, position, turn); });
 }
 
-void PsWorker::carry_out(const NoteProgress& wanted) {
+void PsWorker::execute(const NoteProgress& wanted) {
   const Progress& progress = wanted.progress;
   reports_.add_loss(progress.loss_sum, progress.loss_count);
   job_.reporter.telemetry().run(progress.run);
   job_.reporter.telemetry().staleness(progress.staleness);
 }
 
-void PsWorker::carry_out(const Evaluate& wanted) {
-  exchange_.take_newest();
+void PsWorker::execute(const Evaluate& wanted) {
+  exchange_.use_newest();
   const bool done = reports_.at_step(wanted.step, wanted.position, wanted.step, true);
   const std::string result = done ? job_.reporter.trained_result() : "";
   act([&](WorkerTurn& turn) { machine_.evaluated(done, result, turn); });
 }
 
-void PsWorker::carry_out(const ComputeSlice& wanted) {
-  exchange_.take_newest();
+void PsWorker::execute(const ComputeSlice& wanted) {
+  exchange_.use_newest();
   const double loss = trainer_.compute(wanted.position, wanted.samples, exchange_.copies_ahead());
   trainer_.clip();
   act([&](WorkerTurn& turn) { machine_.computed(loss, turn); });
 }
 
-void PsWorker::carry_out(const CountStep& wanted) {
+void PsWorker::execute(const CountStep& wanted) {
   const StepTimes times = trainer_.clock().take();
   job_.reporter.telemetry().step(wanted.step, wanted.samples, times);
   act([&](WorkerTurn& turn) { machine_.step_counted(times.own(), turn); });
 }
 
-void PsWorker::carry_out(const EndTrained& wanted) {
+void PsWorker::execute(const EndTrained& wanted) {
   job_.reporter.finish_with(wanted.result);
   ended_ = ExitCode::trained;
 }
 
-void PsWorker::carry_out(const EndTerminated&) {
+void PsWorker::execute(const EndTerminated&) {
   job_.reporter.finish(false, "terminated");
   ended_ = ExitCode::terminated;
 }

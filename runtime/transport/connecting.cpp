@@ -118,7 +118,7 @@ void Transport::Impl::finish_connect(Connection& connection) {
                                Introduction{self_.id, self_.incarnation, self_.address, random_nonce()},
                                connection.peer);
   const Handshake::Message hello = connection.handshake->hello();
-  tell(connection, hello.type, hello.payload);
+  send_control(connection, hello.type, hello.payload);
 }
 
 }  // namespace mlk::rt

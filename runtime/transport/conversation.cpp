@@ -8,8 +8,9 @@ constexpr std::uint8_t flag_replaced = 1;  // of goodbye: the sender knows a new
 
 }  // namespace
 
-void Transport::Impl::tell(Connection& connection, MessageType type, std::span<const std::byte> payload,
-                           std::uint64_t clock, std::uint8_t flags) {
+void Transport::Impl::send_control(Connection& connection, MessageType type,
+                                   std::span<const std::byte> payload, std::uint64_t clock,
+                                   std::uint8_t flags) {
   Header header;
   header.type = type;
   header.sender = self_.id;
@@ -79,7 +80,7 @@ bool Transport::Impl::deliver(Connection& connection, Frame&& frame) {
 bool Transport::Impl::on_handshake(Connection& connection, const Frame& frame) {
   if (!connection.handshake) return false;
   const Handshake::Turn turn = connection.handshake->on_frame(frame.header, frame.payload);
-  if (turn.send) tell(connection, turn.send->type, turn.send->payload);
+  if (turn.send) send_control(connection, turn.send->type, turn.send->payload);
   if (!turn.fault.empty()) {
     refuse(connection, turn.fault);
     return false;
@@ -92,7 +93,7 @@ bool Transport::Impl::promote(Connection& connection, const Introduction& theirs
   const PeerId peer = connection.peer = theirs.id;
   connection.incarnation = theirs.incarnation;
   if (peers_.is_fenced(peer, theirs.incarnation)) {
-    tell(connection, MessageType::goodbye, {}, 0, flag_replaced);
+    send_control(connection, MessageType::goodbye, {}, 0, flag_replaced);
     refuse(connection, "an older incarnation of " + to_string(peer));
     return false;
   }
@@ -117,7 +118,7 @@ bool Transport::Impl::promote(Connection& connection, const Introduction& theirs
 }
 
 void Transport::Impl::retire(Connection& older, bool other_incarnation) {
-  if (other_incarnation) tell(older, MessageType::goodbye, {}, 0, flag_replaced);
+  if (other_incarnation) send_control(older, MessageType::goodbye, {}, 0, flag_replaced);
   older.stage = Stage::handshake;  // the older connection is no longer the peer's, so its end is not reported
   older.doomed = true;
   push(Event{.kind = Event::Kind::down,

@@ -207,7 +207,7 @@ bool FrameReader::take_from_lane(const Receiver& receiver, PostedReceives& poste
   } else {
     append(frame_.payload, payload);
   }
-  if (lane_->release()) receiver.tell_of_room();
+  if (lane_->release()) receiver.announce_room();
   payload_filled_ = length;
   return true;
 }

@@ -46,7 +46,7 @@ class FrameReader {
     bool trusted = false;  // the peer has proved itself: it may open a lane
     std::function<std::optional<PostedReceives::Ticket>(const Header&)> place;
     std::function<bool(Frame&&)> deliver;  // false: stop reading
-    std::function<void()> tell_of_room;    // tells the waiting peer that its lane has room again
+    std::function<void()> announce_room;   // tells the waiting peer that its lane has room again
   };
   enum class End { more_later, end_of_stream, reset, unproven_loss, fault };
   // Reads until the socket is empty, or 2 MiB are read, so that one busy peer does not keep the others

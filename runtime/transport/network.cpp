@@ -108,7 +108,7 @@ void Transport::Impl::serve(Connection& connection) {
     trust();
     return go_on;
   };
-  receiver.tell_of_room = [&] { tell(connection, MessageType::heartbeat, {}); };
+  receiver.announce_room = [&] { send_control(connection, MessageType::heartbeat, {}); };
   const bool was_stranger = connection.stage != Stage::established;
   switch (connection.link->read(receiver, posted_receives_)) {
     case FrameReader::End::more_later:
@@ -226,7 +226,7 @@ void Transport::Impl::tick(SteadyTime now) {
       if (was_away || connection.link->paused()) connection.last_heard = now;
       // Queued data serves as a heartbeat.
       if (now - connection.last_sent >= options_.heartbeat && !closing_ && connection.link->drained())
-        tell(connection, MessageType::heartbeat, {});
+        send_control(connection, MessageType::heartbeat, {});
       if (!connection.silent && now - connection.last_heard > options_.suspect_after) {
         connection.silent = true;
         push(Event{

@@ -39,7 +39,7 @@ std::uint64_t Transport::late_messages() const { return impl_->late_; }
 std::size_t Transport::held_bytes() const { return impl_->held_bytes(); }
 std::optional<Event> Transport::receive(SteadyTime deadline) { return impl_->receive(deadline); }
 void Transport::nudge() { impl_->nudge(); }
-void Transport::say_goodbye(int exit_code) { impl_->say_goodbye(exit_code); }
+void Transport::send_goodbye(int exit_code) { impl_->send_goodbye(exit_code); }
 
 Transport::Impl::Impl(Identity self, const Key& key, TransportOptions options, LogLine log)
     : self_(std::move(self)),
@@ -182,12 +182,12 @@ void Transport::Impl::push(Item item) {
   inbox_.push_back(std::move(item));
 }
 
-void Transport::Impl::say_goodbye(int exit_code) {
+void Transport::Impl::send_goodbye(int exit_code) {
   post([this, exit_code] {
     closing_ = true;
     for (auto& [id, connection] : connections_) {
       if (connection.stage == Stage::established) {
-        tell(connection, MessageType::goodbye, {}, static_cast<std::uint64_t>(exit_code));
+        send_control(connection, MessageType::goodbye, {}, static_cast<std::uint64_t>(exit_code));
       } else {
         connection.doomed = true;
       }

@@ -107,7 +107,7 @@ class Transport {
   std::size_t held_bytes() const;
 
   // Reports to all peers how this process ends, and closes. Takes a second at most. Do not send after it.
-  void say_goodbye(int exit_code);
+  void send_goodbye(int exit_code);
 
  private:
   class Impl;

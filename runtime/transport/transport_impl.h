@@ -55,7 +55,7 @@ class Transport::Impl {
   std::size_t held_bytes();
   std::optional<Event> receive(SteadyTime deadline);
   void nudge();
-  void say_goodbye(int exit_code);
+  void send_goodbye(int exit_code);
 
   Identity self_;
   PostedReceives posted_receives_;
@@ -116,8 +116,8 @@ class Transport::Impl {
   bool on_handshake(Connection& connection, const Frame& frame);
   bool promote(Connection& connection, const Introduction& theirs);
   void retire(Connection& older, bool other_incarnation);
-  void tell(Connection& connection, MessageType type, std::span<const std::byte> payload,
-            std::uint64_t clock = 0, std::uint8_t flags = 0);
+  void send_control(Connection& connection, MessageType type, std::span<const std::byte> payload,
+                    std::uint64_t clock = 0, std::uint8_t flags = 0);
   bool deliver(Connection& connection, Frame&& frame);
   void remove(std::uint64_t id, SteadyTime now);
   void refuse(Connection& connection, std::string_view why);

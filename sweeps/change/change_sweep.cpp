@@ -27,7 +27,7 @@ sweeps::SweepStatus status_of(const sweeps::SweepObjects& objects) {
 
 bool has_annotation(const json& owner, const char* name) { return !kube::annotation_of(owner, name).empty(); }
 
-bool says_that_it_has_ended(const sweeps::SweepStatus& status, const ChangeHooks& hooks) {
+bool report_if_ended(const sweeps::SweepStatus& status, const ChangeHooks& hooks) {
   if (!is_final(status.phase)) return false;
   hooks.note("sweep " + status.sweep + " has ended already: " + std::string(to_string(status.phase)));
   return true;
@@ -84,7 +84,7 @@ class ChosenTrials {
 
 void stop_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks) {
   const sweeps::SweepObjects objects = objects_of(client, sweep);
-  if (says_that_it_has_ended(status_of(objects), hooks)) return;
+  if (report_if_ended(status_of(objects), hooks)) return;
   sweeps::stop_sweep(client, client.config().name_space, objects);
   hooks.note("stopped " + sweep +
              ": trials that were running start again from their checkpoints, or from "
@@ -95,7 +95,7 @@ void stop_sweep(kube::Client& client, const std::string& sweep, const ChangeHook
 void drain_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks) {
   const sweeps::SweepObjects objects = objects_of(client, sweep);
   const sweeps::SweepStatus status = status_of(objects);
-  if (says_that_it_has_ended(status, hooks)) return;
+  if (report_if_ended(status, hooks)) return;
   if (!status.record.driven || status.jobs_go_on) {
     throw Error(ExitCode::usage,
                 "the cluster runs the trials of " + sweep +

@@ -145,7 +145,7 @@ Definition definition_of(const DriverInput& input, const FileContents& files, co
   return out;
 }
 
-void settle(DriverInput& input, const FileContents& files) {
+void fill_defined_as(DriverInput& input, const FileContents& files) {
   const Templates templates = templates_of(input);
   input.defined_as =
       define_sweep(input.file, options_of(input, files), input.parameters, templates).identity.run;

@@ -52,7 +52,7 @@ DriverInput parse_driver_input(std::string_view text);
 // another identity than the version that wrote the input.
 Definition definition_of(const DriverInput& input, const FileContents& files, const Templates& templates);
 // Fills in `defined_as`. Call it as the last step before writing the input.
-void settle(DriverInput& input, const FileContents& files);
+void fill_defined_as(DriverInput& input, const FileContents& files);
 
 // The name of the input: different inputs have different names.
 std::string key_of_input(std::string_view text);

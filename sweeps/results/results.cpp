@@ -67,7 +67,7 @@ std::string path_tail(const std::string& path, std::size_t words) {
 // Makes names unique among the columns.
 class ColumnNames {
  public:
-  void take(const std::string& name) { taken_.insert(name); }
+  void reserve(const std::string& name) { taken_.insert(name); }
 
   std::string of_parameter(const std::string& path, const std::vector<std::string>& paths) {
     const auto words = static_cast<std::size_t>(std::count(path.begin(), path.end(), '.')) + 1;
@@ -111,7 +111,8 @@ std::set<std::string> other_metrics(const std::vector<Trial>& trials, const Obje
 std::vector<Column> result_columns(const std::vector<Trial>& trials, const Objective& objective,
                                    const Space& space, bool wide) {
   ColumnNames names;
-  for (const char* name : {"trial", "state", "objective", "duration", "tries", "failure"}) names.take(name);
+  for (const char* name : {"trial", "state", "objective", "duration", "tries", "failure"})
+    names.reserve(name);
   std::vector<Column> columns{{Column::Kind::trial, "trial", ""}, {Column::Kind::state, "state", ""}};
   if (!objective.metric.empty())
     columns.push_back({Column::Kind::objective, names.of_metric(objective.metric), objective.metric});

@@ -238,7 +238,7 @@ Definition define_sweep(const ExperimentFile& file, const PrepareOptions& option
   Problems problems;
   Definition out;
   out.base = parse_experiment(file.text, file.name, options.overrides, file_context, problems);
-  out.spec = take_spec(out.base, words, problems);
+  out.spec = extract_spec(out.base, words, problems);
   problems.throw_if_any(fmt::format("`{}` describes every key", file_context.manual));
   std::vector<Point> listed;
   if (!out.spec.points_file.empty()) listed = read_listed(file, options, Names(out.base), out.spec);

@@ -426,7 +426,7 @@ std::string describe(const EarlyStop& stop) {
                "go on later";
 }
 
-Spec take_spec(YamlNode& root, const std::vector<std::string>& words, Problems& problems) {
+Spec extract_spec(YamlNode& root, const std::vector<std::string>& words, Problems& problems) {
   return Reader(root, problems).read(words);
 }
 

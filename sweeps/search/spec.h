@@ -47,6 +47,6 @@ struct Spec {
 
 // `root` is the experiment; its `sweep:`, if any, is removed. `words`: PATH=VALUES of the command line, which
 // override the file. Mistakes go to `problems`.
-Spec take_spec(YamlNode& root, const std::vector<std::string>& words, Problems& problems);
+Spec extract_spec(YamlNode& root, const std::vector<std::string>& words, Problems& problems);
 
 }  // namespace mlk::sweeps

@@ -59,11 +59,11 @@ void put_into(YamlNode& node, const std::map<std::string, std::string>& texts) {
 }
 
 // Turns scalars into text if JSON would lose their spelling.
-void keep_spellings(YamlNode& node) {
+void preserve_spellings(YamlNode& node) {
   if (node.kind == YamlNode::Kind::scalar && node.plain)
     node.plain = text_of_value(to_json(node)) == node.text;
-  for (YamlNode& item : node.items) keep_spellings(item);
-  for (YamlEntry& entry : node.entries) keep_spellings(entry.value);
+  for (YamlNode& item : node.items) preserve_spellings(item);
+  for (YamlEntry& entry : node.entries) preserve_spellings(entry.value);
 }
 
 // Whether the value at this path does not affect the program, or belongs to the sweep itself. Such a value
@@ -172,7 +172,7 @@ bool has_names(const YamlNode& node) {
 
 nlohmann::json json_of_experiment(YamlNode root) {
   for (const char* key : {"run", "env"}) {
-    if (YamlNode* node = child_of(root, key)) keep_spellings(*node);
+    if (YamlNode* node = child_of(root, key)) preserve_spellings(*node);
   }
   return to_json(root);
 }

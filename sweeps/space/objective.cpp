@@ -28,7 +28,7 @@ std::optional<Objective::Goal> goal_named(std::string_view word) {
 }
 
 // Sets the metric, which must be a valid key of a metrics line.
-void take_metric(const std::string& metric, const Place& place, Objective& objective, Problems& problems) {
+void read_metric(const std::string& metric, const Place& place, Objective& objective, Problems& problems) {
   const bool plain = std::all_of(metric.begin(), metric.end(),
                                  [](char c) { return c > 0x20 && c < 0x7f && c != '=' && c != '"'; });
   if (metric.empty() || metric.size() > longest_metrics_word || !plain) {
@@ -51,7 +51,7 @@ void read_short_form(const YamlNode& node, const std::string& path, Objective& o
     return;
   }
   objective.goal = *goal;
-  take_metric(metric, node.place, objective, problems);
+  read_metric(metric, node.place, objective, problems);
 }
 
 void read_of(const YamlNode& node, const std::string& path, Objective& objective, Problems& problems) {
@@ -90,7 +90,7 @@ void read_regex(const YamlNode& node, const std::string& path, Objective& object
 void read_goal(const YamlEntry& entry, const std::string& path, Objective& objective, Problems& problems) {
   objective.goal = *goal_named(entry.key);
   if (is_objective_text(entry.value)) {
-    take_metric(entry.value.text, entry.value.place, objective, problems);
+    read_metric(entry.value.text, entry.value.place, objective, problems);
   } else {
     problems.add(entry.value.place, fmt::format("{}.{} must be the name of a metric, not {}", path, entry.key,
                                                 describe(entry.value)));

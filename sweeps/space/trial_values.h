@@ -18,7 +18,7 @@ namespace mlk::sweeps {
 // Makes the experiments of a sweep's points. Keeps references to its arguments.
 class Experiments {
  public:
-  // `base`: the experiment's tree without `sweep:`, from take_spec().
+  // `base`: the experiment's tree without `sweep:`, from extract_spec().
   Experiments(const YamlNode& base, const Space& space, const TemplateNames& template_names,
               const FileContext& file_context)
       : base_(base),

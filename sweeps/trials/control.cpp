@@ -71,7 +71,7 @@ void mark_paused(kube::Client& client, const std::string& name_space, const RunO
                {{annotations::stopped, time_now()}, {annotations::until, at}, {annotations::paused, at}});
 }
 
-void settle_pause(kube::Client& client, const std::string& name_space, const RunObjects& run) {
+void apply_pause(kube::Client& client, const std::string& name_space, const RunObjects& run) {
   const std::int64_t paused = rung_of(run.owner, annotations::paused);
   if (paused == 0 || !kube::annotation_of(run.owner, annotations::stopped_early).empty()) return;
   const bool goes_on = rung_of(run.owner, annotations::until) > paused;

@@ -39,11 +39,11 @@ void resume_trial(kube::Client& client, const std::string& name_space, const Run
 std::int64_t rung_of(const nlohmann::json& owner, const char* annotation);
 
 // Marks in a trial's owner up to which step the trial may train from now on, unless the owner has changed
-// since it was read. Does not change the Jobs: settle_pause() does.
+// since it was read. Does not change the Jobs: apply_pause() does.
 void let_train(kube::Client& client, const std::string& name_space, const RunObjects& run,
                std::int64_t until);
 
-// Marks a trial as paused at a rung, unless its owner has changed since it was read. settle_pause() suspends
+// Marks a trial as paused at a rung, unless its owner has changed since it was read. apply_pause() suspends
 // its Jobs.
 void mark_paused(kube::Client& client, const std::string& name_space, const RunObjects& run,
                  std::int64_t rung);
@@ -51,7 +51,7 @@ void mark_paused(kube::Client& client, const std::string& name_space, const RunO
 // Updates the Jobs of a trial to match the trial's marks. Suspends the Jobs while the trial is paused. If the
 // trial may train beyond the rung of its pause, resumes the Jobs and removes the mark of the pause. If this
 // function is cut off at any point, repeating it completes its work.
-void settle_pause(kube::Client& client, const std::string& name_space, const RunObjects& run);
+void apply_pause(kube::Client& client, const std::string& name_space, const RunObjects& run);
 
 // Suspends the run of a trial. With a `reason` the run has ended for good: resume_sweep() does not resume it.
 // (resume_sweep() does not resume paused trials either.)

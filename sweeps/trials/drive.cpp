@@ -11,8 +11,8 @@
 #include "cli/run/change/suspend.h"
 #include "cli/run/change/write_record.h"
 #include "cli/run/facts/going_on.h"
+#include "cli/run/read/confirm_absences.h"
 #include "cli/run/read/find.h"
-#include "cli/run/read/second_look.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
@@ -38,7 +38,7 @@ constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
 constexpr std::chrono::minutes longest_trouble{30};
 // A look is due after this time even if no watch has reported a change, since the Lease lasts only 15 s.
-constexpr std::chrono::seconds look_again{5};
+constexpr std::chrono::seconds poll_interval{5};
 // Limits the time of a step, since thousands of trials may have to be started or may have ended. The driver
 // continues after its next look, which also notices a request to stop the sweep.
 constexpr std::chrono::seconds longest_step{20};
@@ -71,10 +71,10 @@ class Driver {
       more_ = false;
       if (!lease)
         lease.emplace(client_, request_.name_space, sweep_, kube::uid_of(objects->owner), hooks_.lease);
-      const Runs runs = take_runs(*objects);
-      const SweepStatus status = look(*objects, runs);
+      const Runs runs = extract_runs(*objects);
+      const SweepStatus status = observe_trials(*objects, runs);
       hooks_.changed(status);
-      if (watch) watch->looked();
+      if (watch) watch->observed();
       if (left_to_others_ || has_nothing_to_do(*objects, runs, status)) {
         lease->release();
         std::optional<SweepStatus> last;
@@ -110,7 +110,7 @@ class Driver {
   std::optional<SweepObjects> watched(std::optional<SweepWatch>& watch) {
     if (!watch) watch.emplace(client_, request_.name_space, sweep_);
     const bool changed = watch->wait(tick);
-    const bool due = steady_clock::now() - stepped_ > (judges() ? hooks_.judge_every : look_again);
+    const bool due = steady_clock::now() - stepped_ > (judges() ? hooks_.judge_every : poll_interval);
     return changed || due ? watch->objects() : std::nullopt;
   }
 
@@ -161,7 +161,7 @@ class Driver {
   }
 
   // Includes the log lines of trials that left no result; each log is read once, when the trial has ended.
-  SweepStatus look(const SweepObjects& objects, const Runs& runs) {
+  SweepStatus observe_trials(const SweepObjects& objects, const Runs& runs) {
     SweepStatus status = observe_sweep(objects, runs, settled_, now());
     // The objects do not show that this process drives the sweep, so `why` would say that no process does.
     if (needs_driver(status)) status.why.clear();
@@ -175,8 +175,8 @@ class Driver {
 
   // Makes one decision and applies it. If the step is cut off, the next call completes it.
   void step(const SweepObjects& objects, const Runs& runs, const SweepStatus& status, const GoOn& go_on) {
-    look_for_jobs(runs, status);
-    settle_ended(runs, status, go_on);
+    confirm_gone_jobs(runs, status);
+    reconcile_ended(runs, status, go_on);
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials,
                  status.ledger);
     if (status.phase == Phase::stopped) return stop_all(runs, status);
@@ -185,9 +185,9 @@ class Driver {
     if (status.draining) next = without_starts(std::move(next), status.trials);
     const std::vector<Batch> batches = batches_of(objects);
     fail_those_that_cannot_start(status, runs);
-    carry_out(objects, status, runs, next.judged);
+    apply(objects, status, runs, next.judged);
     for (const auto& [name, run] : status.runs) {
-      if (!is_over(run)) settle_pause(client_, request_.name_space, runs.at(name));
+      if (!is_over(run)) apply_pause(client_, request_.name_space, runs.at(name));
     }
     if (next.hopeless) {
       stop_all(runs, status);
@@ -205,7 +205,7 @@ class Driver {
                          std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
                            return !has_ended(trial.state) && run_of(trial, runs, status) != nullptr;
                          });
-    if (more_) return;  // settle_ended() has not processed all ended runs
+    if (more_) return;  // reconcile_ended() has not processed all ended runs
     if (!next.ended && (!next.hopeless || runs_on)) return;
     const int known = static_cast<int>(status.trials.size());
     left_to_others_ =
@@ -214,7 +214,7 @@ class Driver {
   }
 
   // Marks the owners of runs whose Jobs are gone; the next look reads the marks.
-  void look_for_jobs(const Runs& runs, const SweepStatus& sweep) {
+  void confirm_gone_jobs(const Runs& runs, const SweepStatus& sweep) {
     std::vector<json> owners, jobs;
     for (const auto& [name, status] : sweep.runs) {
       if (status.absence == Absence::unsure) owners.push_back(runs.at(name).owner);
@@ -224,11 +224,11 @@ class Driver {
     jobs = client_.list(kube::resources::jobs, request_.name_space, options).items;
     std::vector<json*> lacking;
     for (json& owner : owners) lacking.push_back(&owner);
-    mlk::look_twice(client_, request_.name_space, lacking, jobs);
+    mlk::confirm_absences(client_, request_.name_space, lacking, jobs);
   }
 
   // Writes the final records of trials while their pods exist, and suspends Jobs that are no longer needed.
-  void settle_ended(const Runs& runs, const SweepStatus& sweep, const GoOn& go_on) {
+  void reconcile_ended(const Runs& runs, const SweepStatus& sweep, const GoOn& go_on) {
     for (const auto& [name, status] : sweep.runs) {
       if (settled_.count(name) == 1 || !is_final(status.phase)) continue;
       const RunObjects& run = runs.at(name);
@@ -254,8 +254,8 @@ class Driver {
 
   // Applies the decisions of early stopping. The logs of a trial are lost with its pods, so its reports are
   // stored first.
-  void carry_out(const SweepObjects& objects, const SweepStatus& status, const Runs& runs,
-                 const std::vector<Decision>& decisions) {
+  void apply(const SweepObjects& objects, const SweepStatus& status, const Runs& runs,
+             const std::vector<Decision>& decisions) {
     std::map<int, Trial> trials;
     for (const Trial& trial : status.trials) trials[trial.number] = trial;
     std::vector<Trial> ending;
@@ -266,11 +266,11 @@ class Driver {
     for (const Decision& decision : decisions) {
       const Trial& trial = trials.at(decision.number);
       const RunObjects* run = run_of(trial, runs, status);
-      if (run != nullptr) carry_out(decision, trial, *run);
+      if (run != nullptr) apply(decision, trial, *run);
     }
   }
 
-  void carry_out(const Decision& decision, const Trial& trial, const RunObjects& run) {
+  void apply(const Decision& decision, const Trial& trial, const RunObjects& run) {
     switch (decision.kind) {
       case Decision::Kind::start:
         return;
@@ -362,7 +362,7 @@ class Driver {
                                        [](const Trial& trial) { return has_ended(trial.state); });
     const bool any_there = any_ended || !status.runs.empty() || !objects.jobs.empty();
     if (!any_there && created.refused.size() == created.begun) {
-      Creation(client_, request_.name_space, hooks_.submit).take_back(sweep_, kube::uid_of(objects.owner));
+      Creation(client_, request_.name_space, hooks_.submit).undo(sweep_, kube::uid_of(objects.owner));
       throw Error(ExitCode::cannot_start, first.what(), first.hint());
     }
     std::vector<Trial> failed;

@@ -119,7 +119,7 @@ class LogHarvest {
                  .container = program == status_.program_of.end() ? "" : program->second,
                  .lines = lines_of_log,
                  .bytes = bytes_of_log},
-                [this, trial](const kube::TailAnswer& answer) { take(answer, *trial); });
+                [this, trial](const kube::TailAnswer& answer) { on_answer(answer, *trial); });
     }
     tails.read(deadline);
   }
@@ -135,7 +135,7 @@ class LogHarvest {
            (status_.record.objective && status_.record.objective->of != Objective::Of::last);
   }
 
-  void take(const kube::TailAnswer& answer, Trial& trial) {
+  void on_answer(const kube::TailAnswer& answer, Trial& trial) {
     const bool is_young = may_have_late_lines(trial.ended, std::chrono::system_clock::now());
     // Retries only for a trial that has just ended: for an older trial, 500 may mean that the node has
     // removed the log.
@@ -180,7 +180,7 @@ bool may_be_in_ledger(const SweepObjects& objects, const Record& record) {
          static_cast<std::size_t>(record.trials);
 }
 
-bool tells_all(const SweepStatus& status) {
+bool has_all_results(const SweepStatus& status) {
   return std::all_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
     const bool told = status.record.objective ? trial.objective.has_value() : !trial.metrics.is_null();
     return told || trial.state == TrialState::failed || trial.state == TrialState::stopped;
@@ -230,7 +230,7 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
 std::string run_of_trial(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          int number) {
   SweepStatus status = observe_sweep(fetch_sweep(client, name_space, sweep, WithPods::no), {});
-  keep_trial(status, number);
+  select_trial(status, number);
   const auto run = status.newest_runs.find(number);
   return run == status.newest_runs.end() ? "" : run->second;
 }
@@ -245,7 +245,7 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
   const bool ended = has_ended(objects, record);
   if (large && ended && may_be_in_ledger(objects, record)) {
     SweepStatus status = observe();
-    if (tells_all(status)) return status;
+    if (has_all_results(status)) return status;
   }
   std::future<std::optional<json>> lease;
   if (record.driven && !ended)

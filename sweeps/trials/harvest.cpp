@@ -14,7 +14,7 @@ bool Harvester::is_due() const {
   return has_more_ && std::chrono::steady_clock::now() - last_ >= harvest_every;
 }
 
-void Harvester::look(const SweepObjects& objects, SweepStatus& status) {
+void Harvester::collect(const SweepObjects& objects, SweepStatus& status) {
   const Counts& counts = status.counts;
   const int ended = counts.succeeded + counts.failed + counts.stopped;
   has_more_ = has_more_ || ended != ended_;

@@ -21,7 +21,7 @@ class Harvester {
 
   // Reads the logs of trials that have ended without a result, each log once, and writes new reports into the
   // ledger, best effort; at most every five seconds. `status`: as observed from `objects`.
-  void look(const SweepObjects& objects, SweepStatus& status);
+  void collect(const SweepObjects& objects, SweepStatus& status);
 
   // Whether another look is due, even if nothing has changed since the last look.
   bool is_due() const;

@@ -75,8 +75,8 @@ void TrialIndexes::mark_made(const std::vector<Batch>& batches, const json& owne
     mark_owner(client_, request_.name_space, owner, annotations::created, join(names, ",")).wait();
 }
 
-void TrialIndexes::take_back() {
-  std::for_each(created_.rbegin(), created_.rend(), [this](const json& each) { creation_.take_back(each); });
+void TrialIndexes::undo() {
+  std::for_each(created_.rbegin(), created_.rend(), [this](const json& each) { creation_.undo(each); });
   created_.clear();
 }
 

@@ -35,7 +35,7 @@ class TrialIndexes {
   TrialsObjects objects_of(TrialsJob job) const;
 
   // Deletes everything that this object has created.
-  void take_back();
+  void undo();
 
  private:
   kube::Client& client_;

@@ -50,7 +50,7 @@ bool DriverLease::hold() {
   if (!ours_ && asked_ != Clock::time_point{} && now - asked_ < times_.ask_every) return false;
   asked_ = now;
   try {
-    ours_ = take(now);
+    ours_ = acquire(now);
     answered_ = now;
     if (ours_) renewed_ = now;
   } catch (const kube::ApiError& error) {
@@ -61,7 +61,7 @@ bool DriverLease::hold() {
   return ours_;
 }
 
-bool DriverLease::take(Clock::time_point now) {
+bool DriverLease::acquire(Clock::time_point now) {
   const std::optional<json> lease = client_.find(lease_resource, name_space_, name_);
   if (!lease) {
     json fresh = {{"apiVersion", "coordination.k8s.io/v1"},

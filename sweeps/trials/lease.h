@@ -55,7 +55,7 @@ class DriverLease {
   const std::string& holder() const { return holder_; }  // another process, if this process is not the holder
 
  private:
-  bool take(Clock::time_point now);
+  bool acquire(Clock::time_point now);
   nlohmann::json spec() const;
 
   kube::Client& client_;

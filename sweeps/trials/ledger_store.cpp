@@ -43,7 +43,7 @@ std::string text_of_shard(const std::map<int, Trial>& trials) {
 
 // A cheap check for thousands of trials without changes. If a line cannot store a trial unchanged, this check
 // fails, and the caller compares the texts.
-bool says_already(const std::map<int, Trial>& ledger, const Trial& trial) {
+bool has_recorded(const std::map<int, Trial>& ledger, const Trial& trial) {
   const auto known = ledger.find(trial.number);
   return known != ledger.end() && combine(known->second, trial) == known->second;
 }
@@ -122,7 +122,7 @@ bool write_ledger(kube::Client& client, const std::string& name_space, const jso
     const bool for_good = trial.state == TrialState::stopped && !trial.failure.empty();
     const bool settled =
         trial.state == TrialState::succeeded || trial.state == TrialState::failed || for_good;
-    return settled && !says_already(known, trial);
+    return settled && !has_recorded(known, trial);
   });
   return write_lines(client, name_space, owner, config_maps, ended, problem);
 }

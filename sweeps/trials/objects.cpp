@@ -12,7 +12,7 @@
 #include "cli/run/facts/absence.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/owner.h"
-#include "cli/run/read/second_look.h"
+#include "cli/run/read/confirm_absences.h"
 #include "cli/util/indexes.h"
 #include "cli/util/json_path.h"
 #include "cli/util/number.h"
@@ -24,7 +24,7 @@ using nlohmann::json;
 
 constexpr std::string_view before_number = "-trials-";
 
-void take_drivers(std::vector<json>& objects, std::vector<json>& drivers) {
+void extract_drivers(std::vector<json>& objects, std::vector<json>& drivers) {
   const auto first = std::stable_partition(objects.begin(), objects.end(),
                                            [](const json& object) { return !is_driver(object); });
   std::move(first, objects.end(), std::back_inserter(drivers));
@@ -168,11 +168,11 @@ SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, co
   objects.jobs = list_of_jobs.get();
   objects.config_maps = list_of_maps.get();
   if (list_of_events.valid()) objects.events = list_of_events.get();
-  if (!take_owner(objects)) {
+  if (!extract_owner(objects)) {
     throw Error(ExitCode::not_found, "there is no sweep '" + sweep + "' in namespace '" + name_space + "'",
                 "list them with: mlk ls");
   }
-  look_twice(client, name_space, objects);
+  confirm_absences(client, name_space, objects);
   return objects;
 }
 
@@ -180,28 +180,28 @@ SweepObjects without_doubt(kube::Client& client, const std::string& name_space, 
   std::set<std::string> jobs;
   for (const json& job : watched.jobs) jobs.insert(kube::name_of(job));
   const bool lacks =
-      !jobs_to_look_for(watched.owner, jobs).empty() ||
+      !absences_to_confirm(watched.owner, jobs).empty() ||
       std::any_of(watched.config_maps.begin(), watched.config_maps.end(),
-                  [&](const json& map) { return is_trial(map) && !jobs_to_look_for(map, jobs).empty(); });
+                  [&](const json& map) { return is_trial(map) && !absences_to_confirm(map, jobs).empty(); });
   return lacks ? fetch_sweep(client, name_space, kube::name_of(watched.owner), WithPods::yes)
                : std::move(watched);
 }
 
-void look_twice(kube::Client& client, const std::string& name_space, SweepObjects& objects) {
+void confirm_absences(kube::Client& client, const std::string& name_space, SweepObjects& objects) {
   std::vector<json*> owners{&objects.owner};
   for (json& map : objects.config_maps) {
     if (is_trial(map)) owners.push_back(&map);
   }
-  mlk::look_twice(client, name_space, owners, objects.jobs);
+  mlk::confirm_absences(client, name_space, owners, objects.jobs);
 }
 
 void set_pods(SweepObjects& objects, std::vector<json> pods) {
   objects.pods = std::move(pods);
-  take_drivers(objects.pods, objects.driver_pods);
+  extract_drivers(objects.pods, objects.driver_pods);
 }
 
-bool take_owner(SweepObjects& objects) {
-  take_drivers(objects.jobs, objects.drivers);
+bool extract_owner(SweepObjects& objects) {
+  extract_drivers(objects.jobs, objects.drivers);
   set_pods(objects, std::move(objects.pods));
   const auto owner = std::find_if(objects.config_maps.begin(), objects.config_maps.end(), is_sweep);
   if (owner == objects.config_maps.end()) return false;

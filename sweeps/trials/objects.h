@@ -78,7 +78,7 @@ void set_pods(SweepObjects& objects, std::vector<nlohmann::json> pods);
 // Finds the sweep's owner among the ConfigMaps. Removes ConfigMaps of an earlier sweep of the same name,
 // which are being garbage collected, and stores ConfigMaps of a driver separately. False if there is no
 // owner. Pure.
-bool take_owner(SweepObjects& objects);
+bool extract_owner(SweepObjects& objects);
 
 // A ConfigMap with points. The ConfigMap of a Job never changes: the indexes of the Job are its trials. Other
 // ConfigMaps grow, and a driver starts a run for each of their trials.
@@ -93,7 +93,7 @@ struct Batch {
 
 // Reads again those Jobs that were made and are missing, of the sweep and of trials that are runs
 // (run/facts/absence.h).
-void look_twice(kube::Client& client, const std::string& name_space, SweepObjects& objects);
+void confirm_absences(kube::Client& client, const std::string& name_space, SweepObjects& objects);
 // Returns the objects of a watch. If a Job that was made is missing in these objects, reads the objects
 // again, twice.
 SweepObjects without_doubt(kube::Client& client, const std::string& name_space, SweepObjects watched);

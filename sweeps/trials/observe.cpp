@@ -375,7 +375,7 @@ void read_result(const json& result, const std::optional<Objective>& objective, 
 SweepStatus observe_sweep(const SweepObjects& objects, Time now) {
   if (!read_record(objects.owner).driven) return observe_sweep(objects, {}, {}, now);
   SweepObjects rest = objects;
-  const std::map<std::string, RunObjects> runs = take_runs(rest);
+  const std::map<std::string, RunObjects> runs = extract_runs(rest);
   return observe_sweep(rest, runs, {}, now);
 }
 
@@ -406,7 +406,7 @@ const RunObjects* run_of(const Trial& trial, const std::map<std::string, RunObje
   return run == runs.end() ? nullptr : &run->second;
 }
 
-void keep_trial(SweepStatus& status, int number) {
+void select_trial(SweepStatus& status, int number) {
   std::erase_if(status.trials, [&](const Trial& trial) { return trial.number != number; });
   status.is_of_one_trial = true;
   if (status.trials.empty()) {

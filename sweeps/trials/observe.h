@@ -36,7 +36,7 @@ struct SweepStatus {
   bool jobs_go_on = false;       // a Job whose indexes are trials has not finished
   std::map<int, Trial> ledger;   // the content of the ledger, by the number of the trial
   bool draining = false;         // the driver starts no more trials; the sweep is stopped when no trial runs
-  bool is_of_one_trial = false;  // keep_trial() has dropped the other trials: best_of() finds no best trial
+  bool is_of_one_trial = false;  // select_trial() has dropped the other trials: best_of() finds no best trial
   bool cannot_start = false;     // no trial has started, and the trials wait in vain
 
   // For trials that are runs.
@@ -48,9 +48,9 @@ struct SweepStatus {
 };
 
 SweepStatus observe_sweep(const SweepObjects& objects, Time now);
-// The same for a driven sweep, with the runs that take_runs() has moved out of `objects`. Trials whose runs
-// are in `settled` have ended for good: if the ledger has such a trial, the state comes from the ledger, and
-// the run is not read again.
+// The same for a driven sweep, with the runs that extract_runs() has moved out of `objects`. Trials whose
+// runs are in `settled` have ended for good: if the ledger has such a trial, the state comes from the ledger,
+// and the run is not read again.
 SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::string, RunObjects>& runs,
                           const std::set<std::string>& settled, Time now);
 
@@ -67,7 +67,7 @@ const RunObjects* run_of(const Trial& trial, const std::map<std::string, RunObje
                          const SweepStatus& status);
 
 // Keeps only this trial. Throws Error{not_found} if no trial has this number.
-void keep_trial(SweepStatus& status, int number);
+void select_trial(SweepStatus& status, int number);
 
 // Compares all trials by the last value of another metric.
 void use_objective(SweepStatus& status, const Objective& objective);

@@ -97,7 +97,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
     for (const json& object : data) creation.create_owned(object, uid);
   } catch (const Error& error) {
     const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
-    if (refused && owner.created) creation.take_back(rendered.run, uid);
+    if (refused && owner.created) creation.undo(rendered.run, uid);
     throw;
   }
   Started out{.sweep = definition.identity.run, .trials = planned_trials(definition)};

@@ -77,9 +77,9 @@ class Start {
     } catch (const Error& error) {
       const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
       if (refused && owner.created && !others_) {
-        creation_.take_back(sweep_, uid_);
+        creation_.undo(sweep_, uid_);
       } else if (refused) {
-        indexes.take_back();
+        indexes.undo();
       }
       explain_cut_off(error, sweep_);
       throw;

@@ -54,7 +54,7 @@ bool is_of_sweep(const json& owner, const std::string& sweep_uid) {
 }
 
 // Moves the Jobs or pods of runs out of `objects`. The sweep's own Jobs and their pods stay in `objects`.
-std::vector<json> take_of_runs(std::vector<json>& objects, const std::string& sweep) {
+std::vector<json> extract_of_runs(std::vector<json>& objects, const std::string& sweep) {
   const auto first = std::stable_partition(objects.begin(), objects.end(), [&](const json& object) {
     return kube::label_of(object, labels::run) == sweep;
   });
@@ -72,10 +72,10 @@ std::string trial_run(const std::string& sweep, const std::string& hash, int att
 
 std::map<std::string, RunObjects> runs_of(const SweepObjects& objects) {
   SweepObjects copy = objects;
-  return take_runs(copy);
+  return extract_runs(copy);
 }
 
-std::map<std::string, RunObjects> take_runs(SweepObjects& objects) {
+std::map<std::string, RunObjects> extract_runs(SweepObjects& objects) {
   std::vector<json>& maps = objects.config_maps;
   const auto owners =
       std::stable_partition(maps.begin(), maps.end(), [](const json& map) { return !is_trial(map); });
@@ -83,8 +83,8 @@ std::map<std::string, RunObjects> take_runs(SweepObjects& objects) {
   maps.erase(owners, maps.end());
   const std::string sweep = kube::name_of(objects.owner);
   std::map<std::string, RunObjects> runs;
-  for (RunObjects& run : group_by_run(std::move(of_runs), take_of_runs(objects.jobs, sweep),
-                                      take_of_runs(objects.pods, sweep))) {
+  for (RunObjects& run : group_by_run(std::move(of_runs), extract_of_runs(objects.jobs, sweep),
+                                      extract_of_runs(objects.pods, sweep))) {
     const std::string name = kube::name_of(run.owner);
     runs[name] = std::move(run);
   }
@@ -216,7 +216,7 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
     creation.create_all(owner.object, rendered.objects).wait();
   } catch (const Error& error) {
     const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
-    if (refused && owner.created) creation.take_back(rendered.run, kube::uid_of(owner.object));
+    if (refused && owner.created) creation.undo(rendered.run, kube::uid_of(owner.object));
     throw;
   }
 }

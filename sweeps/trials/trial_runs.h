@@ -24,7 +24,7 @@ std::string trial_run(const std::string& sweep, const std::string& hash, int att
 // The runs of all trials, by their names. Pure.
 std::map<std::string, RunObjects> runs_of(const SweepObjects& objects);
 // Like runs_of(), but moves the runs out of `objects` and copies nothing.
-std::map<std::string, RunObjects> take_runs(SweepObjects& objects);
+std::map<std::string, RunObjects> extract_runs(SweepObjects& objects);
 
 // Fills in a trial from its run. `trial` has number, hash and point.
 void read_run(const RunStatus& run, const std::optional<Objective>& objective, Trial& trial);

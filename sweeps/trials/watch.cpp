@@ -63,7 +63,7 @@ SweepWatch::SweepWatch(kube::Client& client, const std::string& name_space, cons
 SweepWatch::~SweepWatch() = default;
 
 bool SweepWatch::wait(std::chrono::milliseconds timeout) {
-  looked();
+  observed();
   const Clock::time_point end = Clock::now() + timeout;
   std::this_thread::sleep_until(std::min(state_->rest_until, end));
   if (state_->rest_until > end) return false;
@@ -73,7 +73,7 @@ bool SweepWatch::wait(std::chrono::milliseconds timeout) {
   return changed;
 }
 
-void SweepWatch::looked() {
+void SweepWatch::observed() {
   if (!state_->looking_since) return;
   const Clock::time_point now = Clock::now();
   state_->rest_until = now + std::min<Clock::duration>(rests * (now - *state_->looking_since), longest_rest);
@@ -99,7 +99,7 @@ std::optional<SweepObjects> SweepWatch::objects() {
   out.jobs = state_->jobs->objects();
   out.pods = state_->pods->objects();
   out.events = warnings_of(state_->sweep, state_->events->objects());
-  if (!take_owner(out)) throw Error(ExitCode::not_found, "sweep " + state_->sweep + " was deleted");
+  if (!extract_owner(out)) throw Error(ExitCode::not_found, "sweep " + state_->sweep + " was deleted");
   return out;
 }
 

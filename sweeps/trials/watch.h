@@ -20,14 +20,14 @@ class SweepWatch {
 
   // Returns true if something has changed since the last call, false after `timeout`. Reading the objects of
   // a large sweep takes long, so not every change ends the wait: after each look, wait() pauses for much
-  // longer than the look took. A look is the time from objects() until looked() or the next wait(). For one
+  // longer than the look took. A look is the time from objects() until observed() or the next wait(). For one
   // thread.
   bool wait(std::chrono::milliseconds timeout);
 
   // nullopt before the first lists have arrived. Throws Error{not_found} if the sweep was deleted, and
   // ApiError for the final answers 401 and 403.
   std::optional<SweepObjects> objects();
-  void looked();
+  void observed();
 
   // The reason why the objects have not been current for a minute or longer; empty without a problem.
   std::string trouble() const;

@@ -73,11 +73,11 @@ double loss_of(mlk::bench::Digits& digits, const Point& point, std::uint64_t see
   return digits.train(point, seed, steps_of_digits, steps_of_digits).back().loss;
 }
 
-// Searches the space as a sweep with one trial at a time does. `value` gets the number of the evaluation too;
-// `told_of` what was known after it.
-template <typename Value, typename ToldOf>
+// Searches the space as a sweep with one trial at a time does. `value` gets the number of the evaluation too.
+// `on_best` gets the best evaluation so far.
+template <typename Value, typename OnBest>
 void search(const Space& space, int evaluations, std::uint64_t seed, bool is_random, const Value& value,
-            const ToldOf& told_of) {
+            const OnBest& on_best) {
   TpeOptions options;
   options.seed = seed;
   if (is_random) options.startup = evaluations;
@@ -88,7 +88,7 @@ void search(const Space& space, int evaluations, std::uint64_t seed, bool is_ran
     if (!point) break;
     told.push_back({*point, value(*point, i)});
     if (*told.back().value < *told[best].value) best = told.size() - 1;
-    told_of(told[best]);
+    on_best(told[best]);
   }
 }
 

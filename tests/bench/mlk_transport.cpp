@@ -106,7 +106,7 @@ void allreduce(int rank, int members, std::size_t floats, int iterations, bool t
   const auto transport = connect_all({Role::worker, static_cast<std::uint32_t>(rank)}, rank, tcp, lower,
                                      group.ranks.size() - 1, early);
   Ring ring(*transport, floats);
-  for (Event& event : early) ring.keep(std::move(event));
+  for (Event& event : early) ring.store_early(std::move(event));
   std::vector<float> data(floats, 1.0f);
   const double mean = mean_of(iterations, [&] {
     ++group.step;
@@ -119,7 +119,7 @@ void allreduce(int rank, int members, std::size_t floats, int iterations, bool t
     if (!ring.sum(data, group, pump)) give_up("a sum was given up");
   });
   if (rank == 0) std::printf("%.3f\n", mean);
-  transport->say_goodbye(0);
+  transport->send_goodbye(0);
 }
 
 void serve(std::size_t floats, bool tcp) {
@@ -180,7 +180,7 @@ void push_pull(std::size_t floats, int iterations, bool tcp) {
     }
   });
   std::printf("%.3f\n", mean);
-  transport->say_goodbye(0);
+  transport->send_goodbye(0);
 }
 
 void transfer(int fd, std::byte* bytes, std::size_t size, bool out) {

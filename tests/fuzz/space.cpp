@@ -43,7 +43,7 @@ void read_sweep_text(const std::string& text) {
   YamlNode root = parse_yaml(line == std::string::npos ? "" : text.substr(line + 1), "x.yaml");
   if (root.kind != YamlNode::Kind::map) return;
   Problems problems;
-  const Spec spec = take_spec(root, words, problems);
+  const Spec spec = extract_spec(root, words, problems);
   demand(root.find("sweep") == nullptr);
   problems.throw_if_any();
   use_space(spec.space);

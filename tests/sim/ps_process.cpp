@@ -174,12 +174,12 @@ void PsProcess::act_server(Call call) {
   call(*server_, turn);
   tell_passed();
   for (const auto& decision : turn.in_order) {
-    std::visit([this](const auto& wanted) { carry_out(wanted); }, decision);
+    std::visit([this](const auto& wanted) { execute(wanted); }, decision);
     if (!server_) return;
   }
 }
 
-void PsProcess::carry_out(const rt::Effects::Effect& effect) {
+void PsProcess::execute(const rt::Effects::Effect& effect) {
   if (const auto* message = std::get_if<rt::Effects::Message>(&effect))
     return send(message->to, message->header, message->payload);
   if (const auto* line = std::get_if<rt::Effects::Line>(&effect)) trace(line->text);
@@ -197,12 +197,12 @@ void PsProcess::send(rt::PeerId to, const rt::Header& header, const rt::Bytes& p
 
 // ---- servers
 
-void PsProcess::carry_out(const rt::OpenSeeding& wanted) {
+void PsProcess::execute(const rt::OpenSeeding& wanted) {
   s_.invariants.seeding_opened(incarnation_);
   server_->open_seeding(wanted.round);
 }
 
-void PsProcess::carry_out(const rt::LoadCheckpoint&) {
+void PsProcess::execute(const rt::LoadCheckpoint&) {
   if (s_.disk.full && !s_.disk.has(s_.scenario.steps))
     server_->unwritable({rt::ExitCode::checkpoint_unusable, "no space"});
   const auto newest = s_.disk.made.rbegin();
@@ -218,7 +218,7 @@ void PsProcess::carry_out(const rt::LoadCheckpoint&) {
   act_server([&](rt::ServerMachine& machine, rt::Turn& turn) { machine.loaded(&saved, turn); });
 }
 
-void PsProcess::carry_out(const rt::SeedFromCheckpoint& wanted) {
+void PsProcess::execute(const rt::SeedFromCheckpoint& wanted) {
   const PsDisk::Checkpoint& found = s_.disk.made.rbegin()->second;
   if (wanted.servers.contains(0)) {
     rt::TrainingState saved;
@@ -245,7 +245,7 @@ Duration PsProcess::writing_time() const {
 }
 
 // If the process dies meanwhile, its part is incomplete.
-void PsProcess::carry_out(const rt::CapturePart& wanted) {
+void PsProcess::execute(const rt::CapturePart& wanted) {
   rt::WrittenMessage written{wanted.capture.step, wanted.capture.aside, {}, {}};
   const rt::ServedModel& model = server_->model();
   std::vector<float> copy(model_floats, 0);
@@ -285,7 +285,7 @@ void PsProcess::carry_out(const rt::CapturePart& wanted) {
   });
 }
 
-void PsProcess::carry_out(const rt::CommitCheckpoint& wanted) {
+void PsProcess::execute(const rt::CommitCheckpoint& wanted) {
   const auto found = s_.disk.aside.find(wanted.aside);
   const bool there = found != s_.disk.aside.end() && !found->second.lost;
   if (there) s_.invariants.committing(wanted.manifest, found->second.whole, found->second.step);
@@ -307,7 +307,7 @@ void PsProcess::carry_out(const rt::CommitCheckpoint& wanted) {
   });
 }
 
-void PsProcess::carry_out(const rt::DiscardAside& wanted) {
+void PsProcess::execute(const rt::DiscardAside& wanted) {
   s_.disk.aside.erase(wanted.aside);
   if (!wanted.answer) return;
   plan(10ms, [this] {
@@ -316,12 +316,12 @@ void PsProcess::carry_out(const rt::DiscardAside& wanted) {
   });
 }
 
-void PsProcess::carry_out(const rt::SendMark& wanted) {
+void PsProcess::execute(const rt::SendMark& wanted) {
   send({rt::Role::server, 0}, wanted.header,
        rt::PayloadWriter().text("").text(s_.disk.full ? "no space" : "").bytes());
 }
 
-void PsProcess::carry_out(const rt::FlushWeights& wanted) {
+void PsProcess::execute(const rt::FlushWeights& wanted) {
   while (const auto weights = server_->next_weights(wanted.worker)) {
     const rt::Chunk& chunk = server_->model().chunks[weights->header.key];
     s_.invariants.weights(weights->values, weights->header.clock, chunk.offset, "weights that are sent");

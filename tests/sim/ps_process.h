@@ -1,4 +1,4 @@
-// One process of a simulated run with parameter servers: the real machine, in a shell that carries out its
+// One process of a simulated run with parameter servers: the real machine, in a shell that executes its
 // decisions as ps/server.cpp and ps/worker.cpp do. The model is six floats; computing and writing only take
 // time.
 #pragma once
@@ -103,42 +103,42 @@ class PsProcess {
   // Takes the time of a slice, in which the process handles no message.
   void work(std::function<void(rt::WorkerMachine&, rt::WorkerTurn&)> answer);
 
-  void carry_out(const rt::Effects::Effect& effect);
-  void carry_out(const rt::Failure& failure) { end(failure.code, failure.what()); }
-  void carry_out(const rt::CountLate&) { late_ = true; }
+  void execute(const rt::Effects::Effect& effect);
+  void execute(const rt::Failure& failure) { end(failure.code, failure.what()); }
+  void execute(const rt::CountLate&) { late_ = true; }
   // For servers.
-  void carry_out(const rt::OpenSeeding& wanted);
-  void carry_out(const rt::LoadCheckpoint&);
-  void carry_out(const rt::SeedFromCheckpoint& wanted);
-  void carry_out(const rt::CapturePart& wanted);
-  void carry_out(const rt::CommitCheckpoint& wanted);
-  void carry_out(const rt::DiscardAside& wanted);
-  void carry_out(const rt::ShowRun&) {}
-  void carry_out(const rt::SendMark& wanted);
-  void carry_out(const rt::RequireShared&) {}
-  void carry_out(const rt::FlushWeights& wanted);
-  void carry_out(const rt::RunIsTrained&) { trained_ = true; }
-  void carry_out(const rt::End& wanted) { end(wanted.code, wanted.message); }
+  void execute(const rt::OpenSeeding& wanted);
+  void execute(const rt::LoadCheckpoint&);
+  void execute(const rt::SeedFromCheckpoint& wanted);
+  void execute(const rt::CapturePart& wanted);
+  void execute(const rt::CommitCheckpoint& wanted);
+  void execute(const rt::DiscardAside& wanted);
+  void execute(const rt::ShowRun&) {}
+  void execute(const rt::SendMark& wanted);
+  void execute(const rt::RequireShared&) {}
+  void execute(const rt::FlushWeights& wanted);
+  void execute(const rt::RunIsTrained&) { trained_ = true; }
+  void execute(const rt::End& wanted) { end(wanted.code, wanted.message); }
   // For workers.
-  void carry_out(const rt::ExpectWeights& wanted);
-  void carry_out(const rt::CancelReceives&) { expected_.clear(); }
-  void carry_out(const rt::SendChunk& wanted);
-  void carry_out(const rt::StoreWeights& wanted);
-  void carry_out(const rt::TakeNextWeights&);
-  void carry_out(const rt::TurnClock&) {}
-  void carry_out(const rt::ForgetTimes&) {}
-  void carry_out(const rt::OfflineSlice& wanted);
-  void carry_out(const rt::AbandonOfflineStep&) { offline_slice_ = 0; }
-  void carry_out(const rt::ForgetOfflineSteps&) { offline_slice_ = 0; }
-  void carry_out(const rt::NoteCheckpoint&) {}
-  void carry_out(const rt::NoteProgress&) {}
-  void carry_out(const rt::ReportStep& wanted);
-  void carry_out(const rt::Evaluate& wanted);
-  void carry_out(const rt::ComputeSlice& wanted);
-  void carry_out(const rt::CountStep&);
-  void carry_out(const rt::EndTrained&);
-  void carry_out(const rt::EndWithFound&);
-  void carry_out(const rt::EndTerminated&) { end(rt::ExitCode::terminated, "terminated"); }
+  void execute(const rt::ExpectWeights& wanted);
+  void execute(const rt::CancelReceives&) { expected_.clear(); }
+  void execute(const rt::SendChunk& wanted);
+  void execute(const rt::StoreWeights& wanted);
+  void execute(const rt::UseNextWeights&);
+  void execute(const rt::TurnClock&) {}
+  void execute(const rt::ForgetTimes&) {}
+  void execute(const rt::OfflineSlice& wanted);
+  void execute(const rt::AbandonOfflineStep&) { offline_slice_ = 0; }
+  void execute(const rt::ForgetOfflineSteps&) { offline_slice_ = 0; }
+  void execute(const rt::NoteCheckpoint&) {}
+  void execute(const rt::NoteProgress&) {}
+  void execute(const rt::ReportStep& wanted);
+  void execute(const rt::Evaluate& wanted);
+  void execute(const rt::ComputeSlice& wanted);
+  void execute(const rt::CountStep&);
+  void execute(const rt::EndTrained&);
+  void execute(const rt::EndWithFound&);
+  void execute(const rt::EndTerminated&) { end(rt::ExitCode::terminated, "terminated"); }
 
   const PsWorld& s_;
   const Network::Place place_;

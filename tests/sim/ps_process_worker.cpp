@@ -1,4 +1,4 @@
-// The decisions that the shell of a worker carries out: the model, and the time that its work takes.
+// The decisions that the shell of a worker executes: the model, and the time that its work takes.
 #include <algorithm>
 #include <utility>
 
@@ -20,7 +20,7 @@ void PsProcess::act_worker(Call call) {
   call(*worker_, turn);
   tell_passed();
   for (const auto& decision : turn.in_order) {
-    std::visit([this](const auto& wanted) { carry_out(wanted); }, decision);
+    std::visit([this](const auto& wanted) { execute(wanted); }, decision);
     if (!worker_) return;
   }
 }
@@ -43,7 +43,7 @@ bool PsProcess::sees_last() const {
 }
 
 void PsProcess::tick_worker() {
-  if (worker_->looks_for_last(s_.clock.now()) && sees_last())
+  if (worker_->checks_for_last(s_.clock.now()) && sees_last())
     return act_worker([](rt::WorkerMachine& machine, rt::WorkerTurn& turn) { machine.found_last(turn); });
   act_worker([](rt::WorkerMachine& machine, rt::WorkerTurn& turn) { machine.tick(turn); });
 }
@@ -87,11 +87,11 @@ void PsProcess::receive_in_place(rt::Event& event) {
   event.in_posted_buffer = true;
 }
 
-void PsProcess::carry_out(const rt::ExpectWeights& wanted) {
+void PsProcess::execute(const rt::ExpectWeights& wanted) {
   for (const rt::Chunk& chunk : chunks_) expected_.insert({wanted.generation, wanted.tag, chunk.id});
 }
 
-void PsProcess::carry_out(const rt::SendChunk& wanted) {
+void PsProcess::execute(const rt::SendChunk& wanted) {
   const rt::Chunk& chunk = chunks_[wanted.header.key];
   const bool push = wanted.header.type == rt::MessageType::push;
   std::vector<float> values(chunk.size);
@@ -101,19 +101,19 @@ void PsProcess::carry_out(const rt::SendChunk& wanted) {
   send(wanted.to, wanted.header, rt::PayloadWriter().raw(std::as_bytes(std::span(values))).bytes());
 }
 
-void PsProcess::carry_out(const rt::StoreWeights& wanted) {
+void PsProcess::execute(const rt::StoreWeights& wanted) {
   auto& target = sync() ? next_ : model_;
   std::ranges::copy(floats_in(handled_->payload),
                     target.begin() + static_cast<std::ptrdiff_t>(chunks_[wanted.chunk].offset));
 }
 
-void PsProcess::carry_out(const rt::TakeNextWeights&) {
+void PsProcess::execute(const rt::UseNextWeights&) {
   expected_.clear();
   model_ = next_;
 }
 
 // With sync there is an answer after each slice of a step; the last slice completes the step.
-void PsProcess::carry_out(const rt::OfflineSlice& wanted) {
+void PsProcess::execute(const rt::OfflineSlice& wanted) {
   const auto batch = static_cast<std::uint64_t>(s_.scenario.batch);
   const std::uint64_t slices = sync() ? s_.scenario.workers : 1;
   work([this, wanted, batch, slices](rt::WorkerMachine& machine, rt::WorkerTurn& turn) {
@@ -133,11 +133,11 @@ void PsProcess::carry_out(const rt::OfflineSlice& wanted) {
   });
 }
 
-void PsProcess::carry_out(const rt::ReportStep& wanted) {
+void PsProcess::execute(const rt::ReportStep& wanted) {
   s_.invariants.weights(model_, wanted.step, 0, "weights that are reported");
 }
 
-void PsProcess::carry_out(const rt::Evaluate& wanted) {
+void PsProcess::execute(const rt::Evaluate& wanted) {
   s_.invariants.weights(model_, wanted.step, 0, "the last weights");
   work([this, step = wanted.step](rt::WorkerMachine& machine, rt::WorkerTurn& turn) {
     if (!stopping_) s_.invariants.evaluated(step);
@@ -145,7 +145,7 @@ void PsProcess::carry_out(const rt::Evaluate& wanted) {
   });
 }
 
-void PsProcess::carry_out(const rt::ComputeSlice& wanted) {
+void PsProcess::execute(const rt::ComputeSlice& wanted) {
   position_ = wanted.position;
   if (sync()) {
     const std::uint64_t samples = static_cast<std::uint64_t>(s_.scenario.batch) * s_.scenario.workers;
@@ -154,16 +154,16 @@ void PsProcess::carry_out(const rt::ComputeSlice& wanted) {
   work([](rt::WorkerMachine& machine, rt::WorkerTurn& turn) { machine.computed(1, turn); });
 }
 
-void PsProcess::carry_out(const rt::CountStep&) {
+void PsProcess::execute(const rt::CountStep&) {
   act_worker([](rt::WorkerMachine& machine, rt::WorkerTurn& turn) { machine.step_counted(0.05, turn); });
 }
 
-void PsProcess::carry_out(const rt::EndTrained& wanted) {
+void PsProcess::execute(const rt::EndTrained& wanted) {
   s_.invariants.worker_ends(s_.disk.had_last, !wanted.result.empty() || sees_last());
   end(rt::ExitCode::trained, "trained");
 }
 
-void PsProcess::carry_out(const rt::EndWithFound&) {
+void PsProcess::execute(const rt::EndWithFound&) {
   s_.invariants.evaluated(s_.disk.made.rbegin()->first);
   s_.invariants.worker_ends(true, true);
   end(rt::ExitCode::trained, "trained, as the disk says");

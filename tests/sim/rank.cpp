@@ -105,7 +105,7 @@ void SimulatedRank::act(const std::function<void(RankTurn&)>& call) {
   note_state();
   const std::uint64_t self = process_->incarnation;
   for (auto& decision : turn.in_order) {
-    std::visit([this](auto& wanted) { carry_out(wanted); }, decision);
+    std::visit([this](auto& wanted) { execute(wanted); }, decision);
     if (!running() || process_->incarnation != self) return;
   }
   plan_tick();
@@ -129,7 +129,7 @@ void SimulatedRank::note_state() {
 
 void SimulatedRank::plan_tick() {
   SteadyTime next = process_->machine.next_tick();
-  if (process_->machine.looks_for_last()) next = std::min(next, process_->next_look);
+  if (process_->machine.checks_for_last()) next = std::min(next, process_->next_look);
   if (next == SteadyTime::max() || process_->busy) return;
   const bool at_once = next == SteadyTime();
   // Events may also come before a process begins its next step.
@@ -148,7 +148,7 @@ void SimulatedRank::plan_tick() {
 
 void SimulatedRank::tick() {
   if (process_->busy) return;
-  if (process_->machine.looks_for_last() && local_now() >= process_->next_look) {
+  if (process_->machine.checks_for_last() && local_now() >= process_->next_look) {
     process_->next_look = local_now() + look_interval;
     if (s_.disk.there && s_.disk.newest && s_.disk.newest->point.step >= s_.settings.steps) {
       trace("finds the last checkpoint");
@@ -177,7 +177,7 @@ void SimulatedRank::send(std::uint32_t to, const rt::Header& header, rt::Bytes&&
   s_.network.send(process_number_, to, read, std::move(payload), extra);
 }
 
-void SimulatedRank::carry_out(rt::Effects::Effect& effect) {
+void SimulatedRank::execute(rt::Effects::Effect& effect) {
   if (auto* message = std::get_if<rt::Effects::Message>(&effect)) {
     send(message->to.rank, message->header, std::move(message->payload));
   } else if (const auto* dial = std::get_if<rt::Effects::Dial>(&effect)) {
@@ -189,7 +189,7 @@ void SimulatedRank::carry_out(rt::Effects::Effect& effect) {
 
 // ---- the state
 
-void SimulatedRank::carry_out(const rt::MakeState&) {
+void SimulatedRank::execute(const rt::MakeState&) {
   work(s_.disk.there ? write_time() : 0ns, [this] {
     SavedState state;
     if (s_.disk.there && s_.disk.newest) state = *s_.disk.newest;
@@ -206,7 +206,7 @@ void SimulatedRank::carry_out(const rt::MakeState&) {
 }
 
 // Sends two parts: after the first part the receiver's own state is spoilt.
-void SimulatedRank::carry_out(const rt::SendState& wanted) {
+void SimulatedRank::execute(const rt::SendState& wanted) {
   const rt::StatePoint& point = process_->machine.point();
   const auto& lagging = process_->machine.assembly().beginning().lagging;
   const auto before = std::distance(lagging.begin(), lagging.find(wanted.rank));
@@ -223,7 +223,7 @@ void SimulatedRank::carry_out(const rt::SendState& wanted) {
     work(transfer * (before + 1), [this] { plan(0ns, [this] { tick(); }); });
 }
 
-void SimulatedRank::carry_out(const rt::StoreState& wanted) {
+void SimulatedRank::execute(const rt::StoreState& wanted) {
   const auto part = rt::decode_state(wanted.part.header, wanted.part.payload);
   std::memcpy(&process_->weights.at(part->offset / state_floats), part->floats.data(), part->floats.size());
   process_->newest_step = process_->machine.has_state() ? process_->machine.point().step : 0;
@@ -255,13 +255,13 @@ void SimulatedRank::saved(const SavedState& snapshot) {
   if (!s_.disk.newest || s_.disk.newest->point.step <= snapshot.point.step) s_.disk.newest = snapshot;
 }
 
-void SimulatedRank::carry_out(const rt::AfterStep&) {
+void SimulatedRank::execute(const rt::AfterStep&) {
   const std::uint64_t step = process_->machine.point().step;
   if (step % s_.settings.checkpoint_every == 0) process_->due = true;
   if (process_->due && !process_->writing && s_.disk.there && step < s_.settings.steps) write();
 }
 
-void SimulatedRank::carry_out(const rt::SaveLast&) {
+void SimulatedRank::execute(const rt::SaveLast&) {
   if (!s_.disk.there || process_->committed >= s_.settings.steps)
     return act([this](RankTurn& turn) { process_->machine.last_saved(turn); });
   if (!process_->first_try) process_->first_try = local_now();
@@ -273,7 +273,7 @@ void SimulatedRank::carry_out(const rt::SaveLast&) {
   write();
 }
 
-void SimulatedRank::carry_out(const rt::ReportTrained&) {
+void SimulatedRank::execute(const rt::ReportTrained&) {
   work(s_.settings.compute, [this] {
     const bool done = !process_->stopping;
     if (done) {
@@ -284,12 +284,12 @@ void SimulatedRank::carry_out(const rt::ReportTrained&) {
   });
 }
 
-void SimulatedRank::carry_out(const rt::EndWithFound&) {
+void SimulatedRank::execute(const rt::EndWithFound&) {
   s_.invariants.trained(0, s_.clock.now());
   work(s_.settings.compute, [this] { exit(rt::ExitCode::trained); });
 }
 
-void SimulatedRank::carry_out(const rt::EndTerminated&) {
+void SimulatedRank::execute(const rt::EndTerminated&) {
   const bool saves = process_->save_at_end && s_.disk.there;
   work(saves ? write_time() : 0ns, [this, saves] {
     if (saves && !s_.disk.full) saved(snapshot());
@@ -297,7 +297,7 @@ void SimulatedRank::carry_out(const rt::EndTerminated&) {
   });
 }
 
-void SimulatedRank::carry_out(const rt::Failure& failure) {
+void SimulatedRank::execute(const rt::Failure& failure) {
   trace(failure.what());
   exit(failure.code);
 }

@@ -115,24 +115,24 @@ class SimulatedRank {
   void tick();
   void take_in(rt::Event&& event);
 
-  void carry_out(rt::Effects::Effect& effect);
-  void carry_out(const rt::MakeState&);
-  void carry_out(const rt::SendState& wanted);
-  void carry_out(const rt::StoreState& wanted);
-  void carry_out(const rt::CountLate&) {}
-  void carry_out(const rt::BeginSteps&) {}
-  void carry_out(const rt::ForgetFrames& wanted);
-  void carry_out(const rt::TakeStep& wanted);
-  void carry_out(const rt::AfterStep&);
-  void carry_out(const rt::SaveLast&);
-  void carry_out(const rt::ReportTrained&);
-  void carry_out(const rt::RunIsTrained&) { process_->trained = true; }
-  void carry_out(const rt::SaveNow&) { process_->save_at_end = true; }
-  void carry_out(const rt::EndTrained&) { exit(rt::ExitCode::trained); }
-  void carry_out(const rt::EndWithFound&);
-  void carry_out(const rt::EndTerminated&);
-  void carry_out(const rt::EndReported&) { exit(rt::ExitCode::trained); }
-  void carry_out(const rt::Failure& failure);
+  void execute(rt::Effects::Effect& effect);
+  void execute(const rt::MakeState&);
+  void execute(const rt::SendState& wanted);
+  void execute(const rt::StoreState& wanted);
+  void execute(const rt::CountLate&) {}
+  void execute(const rt::BeginSteps&) {}
+  void execute(const rt::ForgetFrames& wanted);
+  void execute(const rt::TakeStep& wanted);
+  void execute(const rt::AfterStep&);
+  void execute(const rt::SaveLast&);
+  void execute(const rt::ReportTrained&);
+  void execute(const rt::RunIsTrained&) { process_->trained = true; }
+  void execute(const rt::SaveNow&) { process_->save_at_end = true; }
+  void execute(const rt::EndTrained&) { exit(rt::ExitCode::trained); }
+  void execute(const rt::EndWithFound&);
+  void execute(const rt::EndTerminated&);
+  void execute(const rt::EndReported&) { exit(rt::ExitCode::trained); }
+  void execute(const rt::Failure& failure);
 
   void send(std::uint32_t to, const rt::Header& header, rt::Bytes&& payload, Duration extra = 0ns);
   void keep_part(const rt::Event& event);

@@ -15,11 +15,11 @@ constexpr Duration still_after{500ms}, looked_at_every{250ms};
 
 }  // namespace
 
-void SimulatedRank::carry_out(const rt::ForgetFrames& wanted) {
+void SimulatedRank::execute(const rt::ForgetFrames& wanted) {
   std::erase_if(process_->parts, [&](const auto& part) { return std::get<2>(part.first) == wanted.rank; });
 }
 
-void SimulatedRank::carry_out(const rt::TakeStep& wanted) {
+void SimulatedRank::execute(const rt::TakeStep& wanted) {
   process_->step = wanted;
   process_->computed = false;
   const auto time = s_.random.between(s_.settings.compute / 2, s_.settings.compute);

@@ -338,11 +338,11 @@ class Server:
         entry = {"n": len(self.requests) + 1, "method": method, "path": path, "did": fault, "status": None, "sent": len(body)}
         self.requests.append(entry)
         try:
-            return await self.carry_out(fault, rule, request, method, path, body, writer, entry)
+            return await self.execute(fault, rule, request, method, path, body, writer, entry)
         finally:
             self.log(entry)
 
-    async def carry_out(self, fault, rule, request, method, path, body, writer, entry):
+    async def execute(self, fault, rule, request, method, path, body, writer, entry):
         if fault == "cut-before":
             raise Cut()
         if fault == "half-open":

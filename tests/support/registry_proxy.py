@@ -180,7 +180,7 @@ class Handler(BaseHTTPRequestHandler):
         rule = front.pick(self.command, self.path)
         self.entry.did = rule["do"]
         try:
-            self.carry_out(front, rule, rule["do"])
+            self.execute(front, rule, rule["do"])
         except (Cut, OSError, http.client.HTTPException):  # one side closed the connection, or the front did
             self.close_connection = True
         finally:
@@ -188,7 +188,7 @@ class Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = serve
 
-    def carry_out(self, front, rule, do):
+    def execute(self, front, rule, do):
         if do == "stall":
             front.stopping.wait()
             raise Cut()

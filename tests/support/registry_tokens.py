@@ -34,7 +34,7 @@ class User:
 class TokenHandler(Handler):
     """Requests for tokens."""
 
-    def carry_out(self, front, rule, do):
+    def execute(self, front, rule, do):
         if do != "pass":
             if do == "delay":
                 front.stopping.wait(rule.get("seconds", 1))

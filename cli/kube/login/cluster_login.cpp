@@ -64,8 +64,8 @@ http::CredentialSource::Turn ClusterLogin::next(http::SteadyTime now) {
   return {newest_, {}};
 }
 
-std::optional<http::CredentialSource::News> ClusterLogin::take_news() {
-  std::optional<PluginAnswer> answer = plugin_.take();
+std::optional<http::CredentialSource::News> ClusterLogin::poll_news() {
+  std::optional<PluginAnswer> answer = plugin_.poll();
   if (!answer) return std::nullopt;
   if (answer->error) return News{std::move(answer->error)};
   {

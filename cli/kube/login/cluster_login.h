@@ -26,7 +26,7 @@ class ClusterLogin : public http::CredentialSource {
 
   void start(std::function<void()> news) override { news_ = std::move(news); }
   [[nodiscard]] Turn next(http::SteadyTime now) override;
-  [[nodiscard]] std::optional<News> take_news() override;
+  [[nodiscard]] std::optional<News> poll_news() override;
   [[nodiscard]] bool refused(const http::CredentialPtr& used, http::SteadyTime now) override;
   void accepted(const http::CredentialPtr& used) override;
   void stop() override { plugin_.stop(); }

@@ -14,11 +14,11 @@ constexpr std::size_t output_limit = 1u << 20;
 constexpr std::chrono::seconds telling_after{2};
 
 // Passes whole lines of a program's stderr to `say`.
-class Teller {
+class StderrPrinter {
  public:
-  Teller(const ExecPlugin& plugin, const PluginHost& host) : plugin_(plugin), host_(host) {}
+  StderrPrinter(const ExecPlugin& plugin, const PluginHost& host) : plugin_(plugin), host_(host) {}
 
-  void tell(const ProcessResult& result, bool to_the_end) {
+  void print(const ProcessResult& result, bool to_the_end) {
     if (!host_.say) return;
     const std::size_t end = to_the_end ? result.error.size() : result.error.rfind('\n') + 1;
     if (end <= told_) return;
@@ -51,10 +51,10 @@ Credential call_plugin(const Config& config, const PluginHost& host, const std::
   command.of_terminal = interactive;
   command.timeout = host.patience;
   command.output_limit = output_limit;
-  Teller teller(plugin, host);
+  StderrPrinter printer(plugin, host);
   const auto start = std::chrono::steady_clock::now();
   command.go_on = [&](const ProcessResult& so_far) {
-    if (std::chrono::steady_clock::now() - start > telling_after) teller.tell(so_far, false);
+    if (std::chrono::steady_clock::now() - start > telling_after) printer.print(so_far, false);
     return !give_up() && !(host.interrupted && host.interrupted());
   };
   ProcessResult result;
@@ -65,10 +65,10 @@ Credential call_plugin(const Config& config, const PluginHost& host, const std::
     throw Error(ExitCode::cluster, std::string("credential plugin: ") + error.what());
   }
   if (!result.ok()) {
-    result.error.erase(0, teller.told());
+    result.error.erase(0, printer.told());
     throw exec_failure(plugin, result, host.patience);
   }
-  teller.tell(result, true);
+  printer.print(result, true);
   return parse_exec_credential(result.output, plugin);
 }
 
@@ -110,7 +110,7 @@ void PluginCaller::start() {
   }
 }
 
-std::optional<PluginAnswer> PluginCaller::take() {
+std::optional<PluginAnswer> PluginCaller::poll() {
   const std::lock_guard lock(mutex_);
   std::optional<PluginAnswer> answer;
   answer.swap(answer_);

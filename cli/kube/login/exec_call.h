@@ -35,14 +35,14 @@ class PluginCaller {
  public:
   using Call = std::function<Credential(const std::function<bool()>& give_up)>;
 
-  // `ended` runs on the thread of the call when take() can return an answer.
+  // `ended` runs on the thread of the call when poll() can return an answer.
   PluginCaller(Call call, std::function<void()> ended);
   ~PluginCaller() { stop(); }
   PluginCaller(const PluginCaller&) = delete;
   PluginCaller& operator=(const PluginCaller&) = delete;
 
   void start();  // does nothing while a call runs, or until its answer has been taken
-  [[nodiscard]] std::optional<PluginAnswer> take();
+  [[nodiscard]] std::optional<PluginAnswer> poll();
   void stop();  // final; abandons a call that is running
 
  private:

@@ -62,7 +62,7 @@ void read_cluster(const std::string& name, const KubeconfigEntry& cluster, Confi
 }
 
 // Requires https, or plain http to this machine without credentials: credentials never travel unencrypted.
-void settle_server(const std::string& what, Config& config) {
+void check_server(const std::string& what, Config& config) {
   const bool has_tls = !config.ca_pem.empty() || !config.client_certificate_pem.empty() || config.insecure;
   config.server = parse_server(config.server, has_tls, what);
   if (config.server.starts_with("https:")) return;
@@ -155,7 +155,7 @@ std::optional<Config> in_cluster(const ConfigFlags& flags, const ConfigPlaces& p
   if (config.name_space.empty()) config.name_space = "default";
   config.source = config.user_source = "in-cluster service account";
   config.user = "service account";
-  settle_server(config.source, config);
+  check_server(config.source, config);
   return config;
 }
 
@@ -230,7 +230,7 @@ Config load_config(const ConfigFlags& flags, const ConfigPlaces& places) {
   read_cluster(entry.get("cluster"), cluster, config);
   if (!config.user.empty()) read_user(config.user, entry_for(files.users, config.user, here, "user"), config);
   if (config.exec) config.exec->cluster_extension = plugin_extension(cluster);
-  settle_server(cluster.file.string() + ": cluster \"" + entry.get("cluster") + "\"", config);
+  check_server(cluster.file.string() + ": cluster \"" + entry.get("cluster") + "\"", config);
   return config;
 }
 

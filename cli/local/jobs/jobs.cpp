@@ -65,7 +65,7 @@ void attempt(const Action& action) {
   }
 }
 
-void carry_out(Store& store, const json& job, const JobActions& actions, Time now) {
+void apply(Store& store, const json& job, const JobActions& actions, Time now) {
   const std::string name_space = namespace_of_object(job);
   if (actions.status != job.value("status", json::object())) {
     store.modify("jobs", name_space, name_of_object(job), [&](json& current) {
@@ -147,7 +147,7 @@ std::optional<Time> step_jobs(Store& store, Time now) {
   const std::vector<Object> all_pods = store.list("pods"), jobs = store.list("jobs");
   std::map<std::string, std::vector<Object>> pods = pods_of_jobs(all_pods, jobs);
   std::optional<Time> again;
-  const auto look_again = [&](Time time) { again = std::min(again.value_or(time), time); };
+  const auto check_again = [&](Time time) { again = std::min(again.value_or(time), time); };
   for (const Object& job : jobs) {
     const std::vector<Object> own = std::move(pods[uid_of(*job)]);
     pods.erase(uid_of(*job));
@@ -160,15 +160,15 @@ std::optional<Time> step_jobs(Store& store, Time now) {
       attempt([&] { correct_end(store, *job, now); });
       const auto expiry = expiry_of(*job);
       if (expiry && *expiry <= now) store.remove("jobs", namespace_of_object(*job), name_of_object(*job));
-      if (expiry && *expiry > now) look_again(*expiry);
+      if (expiry && *expiry > now) check_again(*expiry);
       continue;
     }
     std::vector<const json*> pointers;
     for (const Object& pod : own) pointers.push_back(pod.get());
     attempt([&] {
       const JobActions actions = reconcile(*job, pointers, now);
-      if (actions.again) look_again(*actions.again);
-      carry_out(store, *job, actions, now);
+      if (actions.again) check_again(*actions.again);
+      apply(store, *job, actions, now);
     });
   }
   // The Jobs of the remaining pods are gone and cannot count these pods, so the pods lose the finalizer.

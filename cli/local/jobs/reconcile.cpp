@@ -212,7 +212,7 @@ class JobSync {
       return Verdict{"Failed", "FailedIndexes", "Job has failed indexes"};
     const auto rule = matched_success_rule(spec_, completed_);
     if (rule && ranks_may_end_together()) {
-      look_again(*last_success() + gathering);
+      check_again(*last_success() + gathering);
     } else if (rule) {
       return Verdict{"Complete", "SuccessPolicy", "Matched rules at index " + std::to_string(*rule)};
     }
@@ -224,7 +224,7 @@ class JobSync {
       const Time deadline = later(*start, spec_.at("activeDeadlineSeconds").get<long>());
       if (now_ >= deadline)
         return Verdict{"Failed", "DeadlineExceeded", "Job was active longer than specified deadline"};
-      look_again(deadline);
+      check_again(deadline);
     }
     if (static_cast<int>(completed_.size()) < completions_) return std::nullopt;
     return Verdict{"Complete", "CompletionsReached", "Reached expected number of succeeded pods"};
@@ -284,7 +284,7 @@ class JobSync {
     if (!status_.contains("startTime")) {
       status_["startTime"] = format_time(now_);
       if (spec_.contains("activeDeadlineSeconds"))
-        look_again(later(now_, spec_.at("activeDeadlineSeconds").get<long>()));
+        check_again(later(now_, spec_.at("activeDeadlineSeconds").get<long>()));
     }
     std::map<int, int> occupied;  // index -> pods that prevent a new pod
     std::vector<const JobPod*> running;
@@ -320,7 +320,7 @@ class JobSync {
         due = common_due();
       }
       if (due > now_) {
-        look_again(due);
+        check_again(due);
         continue;
       }
       actions_.create.push_back(pod);
@@ -375,7 +375,7 @@ class JobSync {
     actions_.events.push_back({"Normal", "SuccessfulDelete", "Deleted pod: " + pod.name});
   }
 
-  void look_again(Time time) { actions_.again = std::min(actions_.again.value_or(time), time); }
+  void check_again(Time time) { actions_.again = std::min(actions_.again.value_or(time), time); }
 
   bool has_condition(const std::string& type, const std::string& value) const {
     const json conditions = status_.value("conditions", json::array());

@@ -238,7 +238,7 @@ class Supervisor {
     if (kill_at_ && now >= *kill_at_) {
       end_descendants(child_.pid, end_limit);
       kill_at_.reset();
-      look_at_children();
+      poll_children();
     }
   }
 
@@ -261,7 +261,7 @@ class Supervisor {
     for (ssize_t i = 0; i < count; ++i) {
       if (bytes[i] == SIGTERM) obey_stop();
     }
-    look_at_children();
+    poll_children();
   }
 
   // If stop.json is missing, the disk is full or the whole machine shuts down. So the reason is a shutdown.
@@ -276,7 +276,7 @@ class Supervisor {
 
   // The end of the program is the end of the pod, as with process 1 in a container. Processes that the
   // program started in other sessions are our children by then, and the supervisor ends them too.
-  void look_at_children() {
+  void poll_children() {
     siginfo_t info{};
     while (!ended_ && ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
       if (info.si_pid == child_.pid) {

@@ -20,7 +20,7 @@ bool has_just_started(const kube::ApiError& error) {
                                    what.find("not yet ready to handle request") != std::string_view::npos);
 }
 
-bool says_nothing(const kube::ApiError& error) {
+bool is_inconclusive(const kube::ApiError& error) {
   return unclear(error) || has_just_started(error) || error.status() == 401;
 }
 

@@ -18,6 +18,6 @@ bool unclear(const kube::ApiError& error);
 bool has_just_started(const kube::ApiError& error);
 
 // Whether the answer says nothing about the object: the object may be stored or not.
-bool says_nothing(const kube::ApiError& error);
+bool is_inconclusive(const kube::ApiError& error);
 
 }  // namespace mlk

@@ -312,7 +312,7 @@ Creation::Stored Creation::create_shared(const json& object, const std::string& 
   }
 }
 
-void Creation::keep_shared(const std::vector<json>& objects, const std::string& owner_uid) {
+void Creation::restore_shared(const std::vector<json>& objects, const std::string& owner_uid) {
   for (const json& object : objects) {
     if (!is_shared(object)) continue;
     const std::optional<json> existing = find_owned(object, owner_uid);
@@ -393,7 +393,7 @@ void Creation::check_dropped(const json& sent, const json& answered) {
 // command, has stored the object. Deleting such an object would delete a run that may already train.
 bool Creation::is_there(const json& object, const ApiError& error) {
   if (exists_already(error)) return true;
-  if (says_nothing(error) || error.status() == 404) return false;
+  if (is_inconclusive(error) || error.status() == 404) return false;
   try {
     return find_existing(object).has_value();
   } catch (const ApiError& unread) {
@@ -403,7 +403,7 @@ bool Creation::is_there(const json& object, const ApiError& error) {
 }
 
 void Creation::refuse(const json& object, const ApiError& error) const {
-  if (says_nothing(error)) throw error;
+  if (is_inconclusive(error)) throw error;
   if (error.status() == 404) {
     throw Error(ExitCode::cluster, "there is no namespace '" + name_space_ + "'",
                 "choose one with -n, or have it created");
@@ -411,8 +411,8 @@ void Creation::refuse(const json& object, const ApiError& error) const {
   throw Error(ExitCode::cannot_start, title(object) + " was refused: " + error.what(), error.hint());
 }
 
-void Creation::take_back(const std::string& owner, const std::string& uid) {
-  for (const json& object : of_cluster_) take_back(object);
+void Creation::undo(const std::string& owner, const std::string& uid) {
+  for (const json& object : of_cluster_) undo(object);
   try {
     client_.remove(kube::resources::config_maps, name_space_, owner,
                    {.uid = uid, .propagation = "Background", .grace_seconds = {}});
@@ -421,7 +421,7 @@ void Creation::take_back(const std::string& owner, const std::string& uid) {
   }
 }
 
-void Creation::take_back(const json& object) {
+void Creation::undo(const json& object) {
   try {
     client_.remove(resource_of(object), name_space_, kube::name_of(object),
                    {.uid = kube::uid_of(object), .propagation = "Background", .grace_seconds = {}});

@@ -67,17 +67,17 @@ class Creation {
 
   // Creates missing shared objects again, after all other objects. A garbage collector that saw a shared
   // object without its new owner may have deleted the object meanwhile.
-  void keep_shared(const std::vector<nlohmann::json>& objects, const std::string& owner_uid);
+  void restore_shared(const std::vector<nlohmann::json>& objects, const std::string& owner_uid);
 
   // Returns the object if it exists, belongs to this owner and is not being deleted.
   [[nodiscard]] std::optional<nlohmann::json> find_owned(const nlohmann::json& object,
                                                          const std::string& owner_uid);
 
   // Deletes the owner, and so everything that belongs to it, and the created cluster-scoped objects.
-  void take_back(const std::string& owner, const std::string& uid);
+  void undo(const std::string& owner, const std::string& uid);
   // Deletes an object that create_owned() has created. If the object cannot be deleted, reports the object to
   // the user.
-  void take_back(const nlohmann::json& object);
+  void undo(const nlohmann::json& object);
 
  private:
   Stored store_owner(const nlohmann::json& owner);

@@ -48,7 +48,7 @@ class LastLines {
       : watcher_(watcher), follower_(client, client.config().name_space, {.tail = few, .lossy = true}) {}
 
   // Call it after every change that the watcher reports.
-  void look() {
+  void poll() {
     follower_.update(watcher_.objects().pods);
     for (const RunLogLine& line : follower_.take()) {
       if (std::optional<Metrics> metrics = parse_metrics(line.text); metrics && line.container.empty())
@@ -61,9 +61,9 @@ class LastLines {
     const steady_clock::time_point deadline = steady_clock::now() + drain_timeout;
     while (!follower_.finished() && steady_clock::now() < deadline) {
       watcher_.wait_for_change(between_changes);
-      look();
+      poll();
     }
-    look();
+    poll();
     return lines_;
   }
 
@@ -84,7 +84,7 @@ class StopWait {
 
   void until_over(const Generations& generations, LastLines& lines) {
     while (!watcher_.synced() || has_live_pods(watcher_.objects(), std::chrono::system_clock::now())) {
-      lines.look();
+      lines.poll();
       if (watcher_.synced()) check_resumed(watcher_.objects(), generations);
       const std::string hint =
           "the run is being stopped all the same; see: " + hooks_.command("status " + run_);
@@ -147,7 +147,7 @@ class RunStop {
     const bool begins = before.phase != Phase::stopped;
     if (begins && loses_training(objects.owner))
       hooks_.warn("no checkpoint volume: resume will start at step 0");
-    lines_.look();
+    lines_.poll();
     generations_ = suspend_run(client_, client_.config().name_space, objects);
     if (begins) {
       hooks_.note("stopping " + run_ + ": its processes get SIGTERM, and time for a last checkpoint");

@@ -54,13 +54,13 @@ class Submission {
     try {
       const std::future<kube::Answer> marked =
           creation_.create_all(owner.object, rendered.objects, left_behind_);
-      creation_.keep_shared(rendered.objects, owner_uid_);
+      creation_.restore_shared(rendered.objects, owner_uid_);
       marked.wait();
     } catch (const Error& error) {
       // After an unclear error the created objects stay: the repeated command continues from them.
       const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
       if (refused && owner.created) {
-        creation_.take_back(rendered.run, owner_uid_);
+        creation_.undo(rendered.run, owner_uid_);
         explain_ownerless(error, rendered.run);
       }
       explain_cut_off(error, rendered.run);

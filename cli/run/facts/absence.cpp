@@ -56,7 +56,7 @@ bool are_gone(const json& owner, const std::set<std::string>& jobs) {
   return missing_jobs(owner, jobs).empty();
 }
 
-std::vector<std::string> jobs_to_look_for(const json& owner, const std::set<std::string>& jobs) {
+std::vector<std::string> absences_to_confirm(const json& owner, const std::set<std::string>& jobs) {
   const std::optional<Phase> recorded = parse_phase(kube::annotation_of(owner, annotations::phase));
   const bool deleting = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
   if (deleting || (recorded && is_final(*recorded))) return {};

@@ -47,6 +47,6 @@ bool are_gone(const nlohmann::json& owner, const std::set<std::string>& jobs);
 
 // The Jobs for which a second list is needed: they were made, are not among `jobs` (names), and were not
 // found gone before. Empty if the owner is being deleted or has a record of its end.
-std::vector<std::string> jobs_to_look_for(const nlohmann::json& owner, const std::set<std::string>& jobs);
+std::vector<std::string> absences_to_confirm(const nlohmann::json& owner, const std::set<std::string>& jobs);
 
 }  // namespace mlk

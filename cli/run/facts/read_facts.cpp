@@ -246,7 +246,7 @@ bool has_succeeded(const Facts& facts) {
 }
 
 // Replaces the ends of all Jobs of a run that has succeeded: their conditions do not matter any more.
-void settle_success(Facts& facts) {
+void reconcile_success(Facts& facts) {
   std::optional<Time> last;
   for (const PodFacts& pod : facts.pods) {
     if (pod.job == facts.jobs.front().name && pod.finished && (pod.trained || pod.done))
@@ -261,8 +261,8 @@ void settle_success(Facts& facts) {
 }
 
 void read_warnings(const std::vector<json>& events, Facts& facts) {
-  const auto keep = [](std::map<std::string, Warning>& newest, const std::string& object,
-                       const Warning& warning) {
+  const auto store_newest = [](std::map<std::string, Warning>& newest, const std::string& object,
+                               const Warning& warning) {
     const auto [place, first] = newest.try_emplace(object, warning);
     if (!first && place->second.at <= warning.at) place->second = warning;
   };
@@ -274,8 +274,9 @@ void read_warnings(const std::vector<json>& events, Facts& facts) {
     if (!at) at = time_of(event, {"metadata", "creationTimestamp"});
     const Warning warning{text_of(event, {"reason"}), text_of(event, {"message"}), at.value_or(Time{})};
     const std::string object = text_of(event, {"involvedObject", "uid"});
-    keep(facts.warnings, object, warning);
-    if (warning.message.starts_with("Failed to pull image")) keep(facts.failed_pulls, object, warning);
+    store_newest(facts.warnings, object, warning);
+    if (warning.message.starts_with("Failed to pull image"))
+      store_newest(facts.failed_pulls, object, warning);
     if (warning.reason == "NodeNotReady") facts.told_not_ready.insert(object);
   }
 }
@@ -304,7 +305,7 @@ bool has_lost_its_job(const json& pod, const PodFacts& facts, const std::map<std
 
 // Removes the failures that the deletion of Jobs has caused, and adds the gone Jobs, which only their pods
 // still name.
-void settle_deletions(Facts& facts) {
+void reconcile_deletions(Facts& facts) {
   std::map<std::string, JobFacts*> jobs;
   for (JobFacts& job : facts.jobs) jobs[job.name] = &job;
   std::set<std::string> gone;
@@ -379,9 +380,9 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
   std::sort(facts.pods.begin(), facts.pods.end(), [](const PodFacts& a, const PodFacts& b) {
     return std::tie(a.created, a.failures_before, a.name) < std::tie(b.created, b.failures_before, b.name);
   });
-  settle_deletions(facts);
+  reconcile_deletions(facts);
   if (facts.decider() != nullptr) expect_failure(facts);
-  if (has_succeeded(facts)) settle_success(facts);
+  if (has_succeeded(facts)) reconcile_success(facts);
   const bool over = facts.decider() != nullptr && is_decided(*facts.decider());
   for (JobFacts& job : facts.jobs) job.run_over = over;
   return facts;

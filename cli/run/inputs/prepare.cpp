@@ -69,8 +69,8 @@ image::CodeLayers code_layers(const PrepareOptions& options) {
 }
 
 // Stores in the cache the code that is too large for a ConfigMap or shall not be in a ConfigMap.
-void keep_large(const PrepareOptions& options, const fs::path& folder, const image::Code& packed,
-                CodeArchive& code) {
+void store_large(const PrepareOptions& options, const fs::path& folder, const image::Code& packed,
+                 CodeArchive& code) {
   if (options.note && packed.size > image::long_to_compress)
     options.note(fmt::format("code: compressing {} in {} files", human_size(packed.size), code.files.size()));
   if (options.local) {
@@ -136,7 +136,7 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
   files.code = CodeArchive{
       .digest = packed.digest, .bytes = std::move(packed.archive), .files = std::move(packed.files)};
   files.warnings = std::move(packed.warnings);
-  for (std::string& text : image::told_of_what_stays(packed.tree, tracked.get()))
+  for (std::string& text : image::describe_what_stays(packed.tree, tracked.get()))
     files.warnings.push_back(std::move(text));
   if (code.contains("python")) {
     const auto requirements = code["python"].get<std::string>();
@@ -146,7 +146,7 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
                                                    printable(requirements)));
     files.code->requirements = fs::absolute(folder / requirements).string();
   }
-  if (shall || files.code->bytes.empty()) keep_large(options, folder, packed, *files.code);
+  if (shall || files.code->bytes.empty()) store_large(options, folder, packed, *files.code);
   files.code->source = source_of(named, *files.code, revision.valid() ? revision.get() : std::nullopt);
 }
 

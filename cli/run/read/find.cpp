@@ -13,7 +13,7 @@
 #include "cli/run/facts/order.h"
 #include "cli/run/facts/owner.h"
 #include "cli/run/facts/read_facts.h"
-#include "cli/run/read/second_look.h"
+#include "cli/run/read/confirm_absences.h"
 #include "cli/run/read/side_reads.h"
 #include "cli/run/read/tails.h"
 #include "cli/util/json_path.h"
@@ -63,7 +63,7 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
     throw Error(ExitCode::not_found, "there is no run '" + run + "' in namespace '" + name_space + "'",
                 "list them with: mlk ls");
   objects.owner = *owner;
-  if (!look_twice(client, name_space, {&objects.owner}, objects.jobs).empty())
+  if (!confirm_absences(client, name_space, {&objects.owner}, objects.jobs).empty())
     objects.pods = client.list(pods, name_space, by_label(selector)).items;
   std::erase_if(objects.events, [&](const json& event) {
     return !text_of(event, {"involvedObject", "name"}).starts_with(run);
@@ -291,7 +291,7 @@ std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_s
   std::vector<json> all_jobs = list_of_jobs.get();
   std::vector<json*> all_owners;
   for (json& owner : owners) all_owners.push_back(&owner);
-  look_twice(client, name_space, all_owners, all_jobs);
+  confirm_absences(client, name_space, all_owners, all_jobs);
   std::vector<RunObjects> runs = group_by_run(std::move(owners), std::move(all_jobs), list_of_pods.get());
   std::vector<RunObjects*> all;
   for (RunObjects& run : runs) all.push_back(&run);

@@ -19,7 +19,7 @@ constexpr std::size_t most_held = 16u << 20, least_share = 32u << 10;  // bytes
 // earliest line. Without this limit, the last log would arrive behind megabytes of the others.
 constexpr std::size_t first_part = 32u << 10;
 constexpr std::size_t most_sayings = 20;
-constexpr milliseconds longest_holding_up{2'000}, look_again{100};
+constexpr milliseconds longest_holding_up{2'000}, poll_interval{100};
 constexpr seconds longest_on_dead_connections{90};
 constexpr milliseconds first_retry{250}, longest_retry{2'000}, longest_retrying{10'000};
 
@@ -103,7 +103,7 @@ class LogReader {
     }
     std::unique_ptr<kube::Stream> stream = client_.stream(
         kube::log_request(name_space_, log.about.source.who.pod, options),
-        [this, &log](std::string_view text) { take(log, text); },
+        [this, &log](std::string_view text) { consume(log, text); },
         [this, &log](kube::StreamEnd end) {
           const std::lock_guard lock(mutex_);
           log.end = std::move(end);
@@ -117,7 +117,7 @@ class LogReader {
   // arrive faster than they are given out, this thread waits, and so the server waits too. While the reader
   // waits for another log, this thread must not wait, since it also reads the other log. It then stores
   // further lines, and closes the stream of this log if too many bytes are held.
-  void take(OpenLog& log, std::string_view line) {
+  void consume(OpenLog& log, std::string_view line) {
     std::unique_ptr<kube::Stream> ending;
     std::unique_lock lock(mutex_);
     if (log.inbox.size() >= share_)
@@ -154,7 +154,7 @@ class LogReader {
         note(log, raw.empty() ? "" : kube::kubelet_said(raw));
         continue;
       }
-      if (!log.position.take(*line)) continue;
+      if (!log.position.admit(*line)) continue;
       if (log.position.was_cut()) note(log, kube::rotated(log.about.source.who.pod));
       if (!log.about.first) log.about.first = line->time;
       log.about.last = line->time;
@@ -205,7 +205,7 @@ class LogReader {
               0, "nothing came for " + format_duration(std::chrono::floor<seconds>(longest_silence_)), ""};
           ending = std::move(log.stream);
         }
-        reopen = log.behind || (log.end && !log.again && settle(log));
+        reopen = log.behind || (log.end && !log.again && on_end(log));
       }
     }
     if (!log.text.empty()) {
@@ -225,7 +225,7 @@ class LogReader {
 
   // Decides about a retry after the end of a stream. Call it under the mutex. Returns true for a retry at
   // once.
-  bool settle(OpenLog& log) {
+  bool on_end(OpenLog& log) {
     if (log.was_limited && log.end->status == 200) return true;
     if (log.end->silent && log.missed < longest_on_dead_connections) return true;
     const Clock::time_point now = Clock::now();
@@ -272,7 +272,7 @@ class LogReader {
     std::unique_lock lock(mutex_);
     is_waiting_ = true;
     news_.notify_all();
-    const bool news = news_.wait_for(lock, look_again, [&] {
+    const bool news = news_.wait_for(lock, poll_interval, [&] {
       return std::any_of(missing_.begin(), missing_.end(), [](const OpenLog* log) {
         return !log->inbox.empty() || log->behind || (log->end && !log->again);
       });

@@ -30,7 +30,7 @@ bool is_older(const json& object, const json& than) {
   return is_number(a) && is_number(b) && std::pair(a.size(), a) < std::pair(b.size(), b);
 }
 
-void keep_newer(std::optional<json>& known, json object) {
+void store_newer(std::optional<json>& known, json object) {
   if (!known || !is_older(object, *known)) known = std::move(object);
 }
 
@@ -69,8 +69,8 @@ bool may_not_watch(const std::exception_ptr& failure) {
 
 }  // namespace
 
-void NodeReads::look(const std::vector<const RunObjects*>& runs) {
-  take();
+void NodeReads::poll(const std::vector<const RunObjects*>& runs) {
+  collect();
   const Time now = std::chrono::system_clock::now();
   std::set<std::string> used, doubtful;
   for (const RunObjects* run : runs) {
@@ -132,19 +132,19 @@ void NodeReads::ask(const std::set<std::string>& names) {
   }
 }
 
-bool NodeReads::take() {
-  bool all = take_watched();
+bool NodeReads::collect() {
+  bool all = collect_watched();
   for (auto& [name, node] : nodes_) {
     if (!node.answer.valid()) continue;
     if (node.answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
-      take(node);
+      collect(node);
     else
       all = false;
   }
   return all;
 }
 
-void NodeReads::take(Node& node) {
+void NodeReads::collect(Node& node) {
   const kube::Answer answer = node.answer.get();
   const int status = answer.unreachable.empty() ? answer.response.status : 0;
   if (status == 401 || status == 403) may_ask_ = false;
@@ -154,13 +154,13 @@ void NodeReads::take(Node& node) {
   if (status == 404 && text_of(object, {"details", "kind"}) == "nodes") node.known = json();
   if (status == 404) return;
   kube::repair(object);
-  keep_newer(node.known, std::move(object));
+  store_newer(node.known, std::move(object));
 }
 
 // Returns whether the first list has arrived or failed. A node that the list lacks may exist: its label may
 // have another name, and a proxy may show only some nodes. A node that the list had before and now lacks is
 // gone.
-bool NodeReads::take_watched() {
+bool NodeReads::collect_watched() {
   if (!reflector_) return true;
   const std::exception_ptr failure = reflector_->failure();
   const bool synced = reflector_->synced();
@@ -171,7 +171,7 @@ bool NodeReads::take_watched() {
     there.insert(name);
     if (node.shown == version) continue;
     node.shown = version;
-    keep_newer(node.known, std::move(object));
+    store_newer(node.known, std::move(object));
   }
   for (auto& [name, node] : nodes_) {
     if (!node.shown || there.count(name) > 0) continue;

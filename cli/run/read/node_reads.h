@@ -28,10 +28,10 @@ class NodeReads {
 
   // Reads the answers so far, and sends requests for Nodes that may change. Does not wait. Watches at most 64
   // nodes, the first by name, and polls at most 64 nodes within `ask_again`.
-  void look(const std::vector<const RunObjects*>& runs);
+  void poll(const std::vector<const RunObjects*>& runs);
 
   // Reads the answers so far. Returns whether all requests were answered.
-  bool take();
+  bool collect();
 
   // Adds the known Nodes of these pods to `objects`.
   void add(RunObjects& objects) const;
@@ -47,8 +47,8 @@ class NodeReads {
 
   void watch(const std::set<std::string>& names);
   void ask(const std::set<std::string>& names);
-  void take(Node& node);
-  bool take_watched();
+  void collect(Node& node);
+  bool collect_watched();
 
   kube::Client& client_;
   const std::chrono::milliseconds ask_again_;

@@ -127,7 +127,7 @@ struct SideReads::State {
     service.answer = client.ask(request);
   }
 
-  static void take(Words& of) {
+  static void collect(Words& of) {
     const kube::Answer answer = of.answer.get();
     if (!answer.unreachable.empty() || answer.response.status != 200) return;
     std::string text;
@@ -136,7 +136,7 @@ struct SideReads::State {
   }
 
   // If the user may not read the Service, the state of the Service is unknown.
-  static void take(Service& service) {
+  static void collect(Service& service) {
     const kube::Answer answer = service.answer.get();
     if (!answer.unreachable.empty()) return;
     service.gone = answer.response.status == 404 &&
@@ -144,19 +144,19 @@ struct SideReads::State {
   }
 
   // Reads the answers. Returns whether all requests were answered.
-  bool take_answers() {
-    bool all = nodes.take();
-    const auto take_from = [&](auto& asked) {
+  bool collect_answers() {
+    bool all = nodes.collect();
+    const auto collect_from = [&](auto& asked) {
       for (auto& [name, one] : asked) {
         if (!one.answer.valid()) continue;
         if (one.answer.wait_for(milliseconds(0)) == std::future_status::ready)
-          take(one);
+          collect(one);
         else
           all = false;
       }
     };
-    take_from(words);
-    take_from(services);
+    collect_from(words);
+    collect_from(services);
     return all;
   }
 
@@ -179,9 +179,9 @@ SideReads::SideReads(kube::Client& client, std::string name_space, Scope scope, 
 
 SideReads::~SideReads() = default;
 
-void SideReads::look(RunObjects& objects) {
-  state_->take_answers();
-  state_->nodes.look({&objects});
+void SideReads::poll(RunObjects& objects) {
+  state_->collect_answers();
+  state_->nodes.poll({&objects});
   state_->ask_words(objects);
   state_->ask_service(objects);
   state_->add(objects);
@@ -189,13 +189,13 @@ void SideReads::look(RunObjects& objects) {
 
 void SideReads::wait(const std::vector<RunObjects*>& runs, milliseconds budget) {
   const Clock::time_point deadline = Clock::now() + budget;
-  state_->take_answers();
-  state_->nodes.look({runs.begin(), runs.end()});
+  state_->collect_answers();
+  state_->nodes.poll({runs.begin(), runs.end()});
   for (const RunObjects* run : runs) {
     state_->ask_words(*run);
     state_->ask_service(*run);
   }
-  while (!state_->take_answers() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
+  while (!state_->collect_answers() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
   for (RunObjects* run : runs) state_->add(*run);
 }
 

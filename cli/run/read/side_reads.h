@@ -32,9 +32,9 @@ class SideReads {
   // Adds the known answers to the objects, and sends requests for the unknown ones. Does not wait. Polls
   // doubtful nodes again after 3 s, a log to which last lines may still come after 1 s, and a Service after
   // 30 s unless it exists and all ranks run. Call it from one thread.
-  void look(RunObjects& objects);
+  void poll(RunObjects& objects);
 
-  // As look(), but waits for the answers, at most for `budget`.
+  // As poll(), but waits for the answers, at most for `budget`.
   void wait(const std::vector<RunObjects*>& runs,
             std::chrono::milliseconds budget = std::chrono::milliseconds(1500));
 

@@ -34,15 +34,15 @@ kube::LogTail tail_of(const LogToRead& log, const Extent& extent) {
 class RunTails {
  public:
   RunTails(kube::LogTails& tails, RunObjects& run) : tails_(tails), run_(run), logs_(logs_to_read(run)) {
-    if (!logs_.empty()) look(0, first_look);
+    if (!logs_.empty()) read(0, first_look);
   }
 
  private:
-  void look(std::size_t which, const Extent& extent) {
+  void read(std::size_t which, const Extent& extent) {
     const bool is_first = extent.lines == first_look.lines;
     tails_.add(tail_of(logs_[which], extent), [this, which, is_first](const kube::TailAnswer& answer) {
       const std::optional<Time> found = note_lines(which, answer);
-      if (is_first) look_further(which, answer, found);
+      if (is_first) search_on(which, answer, found);
     });
   }
 
@@ -58,13 +58,13 @@ class RunTails {
     return found;
   }
 
-  void look_further(std::size_t which, const kube::TailAnswer& answer, const std::optional<Time>& found) {
+  void search_on(std::size_t which, const kube::TailAnswer& answer, const std::optional<Time>& found) {
     const bool answered = answer.status == 200;
-    if (answered && answer.cut_off) look(which, newest_lines);
-    if (answered && !found && !answer.whole && !answer.cut_off) look(which, longer_look);
+    if (answered && answer.cut_off) read(which, newest_lines);
+    if (answered && !found && !answer.whole && !answer.cut_off) read(which, longer_look);
     const bool is_fresh = found && std::chrono::system_clock::now() - *found < old_age;
     if (which > 0 || is_fresh) return;
-    for (std::size_t other = 1; other < logs_.size(); ++other) look(other, first_look);
+    for (std::size_t other = 1; other < logs_.size(); ++other) read(other, first_look);
   }
 
   kube::LogTails& tails_;

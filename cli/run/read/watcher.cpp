@@ -189,7 +189,7 @@ RunObjects RunWatcher::objects() {
     return !text_of(event, {"involvedObject", "name"}).starts_with(state_->run);
   });
   objects = state_->with_ended(std::move(objects));
-  state_->side_reads.look(objects);
+  state_->side_reads.poll(objects);
   return objects;
 }
 

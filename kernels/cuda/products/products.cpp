@@ -112,7 +112,7 @@ cudaError_t Products::gemm(cudaStream_t stream, Transpose transpose_a, Transpose
   return multiply(stream, left, right, alpha, beta, c);
 }
 
-std::size_t Products::kept_by(int rows, int inputs) const {
+std::size_t Products::kept_size(int rows, int inputs) const {
   return rounds() ? static_cast<std::size_t>(rows) * padded(static_cast<std::size_t>(inputs)) : 0;
 }
 

@@ -29,7 +29,7 @@ class Products {
   // partials: memory for partial_sums of the rows and columns of delta and of x.
   cudaError_t linear_backward(cudaStream_t stream, const LinearLayer& layer, const float* delta,
                               const LinearGradients& to, float* partials);
-  std::size_t kept_by(int rows, int inputs) const;
+  std::size_t kept_size(int rows, int inputs) const;
   // Whether factors of products are rounded to bfloat16.
   bool rounds() const { return precision_ == kernels::Precision::bfloat16; }
 

@@ -22,7 +22,7 @@
 
 namespace mlk::rt {
 
-// Pure: the caller passes in each event and the time, and carries out the decisions in the turn.
+// Pure: the caller passes in each event and the time, and executes the decisions in the turn.
 class Coordinator {
  public:
   struct Settings {
@@ -100,8 +100,8 @@ class Coordinator {
   std::map<std::uint32_t, Offer>::const_iterator best_offer() const;
   void go_on_from(const std::optional<Saved>& saved, Turn& turn);
   std::set<std::uint32_t> to_be_seeded(bool all) const;
-  void say_who_seeds(std::uint32_t worker, const Offer& offer, const std::set<std::uint32_t>& servers,
-                     Turn& turn) const;
+  void log_seeders(std::uint32_t worker, const Offer& offer, const std::set<std::uint32_t>& servers,
+                   Turn& turn) const;
   void forget(Turn& turn);
   void take_over();
   void go_on_counting(const RunHistory& history);

@@ -69,7 +69,7 @@ void Coordinator::gather(Turn& turn) {
   Effects lines;
   const auto given_up =
       patience_.missing(missing(), std::chrono::seconds(settings_.config.patience_seconds), turn.now, lines);
-  turn.take(std::move(lines));
+  turn.append(std::move(lines));
   if (given_up) code_probe("ps.server-gives-up");
   if (given_up) turn.decide(*given_up);
 }
@@ -158,7 +158,7 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
     if (best->second.clock == 0) code_probe("ps.seeds-initial");
     if (best->second.clock > 0) code_probe("ps.seeds-from-worker");
     if (from_offline) code_probe("ps.seeds-offline-steps");
-    say_who_seeds(best->first, best->second, servers, turn);
+    log_seeders(best->first, best->second, servers, turn);
     seeding_.from_worker(best->first, turn);
     // With async this server keeps its count of steps if it still has its weights. With sync it goes back to
     // the step of the seeds.
@@ -197,8 +197,8 @@ std::set<std::uint32_t> Coordinator::to_be_seeded(bool all) const {
   return servers;
 }
 
-void Coordinator::say_who_seeds(std::uint32_t worker, const Offer& offer,
-                                const std::set<std::uint32_t>& servers, Turn& turn) const {
+void Coordinator::log_seeders(std::uint32_t worker, const Offer& offer,
+                              const std::set<std::uint32_t>& servers, Turn& turn) const {
   if (offer.clock == 0) return;
   for (const std::uint32_t server : servers) {
     turn.log(to_string(PeerId{Role::server, server}) + " is seeded by worker/" + std::to_string(worker) +
@@ -227,7 +227,7 @@ void Coordinator::maybe_run(Turn& turn) {
   // would wait for it.
   std::set<std::uint32_t> joined;
   for (const auto& [rank, offer] : offers_) joined.insert(rank);
-  leases_.keep_only(joined);
+  leases_.retain_only(joined);
   turn.log("training with " + std::to_string(offers_.size()) + " of " +
            std::to_string(settings_.config.workers.count) + " workers from step " +
            std::to_string(leases_.step()));

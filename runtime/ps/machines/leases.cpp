@@ -106,7 +106,7 @@ void Leases::join(std::uint32_t rank) {
   workers_[rank].clock = clock;
 }
 
-void Leases::keep_only(const std::set<std::uint32_t>& workers) {
+void Leases::retain_only(const std::set<std::uint32_t>& workers) {
   for (auto& [rank, worker] : workers_) {
     if (!workers.contains(rank)) release(worker);
   }

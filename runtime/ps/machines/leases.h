@@ -39,8 +39,8 @@ class Leases {
   bool done(std::uint32_t worker, std::uint64_t clock, std::uint32_t slice);
 
   void join(std::uint32_t worker);
-  void leave(std::uint32_t worker);                        // its lease is void
-  void keep_only(const std::set<std::uint32_t>& workers);  // all other workers leave
+  void leave(std::uint32_t worker);                          // its lease is void
+  void retain_only(const std::set<std::uint32_t>& workers);  // all other workers leave
 
   std::uint64_t step() const { return step_; }          // updates done
   std::uint64_t position() const { return position_; }  // samples taken by these updates

@@ -22,7 +22,7 @@ void Seeding::open(std::set<std::uint32_t> servers, Turn& turn) {
     if (server == 0) {
       turn.decide(OpenSeeding{round_});
     } else {
-      say_wanted({Role::server, server}, server, turn);
+      send_wanted({Role::server, server}, server, turn);
     }
   }
 }
@@ -67,10 +67,10 @@ bool Seeding::seeded(std::uint32_t server, std::uint64_t round) {
 }
 
 void Seeding::ask(std::uint32_t server, Turn& turn) const {
-  say_wanted({Role::worker, *worker_}, server, turn);
+  send_wanted({Role::worker, *worker_}, server, turn);
 }
 
-void Seeding::say_wanted(PeerId to, std::uint32_t server, Turn& turn) const {
+void Seeding::send_wanted(PeerId to, std::uint32_t server, Turn& turn) const {
   Header header;
   header.type = MessageType::seed_wanted;
   header.key = server;

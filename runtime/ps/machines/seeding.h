@@ -54,7 +54,7 @@ class Seeding {
  private:
   void be_patient(SteadyTime now);
   void ask(std::uint32_t server, Turn& turn) const;
-  void say_wanted(PeerId to, std::uint32_t server, Turn& turn) const;
+  void send_wanted(PeerId to, std::uint32_t server, Turn& turn) const;
 
   const std::size_t slots_;
   std::map<std::uint32_t, std::size_t> floats_;  // the number of the model's floats that each server holds

@@ -11,7 +11,7 @@
 namespace mlk::rt {
 namespace {
 
-void tell_finished(PeerId to, const Bytes& result, Turn& turn) {
+void send_finished(PeerId to, const Bytes& result, Turn& turn) {
   Header header;
   header.type = MessageType::finish;
   turn.send(to, header, result);
@@ -67,7 +67,7 @@ void ServerMachine::on_up(const Event& event, Turn& turn) {
     }
     introduce(turn);
   }
-  if (finished_) tell_finished(peer, result_, turn);
+  if (finished_) send_finished(peer, result_, turn);
 }
 
 void ServerMachine::on_lost(const Event& event, Turn& turn) {
@@ -104,7 +104,7 @@ void ServerMachine::on_audible(const Event& event, Turn& turn) {
     header.flags = flag_rejoin;
     turn.send(peer, header);
   }
-  if (finished_) tell_finished(peer, result_, turn);
+  if (finished_) send_finished(peer, result_, turn);
 }
 
 void ServerMachine::on_message(const Event& event, Turn& turn) {
@@ -115,7 +115,7 @@ void ServerMachine::on_message(const Event& event, Turn& turn) {
   // may have had no room for it the first time.
   if (finished_ && (header.type == MessageType::join || header.type == MessageType::ready)) {
     code_probe("ps.told-too-late");
-    return tell_finished(event.peer, result_, turn);
+    return send_finished(event.peer, result_, turn);
   }
   if (from_worker && header.generation != 0) workers_[rank] = header.generation;
   switch (header.type) {
@@ -146,13 +146,13 @@ void ServerMachine::on_message(const Event& event, Turn& turn) {
       if (coordinator_) coordinator_->worker_cut_off(event.peer, turn);
       break;
     default:
-      if (coordinator_) tell_coordinator(event, turn);
+      if (coordinator_) dispatch_to_coordinator(event, turn);
       break;
   }
 }
 
 // Messages that only server 0 handles.
-void ServerMachine::tell_coordinator(const Event& event, Turn& turn) {
+void ServerMachine::dispatch_to_coordinator(const Event& event, Turn& turn) {
   const Header& header = event.header;
   const std::uint32_t rank = event.peer.rank;
   const bool from_worker = event.peer.role == Role::worker;
@@ -191,8 +191,8 @@ void ServerMachine::finish(const Bytes& result, Turn& turn) {
   finished_ = turn.now;
   turn.decide(RunIsTrained{});
   result_ = result;
-  for (const auto& [worker, incarnation] : linked_) tell_finished({Role::worker, worker}, result_, turn);
-  for (const std::uint32_t server : servers_) tell_finished({Role::server, server}, result_, turn);
+  for (const auto& [worker, incarnation] : linked_) send_finished({Role::worker, worker}, result_, turn);
+  for (const std::uint32_t server : servers_) send_finished({Role::server, server}, result_, turn);
 }
 
 // The server waits longer for its first workers, since their pods may be pending while the cluster is full.

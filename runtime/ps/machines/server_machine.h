@@ -65,7 +65,7 @@ class ServerMachine {
   void on_lost(const Event& event, Turn& turn);
   void on_audible(const Event& event, Turn& turn);
   void on_message(const Event& event, Turn& turn);
-  void tell_coordinator(const Event& event, Turn& turn);
+  void dispatch_to_coordinator(const Event& event, Turn& turn);
   void on_join(const Event& event, Turn& turn);
   bool know_model(const Event& event, const JoinMessage& join, Turn& turn);
   void on_seed_wanted(const Event& event, Turn& turn);
@@ -75,7 +75,7 @@ class ServerMachine {
   void on_pull(const Event& event, Turn& turn);
   void on_capture(const Event& event, Turn& turn);
   bool lacks_weights_of(std::uint64_t step) const;
-  void say_without(std::uint64_t step, Turn& turn);
+  void send_without(std::uint64_t step, Turn& turn);
   void queue_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, Turn& turn);
   void introduce(Turn& turn);
   void finish(const Bytes& result, Turn& turn);

@@ -157,7 +157,7 @@ void ServerMachine::on_pull(const Event& event, Turn& turn) {
   if (!view) return;
   if (!sync() || model_.shard->weights_at(header.key, header.clock))
     return queue_weights(event.peer, header.key, header.clock, turn);
-  say_without(header.clock, turn);
+  send_without(header.clock, turn);
 }
 
 // tag: sync: the clock of the weights; async: the worker's own count, with the newest weights.
@@ -202,7 +202,7 @@ void ServerMachine::written(const WrittenMessage& written, Turn& turn) {
   }
   // No worker pulls the weights of the last step before the servers have saved them. So only the failed save
   // shows that this server lacks these weights.
-  if (written.file.name.empty() && lacks_weights_of(written.step)) say_without(written.step, turn);
+  if (written.file.name.empty() && lacks_weights_of(written.step)) send_without(written.step, turn);
 }
 
 bool ServerMachine::lacks_weights_of(std::uint64_t step) const {
@@ -214,7 +214,7 @@ bool ServerMachine::lacks_weights_of(std::uint64_t step) const {
 // This server is at a later step than the run if all workers that had reached that step are lost. It is at an
 // earlier step if a silent worker had a later step, and has seeded other servers since. In both cases this
 // server needs new seeds.
-void ServerMachine::say_without(std::uint64_t step, Turn& turn) {
+void ServerMachine::send_without(std::uint64_t step, Turn& turn) {
   if (coordinator_) return coordinator_->server_without(0, step, turn);
   turn.send(server_0, header_of(MessageType::join, step, 0, flag_without));
 }

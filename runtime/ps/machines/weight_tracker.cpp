@@ -86,13 +86,13 @@ bool WeightBook::is_beyond(std::uint64_t clock) const {
   return std::ranges::any_of(version_, [clock](std::uint64_t v) { return v != no_version && v > clock; });
 }
 
-std::optional<std::uint64_t> WeightBook::settle(std::uint64_t clock, WorkerTurn& turn) {
+std::optional<std::uint64_t> WeightBook::abandon_pending(std::uint64_t clock, WorkerTurn& turn) {
   turn.decide(CancelReceives{});
   unanswered_.clear();
   std::uint64_t step = version_.front();
   if (sync_) {
     if (step == no_version || step <= clock || !has_next(step)) return {};
-    turn.decide(TakeNextWeights{});
+    turn.decide(UseNextWeights{});
     return step;
   }
   ++pushes_;  // from here on answers to the last push are late

@@ -40,7 +40,7 @@ class WeightBook {
   bool is_beyond(std::uint64_t clock) const;  // some chunk has weights of a later clock
 
   // Abandons pending pushes and pulls. Returns the model's step if it is past `clock`.
-  std::optional<std::uint64_t> settle(std::uint64_t clock, WorkerTurn& turn);
+  std::optional<std::uint64_t> abandon_pending(std::uint64_t clock, WorkerTurn& turn);
 
   // Sends the model's weights, which are of `clock`, to a server as seeds of the round (seeding.h).
   void seed(std::uint32_t server, std::uint64_t clock, std::uint64_t round, WorkerTurn& turn) const;

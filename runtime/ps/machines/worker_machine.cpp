@@ -34,7 +34,7 @@ Milliseconds WorkerMachine::wait(SteadyTime now) const {
                                                                    : ps_timers::worker_look_interval;
 }
 
-bool WorkerMachine::looks_for_last(SteadyTime now) const {
+bool WorkerMachine::checks_for_last(SteadyTime now) const {
   return state_ == State::awaiting_servers || state_ == State::looking ||
          (state_ == State::asking && patience_.seconds(now) > ps_timers::answer_patience_seconds);
 }
@@ -173,7 +173,7 @@ void WorkerMachine::miss(const std::vector<std::string>& who, WorkerTurn& turn) 
   const auto told = static_cast<int>(std::max(0.0, patience_.seconds(told_to_wait_)));
   const auto given_up =
       patience_.missing(who, std::chrono::seconds(config_.patience_seconds + told), turn.now, lines);
-  turn.take(std::move(lines));
+  turn.append(std::move(lines));
   if (given_up) code_probe("ps.worker-gives-up");
   if (given_up) turn.decide(*given_up);
 }
@@ -188,8 +188,8 @@ std::vector<std::string> WorkerMachine::missing_servers() const {
 
 // Ends the exchange with the servers: takes posted receives back, and moves the model to the newest step
 // whose weights have all arrived.
-void WorkerMachine::settle(WorkerTurn& turn) {
-  const auto step = book_.settle(clock_, turn);
+void WorkerMachine::end_exchange(WorkerTurn& turn) {
+  const auto step = book_.abandon_pending(clock_, turn);
   if (!step) return;
   code_probe("ps.weights-came-before-loss");
   position_ += (*step - clock_) * slices_of_step(config_) * static_cast<std::uint64_t>(config_.data.batch);
@@ -202,7 +202,7 @@ void WorkerMachine::settle(WorkerTurn& turn) {
 void WorkerMachine::await_servers(WorkerTurn& turn) {
   code_probe("ps.awaits-servers");
   state_ = State::awaiting_servers;
-  settle(turn);
+  end_exchange(turn);
   awaiting_since_ = turn.now;
   told_offline_ = told_coordinator_ = false;
   offline_before_ = offline_made_;
@@ -255,7 +255,7 @@ void WorkerMachine::have_servers(WorkerTurn& turn) {
 
 void WorkerMachine::join(WorkerTurn& turn) {
   code_probe("ps.joins");
-  settle(turn);
+  end_exchange(turn);
   work_.reset();
   trained_.reset();
   must_pull_ = true;
@@ -268,7 +268,7 @@ void WorkerMachine::join(WorkerTurn& turn) {
   for (std::uint32_t server = 0; server < servers_; ++server) book_.send(server, header, turn, payload);
 }
 
-void WorkerMachine::say_ready(WorkerTurn& turn) {
+void WorkerMachine::send_ready(WorkerTurn& turn) {
   Header header;
   header.type = MessageType::ready;
   book_.send(0, header, turn, encode(ready_));
@@ -277,7 +277,7 @@ void WorkerMachine::say_ready(WorkerTurn& turn) {
 void WorkerMachine::next_slice(WorkerTurn& turn) {
   if (stopping_ || finished_) return leave_slice(turn);
   turn.decide(TurnClock{StepClock::Activity::communication});
-  say_ready(turn);
+  send_ready(turn);
   ready_ = ReadyMessage();
   state_ = State::asking;
   advance(false, turn);
@@ -287,7 +287,7 @@ void WorkerMachine::leave_slice(WorkerTurn& turn) {
   if (finished_) return leave_trained(turn);
   if (!stopping_) return await_servers(turn);
   code_probe("ps.worker-terminated");
-  if (ready_.done) say_ready(turn);  // all gradients of the last slice are pushed, so it counts
+  if (ready_.done) send_ready(turn);  // all gradients of the last slice are pushed, so it counts
   turn.decide(EndTerminated{});
 }
 
@@ -296,7 +296,7 @@ void WorkerMachine::leave_slice(WorkerTurn& turn) {
 void WorkerMachine::leave_trained(WorkerTurn& turn) {
   if (result_.empty() && state_ != State::looking) {
     code_probe("ps.told-of-no-report");
-    settle(turn);
+    end_exchange(turn);
     state_ = State::looking;
     looks_until_ = turn.now + ps_timers::last_look;
   }

@@ -35,7 +35,7 @@ class WorkerMachine {
 
   // Whether the caller should check for the checkpoint of the last step, because the servers may be gone for
   // good, or may be new servers that know nothing of the run.
-  bool looks_for_last(SteadyTime now) const;
+  bool checks_for_last(SteadyTime now) const;
   bool knows_of_end() const { return finished_; }  // the run is trained
   void found_last(WorkerTurn& turn);
 
@@ -74,12 +74,12 @@ class WorkerMachine {
   bool all_servers_up() const { return up_.size() == servers_; }
   std::vector<std::string> missing_servers() const;
   bool goes_on_offline(SteadyTime now) const;
-  void settle(WorkerTurn& turn);
+  void end_exchange(WorkerTurn& turn);
   void await_servers(WorkerTurn& turn);
   void go_on_awaiting(WorkerTurn& turn);
   void have_servers(WorkerTurn& turn);
   void join(WorkerTurn& turn);
-  void say_ready(WorkerTurn& turn);
+  void send_ready(WorkerTurn& turn);
   void next_slice(WorkerTurn& turn);
   void leave_slice(WorkerTurn& turn);
   void leave_trained(WorkerTurn& turn);

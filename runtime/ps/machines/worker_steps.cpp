@@ -100,7 +100,7 @@ void WorkerMachine::go_on_fetching(bool idle, WorkerTurn& turn) {
 void WorkerMachine::have_weights(WorkerTurn& turn) {
   if (sync_) {
     must_pull_ = regress_;
-    turn.decide(TakeNextWeights{});
+    turn.decide(UseNextWeights{});
   }
   if (!at_end_) {
     held_slices_ = at_work_->message.others_slices;

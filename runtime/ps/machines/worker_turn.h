@@ -26,7 +26,7 @@ struct StoreWeights {
   std::uint32_t chunk = 0;
 };
 // sync: the weights of the next clock become the model's. Take all posted receives back.
-struct TakeNextWeights {};
+struct UseNextWeights {};
 
 // From now on the step clock counts the time for this activity.
 struct TurnClock {
@@ -64,7 +64,7 @@ struct CountStep {
   std::uint64_t step = 0, samples = 0;
 };
 using WorkerTurn =
-    TurnOf<ExpectWeights, CancelReceives, SendChunk, StoreWeights, TakeNextWeights, CountLate, TurnClock,
+    TurnOf<ExpectWeights, CancelReceives, SendChunk, StoreWeights, UseNextWeights, CountLate, TurnClock,
            ForgetTimes, OfflineSlice, AbandonOfflineStep, ForgetOfflineSteps, NoteCheckpoint, NoteProgress,
            ReportStep, Evaluate, ComputeSlice, CountStep, EndTrained, EndWithFound, EndTerminated>;
 

@@ -52,7 +52,7 @@ struct Kept {
   mlk::image::Tree tree() const { return mlk::image::list_tree(folder.path(), {}); }
   // Pretends to be an hour later, so that the files are old enough.
   void plant(system_clock::duration later = hours(1)) const {
-    kept().keep(tree(), {planted, "an archive"}, system_clock::now() + later);
+    kept().store(tree(), {planted, "an archive"}, system_clock::now() + later);
   }
   std::string digest() const {
     return mlk::image::pack_code(folder.path(), {}, {.most_bytes = most_archive, .cache = cache}).digest;
@@ -269,7 +269,7 @@ TEST_CASE("the fingerprint of a record depends on each field of each entry") {
   const KeptCode kept(cache.path(), folder.path(), {}, {.archive = most_archive, .content = 1});
   constexpr std::size_t many = 3000;  // more entries than are hashed at once
   mlk::image::Tree tree = tree_of(many);
-  kept.keep(tree, {planted, "an archive"}, system_clock::now());
+  kept.store(tree, {planted, "an archive"}, system_clock::now());
   REQUIRE(kept.find(tree));
   for (const auto& change : changes) {
     for (const std::size_t place : {std::size_t{0}, many / 2, many - 1}) {
@@ -300,7 +300,7 @@ TEST_CASE("files are old enough two seconds after the later of their times") {
     mlk::image::Tree tree = tree_of(3);
     for (mlk::image::TreeEntry& entry : tree.entries) entry.stamp = {};
     tree.entries[1].stamp = {.modified = row.modified, .changed = row.changed, .inode = 1};
-    kept.keep(tree, {planted, "an archive"}, time_after_1970(row.listed));
+    kept.store(tree, {planted, "an archive"}, time_after_1970(row.listed));
     CHECK(kept.find(tree).has_value() == row.is_kept);
   }
 }
@@ -312,13 +312,13 @@ TEST_CASE(
   const KeptCode kept(cache.path(), folder.path(), {}, {.archive = most, .content = 1});
   const mlk::image::Tree tree = tree_of(1);
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, most}) {
-    kept.keep(tree, {planted, std::string(size, 'a')}, system_clock::now());
+    kept.store(tree, {planted, std::string(size, 'a')}, system_clock::now());
     const std::optional<PackedCode> found = kept.find(tree);
     REQUIRE(found);
     CHECK(found->digest == planted);
     CHECK(found->archive == std::string(size, 'a'));
   }
-  kept.keep(tree, {planted, std::string(most + 1, 'a')}, system_clock::now());
+  kept.store(tree, {planted, std::string(most + 1, 'a')}, system_clock::now());
   CHECK_FALSE(kept.find(tree));
 }
 
@@ -342,7 +342,7 @@ TEST_CASE("each list of rules, each bound and each folder has a separate record"
   for (std::size_t i = 0; i < all.size(); ++i) {
     CAPTURE(i);
     CHECK_FALSE(all[i].find(tree));
-    all[i].keep(tree, {planted, std::to_string(i)}, system_clock::now());
+    all[i].store(tree, {planted, std::to_string(i)}, system_clock::now());
   }
   for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i].find(tree)->archive == std::to_string(i));
   fs::create_directory_symlink(folder.path(), other.path() / "link");

@@ -5,7 +5,7 @@
 
 TEST_SUITE_BEGIN("code/stays");
 
-using mlk::image::told_of_what_stays;
+using mlk::image::describe_what_stays;
 using mlk::image::Tree;
 
 namespace {
@@ -14,25 +14,25 @@ using PathsThatStay = std::vector<std::string>;
 
 TEST_CASE("messages name committed files that stay behind, and paths that git ignores") {
   const std::string more = "; name the files that the program needs in include:";
-  CHECK(told_of_what_stays({}, {"a"}).empty());
-  CHECK(told_of_what_stays({.ignored = {"data.bin"}}, {}) ==
+  CHECK(describe_what_stays({}, {"a"}).empty());
+  CHECK(describe_what_stays({.ignored = {"data.bin"}}, {}) ==
         PathsThatStay{"code: left out, as git ignores it: data.bin" + more});
-  CHECK(told_of_what_stays({.ignored = {"a", "b", "c/", "d"}}, {}) ==
+  CHECK(describe_what_stays({.ignored = {"a", "b", "c/", "d"}}, {}) ==
         PathsThatStay{"code: left out, as git ignores it: a, b, c/, and 1 more" + more});
   const std::string committed =
       "code: committed files stay behind, since git would ignore them or they are hidden or usually secret: ";
-  CHECK(told_of_what_stays({.secrets = {".streamlit/"}, .ignored = {"data/"}},
-                           {".streamlit/config.toml", "data/keep.csv", "data2", "train.py"}) ==
+  CHECK(describe_what_stays({.secrets = {".streamlit/"}, .ignored = {"data/"}},
+                            {".streamlit/config.toml", "data/keep.csv", "data2", "train.py"}) ==
         PathsThatStay{committed + "data/keep.csv, .streamlit/config.toml" + more,
                       "code: left out, as git ignores it: data/" + more});
 }
 
 TEST_CASE("uncommitted hidden names stay behind without a message, and visible secrets with a message") {
   const std::string more = "; name the files that the program needs in include:";
-  CHECK(told_of_what_stays({.secrets = {".envrc", ".aws/", "sub/.npmrc"}}, {"train.py"}).empty());
-  CHECK(told_of_what_stays({.secrets = {".envrc", "sub/key.pem"}}, {}) ==
+  CHECK(describe_what_stays({.secrets = {".envrc", ".aws/", "sub/.npmrc"}}, {"train.py"}).empty());
+  CHECK(describe_what_stays({.secrets = {".envrc", "sub/key.pem"}}, {}) ==
         PathsThatStay{"code: files that usually hold secrets stay behind: sub/key.pem" + more});
-  CHECK(told_of_what_stays({.secrets = {"key.pem"}}, {"key.pem"}).size() == 1);
+  CHECK(describe_what_stays({.secrets = {"key.pem"}}, {"key.pem"}).size() == 1);
 }
 
 TEST_CASE("a pointer of Git LFS is identified by its first line and its digest") {
@@ -51,25 +51,25 @@ TEST_CASE("a pointer of Git LFS is identified by its first line and its digest")
 TEST_CASE(
     "a message names three paths and counts the rest, and only a listed folder includes paths below it") {
   const std::string more = "; name the files that the program needs in include:";
-  CHECK(told_of_what_stays({.ignored = {"a", "b", "c"}}, {}) ==
+  CHECK(describe_what_stays({.ignored = {"a", "b", "c"}}, {}) ==
         PathsThatStay{"code: left out, as git ignores it: a, b, c" + more});
-  CHECK(told_of_what_stays({.ignored = {"a", "b", "c", "d", "e"}}, {}) ==
+  CHECK(describe_what_stays({.ignored = {"a", "b", "c", "d", "e"}}, {}) ==
         PathsThatStay{"code: left out, as git ignores it: a, b, c, and 2 more" + more});
   const std::string committed =
       "code: committed files stay behind, since git would ignore them or they are hidden or usually secret: ";
-  CHECK(told_of_what_stays({.ignored = {"a", "d/"}}, {"a", "a/b", "ab", "d", "d/x", "d/y", "e"}) ==
+  CHECK(describe_what_stays({.ignored = {"a", "d/"}}, {"a", "a/b", "ab", "d", "d/x", "d/y", "e"}) ==
         PathsThatStay{committed + "a, d/x, d/y" + more, "code: left out, as git ignores it: a, d/" + more});
-  CHECK(told_of_what_stays({.ignored = {"a\x1b"}}, {})[0].find('\x1b') == std::string::npos);
+  CHECK(describe_what_stays({.ignored = {"a\x1b"}}, {})[0].find('\x1b') == std::string::npos);
 }
 
 TEST_CASE("a folder is hidden by its own name, not by the name of a folder above it") {
   const std::string secrets = "code: files that usually hold secrets stay behind: ",
                     more = "; name the files that the program needs in include:";
-  CHECK(told_of_what_stays({.secrets = {"sub/.aws/", ".a", ".b/"}}, {}).empty());
-  CHECK(told_of_what_stays({.secrets = {"kubeconfig/"}}, {}) ==
+  CHECK(describe_what_stays({.secrets = {"sub/.aws/", ".a", ".b/"}}, {}).empty());
+  CHECK(describe_what_stays({.secrets = {"kubeconfig/"}}, {}) ==
         PathsThatStay{secrets + "kubeconfig/" + more});
-  CHECK(told_of_what_stays({.secrets = {".a/key.pem"}}, {}) == PathsThatStay{secrets + ".a/key.pem" + more});
-  CHECK(told_of_what_stays({.secrets = {"a.pem", "b.pem"}}, {"b.pem"}).back() == secrets + "a.pem" + more);
+  CHECK(describe_what_stays({.secrets = {".a/key.pem"}}, {}) == PathsThatStay{secrets + ".a/key.pem" + more});
+  CHECK(describe_what_stays({.secrets = {"a.pem", "b.pem"}}, {"b.pem"}).back() == secrets + "a.pem" + more);
 }
 
 TEST_CASE(

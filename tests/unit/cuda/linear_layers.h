@@ -33,7 +33,7 @@ inline double error_of_layers(kernels::Ops& ops, bool rounds, bool keeps, const 
   const auto unknown = [&ops](std::size_t count) {
     return on_device(ops, std::vector<float>(count, not_a_number));
   };
-  auto kept = ops.allocate<kernels::BFloat16>(ops.kept_by(rows, inputs)),
+  auto kept = ops.allocate<kernels::BFloat16>(ops.kept_size(rows, inputs)),
        of_rounded = ops.allocate<kernels::BFloat16>(all);
   ops.round(of_weight, of_rounded.data());
   LinearLayer of_layer{.rows = rows,

@@ -22,7 +22,7 @@ class Played : public CredentialSource {
     ++asked;
     return {credential_, error_};
   }
-  std::optional<News> take_news() override {
+  std::optional<News> poll_news() override {
     const std::lock_guard lock(mutex_);
     ++turns;
     return std::exchange(told_, std::nullopt);

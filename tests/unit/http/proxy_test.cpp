@@ -160,7 +160,7 @@ TEST_CASE("the URL for libcurl has port and login, and the host for messages has
 TEST_CASE("a failure at a proxy is reported as the proxy's") {
   const Proxy proxy = proxy_of("http://me:secret@h:1", "HTTPS_PROXY");
   const auto told = [&](Failure failure, long answered) {
-    return told_of(std::move(failure), proxy, answered);
+    return blame_proxy(std::move(failure), proxy, answered);
   };
   const std::string name = "the proxy h:1 of HTTPS_PROXY ";
   CHECK(told({Kind::refused, ""}, 0).detail == name + "refuses connections");
@@ -191,13 +191,13 @@ TEST_CASE("a failure at a proxy is reported as the proxy's") {
   CHECK_FALSE(told({Kind::timed_out, "x"}, 0).for_good);
   CHECK(told({Kind::broken, "x"}, 299).kind == Kind::broken);
   CHECK(told({}, 407).kind == Kind::none);
-  CHECK(told_of({Kind::broken, "x"}, {}, 407).kind == Kind::broken);
+  CHECK(blame_proxy({Kind::broken, "x"}, {}, 407).kind == Kind::broken);
   // Failures of the server behind the proxy, and failures without a proxy.
   CHECK(told({Kind::broken, "x"}, 200).kind == Kind::broken);
   CHECK(told({Kind::untrusted, "x"}, 200).detail == "x");
   CHECK(told({}, 200).kind == Kind::none);
-  CHECK(told_of({Kind::refused, ""}, {}, 0).kind == Kind::refused);
-  CHECK(told_of({Kind::refused, ""}, proxy_of("http://h:1", "proxy-url"), 0).hint == "check proxy-url");
+  CHECK(blame_proxy({Kind::refused, ""}, {}, 0).kind == Kind::refused);
+  CHECK(blame_proxy({Kind::refused, ""}, proxy_of("http://h:1", "proxy-url"), 0).hint == "check proxy-url");
 }
 
 TEST_CASE("only the variables that name a proxy are read from the environment") {

@@ -30,7 +30,7 @@ std::optional<Libc> found_in(const std::string& bytes, std::size_t part, std::si
   for (taken = 0; taken < bytes.size();) {
     const std::string_view next = std::string_view(bytes).substr(taken, part);
     taken += next.size();
-    if (!layer.take(next)) break;
+    if (!layer.feed(next)) break;
   }
   return layer.found();
 }
@@ -110,7 +110,7 @@ std::string header_with(const std::string& path, char type = '0', std::size_t at
 
 std::optional<Libc> found_in_tar(const std::string& tar) {
   LibcOfLayer layer;
-  (void)layer.take(tar);
+  (void)layer.feed(tar);
   return layer.found();
 }
 
@@ -128,15 +128,15 @@ TEST_CASE("the search skips the content of a file of any size, and finds the fil
 TEST_CASE("the search skips a file of 8 GiB, whose size is not octal, and finds the file after it") {
   constexpr std::uint64_t size = std::uint64_t{1} << 33;
   LibcOfLayer layer;
-  CHECK(layer.take(mlk::image::tar_header({.path = "big"}, size)));
+  CHECK(layer.feed(mlk::image::tar_header({.path = "big"}, size)));
   const std::string part(1 << 20, 'x');
-  for (std::uint64_t given = 0; given < size; given += part.size()) REQUIRE(layer.take(part));
-  CHECK_FALSE(layer.take(header_with("lib/ld-linux-x86-64.so.2")));
+  for (std::uint64_t given = 0; given < size; given += part.size()) REQUIRE(layer.feed(part));
+  CHECK_FALSE(layer.feed(header_with("lib/ld-linux-x86-64.so.2")));
   CHECK(layer.found() == Libc::glibc);
 }
 
 TEST_CASE("the search ends at an impossible size, at an unknown magic and at the end of the archive") {
-  const auto goes_on = [](const std::string& bytes) { return LibcOfLayer().take(bytes); };
+  const auto goes_on = [](const std::string& bytes) { return LibcOfLayer().feed(bytes); };
   CHECK(goes_on(mlk::image::tar_header({.path = "big"}, std::uint64_t{1} << 50)));
   CHECK_FALSE(goes_on(mlk::image::tar_header({.path = "big"}, (std::uint64_t{1} << 50) + 1)));
   CHECK(goes_on(header_with("a")));

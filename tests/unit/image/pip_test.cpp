@@ -7,14 +7,14 @@ TEST_SUITE_BEGIN("image/pip");
 
 namespace {
 
-using mlk::image::kept_settings;
+using mlk::image::allowed_settings;
 using mlk::image::marker_environment;
 using mlk::image::PipSettings;
 
 }  // namespace
 
 TEST_CASE("mlk keeps only pip's settings for the sources of packages and for the access to the network") {
-  const auto listed = [](const std::string& text) { return kept_settings(text, {}, "/home/me"); };
+  const auto listed = [](const std::string& text) { return allowed_settings(text, {}, "/home/me"); };
   CHECK(listed("").empty());
   CHECK(listed("global.index-url='one'\n") == PipSettings{{"PIP_INDEX_URL", "one"}});
   CHECK(listed("install.extra-index-url='\\nhttps://a/\\nhttps://b/'") ==
@@ -55,14 +55,14 @@ TEST_CASE("mlk keeps only pip's settings for the sources of packages and for the
 
 TEST_CASE("a variable of pip has priority over the section install, and install has priority over global") {
   const std::string both = "install.index-url='of-install'\nglobal.index-url='of-global'\n";
-  CHECK(kept_settings(both, {}, "/x").at("PIP_INDEX_URL") == "of-install");
-  CHECK(kept_settings(both, {{"PIP_INDEX_URL", "mine"}, {"PIP_USER", "1"}, {"PATH", "/bin"}}, "/x") ==
+  CHECK(allowed_settings(both, {}, "/x").at("PIP_INDEX_URL") == "of-install");
+  CHECK(allowed_settings(both, {{"PIP_INDEX_URL", "mine"}, {"PIP_USER", "1"}, {"PATH", "/bin"}}, "/x") ==
         PipSettings{{"PIP_INDEX_URL", "mine"}});
 }
 
 TEST_CASE("relative paths in settings are relative to the folder in which the command was typed") {
   const auto value = [](const std::string& key, const std::string& text) {
-    return kept_settings("", {{key, text}}, "/home/me").at(key);
+    return allowed_settings("", {{key, text}}, "/home/me").at(key);
   };
   CHECK(value("PIP_FIND_LINKS", "wheels ../more /opt/w https://x/w file:///w ~/w") ==
         "/home/me/wheels /home/more /opt/w https://x/w file:///w ~/w");
@@ -118,7 +118,7 @@ TEST_CASE("full_version() accepts only a version of three numbers") {
 
 TEST_CASE("values of settings are read as Python's repr() has written them, and empty values are ignored") {
   const auto proxy = [](const std::string& text) {
-    const PipSettings found = kept_settings("global.proxy=" + text, {}, "/home/me");
+    const PipSettings found = allowed_settings("global.proxy=" + text, {}, "/home/me");
     return found.empty() ? "none" : found.at("PIP_PROXY");
   };
   CHECK(proxy("'a\\tb\\rc\\nd'") == "a b c d");
@@ -127,20 +127,20 @@ TEST_CASE("values of settings are read as Python's repr() has written them, and 
   CHECK(proxy("  'a'  ") == "a");
   for (const char* none : {"''", "\"\"", "'", "\"", "'a\"", "\"a'", "a'", "'a"})
     CHECK_MESSAGE(proxy(none) == "none", std::string(none));
-  CHECK(kept_settings("global.proxy='a'", {{"PIP_PROXY", ""}}, "/x") == PipSettings{{"PIP_PROXY", "a"}});
-  CHECK(kept_settings("global.proxy='a'\ninstall.proxy=''", {}, "/x") == PipSettings{{"PIP_PROXY", "a"}});
-  CHECK(kept_settings("global.proxy='a=b.c'", {}, "/x") == PipSettings{{"PIP_PROXY", "a=b.c"}});
-  CHECK(kept_settings("proxy='a.b'\nglobal.x.proxy='a'", {}, "/x").empty());
-  CHECK(kept_settings("", {{"pip_proxy", "a"}, {"XPIP_PROXY", "a"}, {"PIP_", "a"}}, "/x").empty());
+  CHECK(allowed_settings("global.proxy='a'", {{"PIP_PROXY", ""}}, "/x") == PipSettings{{"PIP_PROXY", "a"}});
+  CHECK(allowed_settings("global.proxy='a'\ninstall.proxy=''", {}, "/x") == PipSettings{{"PIP_PROXY", "a"}});
+  CHECK(allowed_settings("global.proxy='a=b.c'", {}, "/x") == PipSettings{{"PIP_PROXY", "a=b.c"}});
+  CHECK(allowed_settings("proxy='a.b'\nglobal.x.proxy='a'", {}, "/x").empty());
+  CHECK(allowed_settings("", {{"pip_proxy", "a"}, {"XPIP_PROXY", "a"}, {"PIP_", "a"}}, "/x").empty());
 }
 
 TEST_CASE("relative paths in settings become absolute, except paths that begin with a variable") {
   for (const char* key : {"find-links", "cert", "client-cert", "cache-dir"}) {
-    const PipSettings found = kept_settings(std::string("global.") + key + "='a  ./b $HOME/c'", {}, "/w");
+    const PipSettings found = allowed_settings(std::string("global.") + key + "='a  ./b $HOME/c'", {}, "/w");
     REQUIRE(found.size() == 1);
     CHECK_MESSAGE(found.begin()->second == "/w/a /w/b $HOME/c", std::string(key));
   }
-  CHECK(kept_settings("global.trusted-host='a'", {}, "/w").at("PIP_TRUSTED_HOST") == "a");
+  CHECK(allowed_settings("global.trusted-host='a'", {}, "/w").at("PIP_TRUSTED_HOST") == "a");
 }
 
 TEST_CASE("marker_environment() has a value for every variable that markers can use") {

@@ -46,7 +46,7 @@ TEST_CASE("after a reconnect the known lines of the last second are skipped") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     auto line = parse_log_line("2026-11-21T07:40:" + text);
-    return position.take(*line);
+    return position.admit(*line);
   };
   CHECK_FALSE(position.since());
   CHECK(take("01.1Z a"));
@@ -67,7 +67,7 @@ TEST_CASE("after a reconnect no line is repeated or lost if the node's clock was
   LogPosition position;
   const auto take = [&](const std::string& text) {
     auto line = parse_log_line("2026-11-21T07:40:" + text);
-    return position.take(*line);
+    return position.admit(*line);
   };
   for (const char* line : {"03.1Z a", "04.1Z b", "05.1Z c", "05.2Z d", "04.2Z e"}) CHECK(take(line));
   position.resume();
@@ -148,7 +148,7 @@ TEST_CASE("the error for a missing log keeps its status and unknown messages") {
 TEST_CASE("was_cut() is false for a complete log, and stays true after a loss of lines") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
-    return position.take(*parse_log_line("2026-11-21T07:40:" + text));
+    return position.admit(*parse_log_line("2026-11-21T07:40:" + text));
   };
   CHECK(take("01.1Z a"));
   CHECK(take("01.2Z b"));
@@ -162,6 +162,6 @@ TEST_CASE("was_cut() is false for a complete log, and stays true after a loss of
   CHECK(position.was_cut());
   LogPosition fresh;
   fresh.resume();
-  CHECK(fresh.take(*parse_log_line("2026-11-21T07:40:01Z a")));
+  CHECK(fresh.admit(*parse_log_line("2026-11-21T07:40:01Z a")));
   CHECK_FALSE(fresh.was_cut());
 }

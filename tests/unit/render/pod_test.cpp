@@ -289,10 +289,10 @@ TEST_CASE("a built image replaces the experiment's image in the pods and in the 
 }
 
 TEST_CASE(
-    "keep_last_words() changes the containers beside the program, and not the container of the program") {
+    "capture_last_words() changes the containers beside the program, and not the container of the program") {
   json pod = json::parse(R"({"spec": {"containers": [{"name": "main"}, {"name": "side"}, 7],
                                       "initContainers": {"a": 1}}})");
-  keep_last_words(pod);
+  capture_last_words(pod);
   CHECK(pod == json::parse(R"({"spec": {"initContainers": {"a": 1}, "containers": [{"name": "main"},
       {"name": "side", "terminationMessagePolicy": "FallbackToLogsOnError"}, 7]}})"));
 }

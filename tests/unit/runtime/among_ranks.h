@@ -185,9 +185,9 @@ struct AmongRanks {
     assembly.tick(now, effects);
     take(std::move(effects));
   }
-  void tell_trained(const std::string& result) {
+  void report_trained(const std::string& result) {
     rt::Effects effects;
-    assembly.tell_trained(result, effects);
+    assembly.report_trained(result, effects);
     take(std::move(effects));
   }
   void start_assembling() {

@@ -241,7 +241,7 @@ class PlayedProcess {
   }
   void hear_down() { REQUIRE(next().kind == rt::Event::Kind::down); }
 
-  void end(rt::ExitCode code) { transport_->say_goodbye(static_cast<int>(code)); }
+  void end(rt::ExitCode code) { transport_->send_goodbye(static_cast<int>(code)); }
 
   rt::Transport& transport() { return *transport_; }
 

@@ -280,7 +280,7 @@ class World {
       if (same.server) {
         act(peer, [](ServerMachine& machine, Turn& turn) { machine.tick(turn); });
       } else if (!same.busy) {
-        if (same.worker->looks_for_last(now_) && saved_ && saved_->step == setup_.steps)
+        if (same.worker->checks_for_last(now_) && saved_ && saved_->step == setup_.steps)
           return act(peer, [](WorkerMachine& machine, WorkerTurn& turn) { machine.found_last(turn); });
         act(peer, [](WorkerMachine& machine, WorkerTurn& turn) { machine.tick(turn); });
       }
@@ -293,7 +293,7 @@ class World {
     call(*processes_[peer].server, turn);
     for (auto& decision : turn.in_order) {
       if (!processes_[peer].runs) return;
-      std::visit([&](auto& wanted) { carry_out(peer, wanted); }, decision);
+      std::visit([&](auto& wanted) { execute(peer, wanted); }, decision);
     }
   }
   void act(PeerId peer, const std::function<void(WorkerMachine&, WorkerTurn&)>& call) {
@@ -301,26 +301,26 @@ class World {
     call(*processes_[peer].worker, turn);
     for (auto& decision : turn.in_order) {
       if (!processes_[peer].runs) return;
-      std::visit([&](auto& wanted) { carry_out(peer, wanted); }, decision);
+      std::visit([&](auto& wanted) { execute(peer, wanted); }, decision);
     }
   }
 
-  void carry_out(PeerId peer, const Effects::Effect& effect) {
+  void execute(PeerId peer, const Effects::Effect& effect) {
     if (const auto* message = std::get_if<Effects::Message>(&effect)) send(peer, *message);
     if (const auto* line = std::get_if<Effects::Line>(&effect)) tell(peer, line->text);
   }
-  void carry_out(PeerId peer, const Failure& failure) { ends(peer, failure.code, failure.what()); }
-  void carry_out(PeerId, const CountLate&) {}
+  void execute(PeerId peer, const Failure& failure) { ends(peer, failure.code, failure.what()); }
+  void execute(PeerId, const CountLate&) {}
 
   // ---- servers
-  void carry_out(PeerId peer, const OpenSeeding& wanted) {
+  void execute(PeerId peer, const OpenSeeding& wanted) {
     processes_[peer].server->open_seeding(wanted.round);
   }
-  void carry_out(PeerId peer, const LoadCheckpoint&) {
+  void execute(PeerId peer, const LoadCheckpoint&) {
     const std::optional<TrainingState> saved = saved_;
     act(peer, [&](ServerMachine& machine, Turn& turn) { machine.loaded(saved ? &*saved : nullptr, turn); });
   }
-  void carry_out(PeerId peer, const SeedFromCheckpoint& wanted) {
+  void execute(PeerId peer, const SeedFromCheckpoint& wanted) {
     REQUIRE(saved_);
     ServerMachine& machine = *processes_[peer].server;
     if (wanted.servers.contains(0)) machine.seed_from(*saved_);
@@ -335,7 +335,7 @@ class World {
       send(peer, {{Role::server, chunk.server}, header, PayloadWriter().raw(std::as_bytes(weights)).bytes()});
     }
   }
-  void carry_out(PeerId peer, const CapturePart& wanted) {
+  void execute(PeerId peer, const CapturePart& wanted) {
     const ServedModel& model = processes_[peer].server->model();
     WrittenMessage written{wanted.capture.step, wanted.capture.aside, {part_name(peer.rank), 1, 1}, ""};
     auto& part = asides_made_[wanted.capture.aside];
@@ -364,38 +364,38 @@ class World {
       act(peer, [&](ServerMachine& machine, Turn& turn) { machine.written(written, turn); });
     });
   }
-  void carry_out(PeerId peer, const CommitCheckpoint& wanted) {
+  void execute(PeerId peer, const CommitCheckpoint& wanted) {
     later(peer, Milliseconds(50 + below(100)), [this, aside = wanted.aside](Process& process) {
       saved_ = asides_made_.at(aside);
       if (setup_.sync) check_weights(saved_->parameters, saved_->step, "of a checkpoint");
       process.server->disk_done(true);
     });
   }
-  void carry_out(PeerId peer, const DiscardAside& wanted) {
+  void execute(PeerId peer, const DiscardAside& wanted) {
     if (wanted.answer)
       later(peer, Milliseconds(20), [](Process& process) { process.server->disk_done(false); });
   }
-  void carry_out(PeerId, const ShowRun&) {}
-  void carry_out(PeerId peer, const SendMark& wanted) {
+  void execute(PeerId, const ShowRun&) {}
+  void execute(PeerId peer, const SendMark& wanted) {
     send(peer, {{Role::server, 0}, wanted.header, PayloadWriter().text("").bytes()});
   }
-  void carry_out(PeerId, const RequireShared&) {}
-  void carry_out(PeerId peer, const FlushWeights& wanted) {
+  void execute(PeerId, const RequireShared&) {}
+  void execute(PeerId peer, const FlushWeights& wanted) {
     while (const auto weights = processes_[peer].server->next_weights(wanted.worker)) {
       if (setup_.sync) check_weights(weights->values, weights->header.clock, "of a server");
       send(peer,
            {wanted.worker, weights->header, PayloadWriter().raw(std::as_bytes(weights->values)).bytes()});
     }
   }
-  void carry_out(PeerId, const RunIsTrained&) {}
-  void carry_out(PeerId peer, const End& wanted) { ends(peer, wanted.code, wanted.message); }
+  void execute(PeerId, const RunIsTrained&) {}
+  void execute(PeerId peer, const End& wanted) { ends(peer, wanted.code, wanted.message); }
 
   // ---- workers
   static std::size_t offset_of(std::uint32_t chunk) { return chunk == 0 ? 0 : 4; }
   static std::size_t size_of(std::uint32_t chunk) { return chunk == 0 ? 4 : 2; }
-  void carry_out(PeerId, const ExpectWeights&) {}
-  void carry_out(PeerId, const CancelReceives&) {}
-  void carry_out(PeerId peer, const SendChunk& wanted) {
+  void execute(PeerId, const ExpectWeights&) {}
+  void execute(PeerId, const CancelReceives&) {}
+  void execute(PeerId peer, const SendChunk& wanted) {
     const std::vector<float> ones(floats_, 1);
     const auto& all = wanted.header.type == MessageType::push ? ones : processes_[peer].model;
     if (setup_.sync && wanted.header.type == MessageType::seed)
@@ -407,24 +407,24 @@ class World {
     const auto part = std::span(all).subspan(offset_of(wanted.header.key), size_of(wanted.header.key));
     send(peer, {wanted.to, wanted.header, PayloadWriter().raw(std::as_bytes(part)).bytes()});
   }
-  void carry_out(PeerId peer, const StoreWeights& wanted) {
+  void execute(PeerId peer, const StoreWeights& wanted) {
     Process& process = processes_[peer];
     auto& target = setup_.sync ? process.next : process.model;
     const auto* values = reinterpret_cast<const float*>(received_->payload.data());
     std::copy_n(values, size_of(wanted.chunk),
                 target.begin() + static_cast<std::ptrdiff_t>(offset_of(wanted.chunk)));
   }
-  void carry_out(PeerId peer, const TakeNextWeights&) { processes_[peer].model = processes_[peer].next; }
-  void carry_out(PeerId, const TurnClock&) {}
-  void carry_out(PeerId, const ForgetTimes&) {}
-  void carry_out(PeerId, const AbandonOfflineStep&) {}
-  void carry_out(PeerId, const ForgetOfflineSteps&) {}
-  void carry_out(PeerId, const NoteCheckpoint&) {}
-  void carry_out(PeerId, const NoteProgress&) {}
-  void carry_out(PeerId peer, const ReportStep& wanted) {
+  void execute(PeerId peer, const UseNextWeights&) { processes_[peer].model = processes_[peer].next; }
+  void execute(PeerId, const TurnClock&) {}
+  void execute(PeerId, const ForgetTimes&) {}
+  void execute(PeerId, const AbandonOfflineStep&) {}
+  void execute(PeerId, const ForgetOfflineSteps&) {}
+  void execute(PeerId, const NoteCheckpoint&) {}
+  void execute(PeerId, const NoteProgress&) {}
+  void execute(PeerId peer, const ReportStep& wanted) {
     if (setup_.sync) check_weights(processes_[peer].model, wanted.step, "of a report");
   }
-  void carry_out(PeerId peer, const OfflineSlice& wanted) {
+  void execute(PeerId peer, const OfflineSlice& wanted) {
     CHECK((!setup_.sync || wanted.position == 4 * setup_.workers * wanted.step));
     for (float& weight : processes_[peer].model) weight -= rate;
     const std::uint64_t samples = 4 * (setup_.sync ? setup_.workers : 1);
@@ -432,25 +432,25 @@ class World {
       machine.offline_advanced(true, wanted.step + 1, wanted.position + samples, turn);
     });
   }
-  void carry_out(PeerId peer, const Evaluate& wanted) {
+  void execute(PeerId peer, const Evaluate& wanted) {
     evaluated_ = wanted.step;
     if (setup_.sync) check_weights(processes_[peer].model, wanted.step, "of the last report");
     works(peer,
           [](WorkerMachine& machine, WorkerTurn& turn) { machine.evaluated(true, "the result", turn); });
   }
-  void carry_out(PeerId peer, const ComputeSlice& wanted) {
+  void execute(PeerId peer, const ComputeSlice& wanted) {
     processes_[peer].position = wanted.position;
     works(peer, [](WorkerMachine& machine, WorkerTurn& turn) { machine.computed(1, turn); });
   }
-  void carry_out(PeerId peer, const CountStep&) {
+  void execute(PeerId peer, const CountStep&) {
     act(peer, [](WorkerMachine& machine, WorkerTurn& turn) { machine.step_counted(0.05, turn); });
   }
-  void carry_out(PeerId peer, const EndTrained&) { ends(peer, ExitCode::trained, ""); }
-  void carry_out(PeerId peer, const EndWithFound&) {
+  void execute(PeerId peer, const EndTrained&) { ends(peer, ExitCode::trained, ""); }
+  void execute(PeerId peer, const EndWithFound&) {
     evaluated_ = saved_->step;
     ends(peer, ExitCode::trained, "with the checkpoint that it found");
   }
-  void carry_out(PeerId peer, const EndTerminated&) { ends(peer, ExitCode::terminated, ""); }
+  void execute(PeerId peer, const EndTerminated&) { ends(peer, ExitCode::terminated, ""); }
 
   // Takes the time of a slice. Meanwhile the worker handles no message.
   void works(PeerId peer, std::function<void(WorkerMachine&, WorkerTurn&)> answer) {

@@ -72,7 +72,7 @@ class ScriptedPeers {
 
   // The peer sends a goodbye with its exit code, and its process ends.
   void end(rt::PeerId peer, rt::ExitCode code) {
-    transports_.at(peer)->say_goodbye(static_cast<int>(code));
+    transports_.at(peer)->send_goodbye(static_cast<int>(code));
     depart(peer);
   }
 

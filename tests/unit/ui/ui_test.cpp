@@ -123,7 +123,7 @@ TEST_CASE("without a terminal progress writes no live line, only lines that stay
     Progress progress(out, false, [] { return std::size_t{80}; });
     CHECK_FALSE(progress.live());
     progress.show("Running  step 1");
-    progress.say("a line");
+    progress.print("a line");
     progress.show("Running  step 2");
   }
   CHECK(out.str() == "a line\n");
@@ -135,7 +135,7 @@ TEST_CASE("on a terminal progress is one live line, below other lines, and is re
     Progress progress(out, true, [] { return std::size_t{12}; });
     progress.show("Running  step 1");
     progress.show("Running  step 1");
-    progress.say("a line");
+    progress.print("a line");
   }
   CHECK(out.str() == "\r\x1b[KRunning  s…\r\x1b[Ka line\nRunning  s…\r\x1b[K");
 }

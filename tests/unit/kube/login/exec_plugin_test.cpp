@@ -191,7 +191,7 @@ TEST_CASE("a PluginCaller makes one call at a time, and the next call only after
         return Credential{"t" + std::to_string(n), "", ""};
       },
       [&] { ++ended; });
-  CHECK_FALSE(caller.take().has_value());
+  CHECK_FALSE(caller.poll().has_value());
   caller.start();
   caller.start();
   {
@@ -202,14 +202,14 @@ TEST_CASE("a PluginCaller makes one call at a time, and the next call only after
   REQUIRE(eventually([&] { return ended == 1; }));
   caller.start();  // the answer has not been taken
   CHECK(calls == 1);
-  const auto answer = caller.take();
+  const auto answer = caller.poll();
   REQUIRE(answer.has_value());
   CHECK(answer->credential.token == "t1");
   CHECK_FALSE(answer->error.has_value());
-  CHECK_FALSE(caller.take().has_value());
+  CHECK_FALSE(caller.poll().has_value());
   caller.start();
   REQUIRE(eventually([&] { return ended == 2; }));
-  CHECK(caller.take()->credential.token == "t2");
+  CHECK(caller.poll()->credential.token == "t2");
 }
 
 TEST_CASE("an exception of a plugin call becomes its answer") {
@@ -222,14 +222,14 @@ TEST_CASE("an exception of a plugin call becomes its answer") {
       [&] { ++ended; });
   caller.start();
   REQUIRE(eventually([&] { return ended == 1; }));
-  const auto first = caller.take();
+  const auto first = caller.poll();
   REQUIRE(first->error.has_value());
   CHECK(std::string(first->error->what()) == "no login");
   CHECK(first->error->hint() == "log in");
   CHECK(first->error->code() == ExitCode::cluster);
   caller.start();
   REQUIRE(eventually([&] { return ended == 2; }));
-  const auto second = caller.take();
+  const auto second = caller.poll();
   REQUIRE(second->error.has_value());
   CHECK(std::string(second->error->what()) == "no memory");
   CHECK(second->error->code() == ExitCode::failure);

@@ -47,7 +47,7 @@ struct Played {
     return static_cast<std::size_t>(std::ranges::count_if(
         pods, [](const json& pod) { return pod.at("status").at("phase") == "Running"; }));
   }
-  void carry_out(const JobActions& actions) {
+  void apply(const JobActions& actions) {
     job["status"] = actions.status;
     for (json& pod : pods) {
       const std::string name = pod.at("metadata").at("name");
@@ -65,7 +65,7 @@ struct Played {
   void step() {
     std::vector<const json*> pointers;
     for (const json& pod : pods) pointers.push_back(&pod);
-    carry_out(reconcile(job, pointers, now));
+    apply(reconcile(job, pointers, now));
     now += std::chrono::seconds(1);
     // As limit_finished_pods() does.
     while (std::ranges::count_if(pods, ended_and_counted) > 10)

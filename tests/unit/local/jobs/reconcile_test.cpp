@@ -40,7 +40,7 @@ std::vector<std::string> conditions(const JobActions& actions) {
 }
 
 // Simulates further steps of the caller: the status is stored, and released pods lose their finalizer.
-JobActions settle(json job, std::vector<json> pods, mlk::Time now = noon) {
+JobActions reconciled(json job, std::vector<json> pods, mlk::Time now = noon) {
   JobActions actions;
   for (int i = 0; i < 5; ++i) {
     actions = decide(job, pods, now);
@@ -116,16 +116,16 @@ TEST_CASE("a failed pod is kept until its replacement stores the number of failu
 }
 
 TEST_CASE("an index with more failures than backoffLimitPerIndex fails, and the other indexes continue") {
-  const JobActions actions = settle(job(2), {pod(0, "Failed", 1, 2), pod(1, "Running")});
+  const JobActions actions = reconciled(job(2), {pod(0, "Failed", 1, 2), pod(1, "Running")});
   CHECK(actions.status.at("failedIndexes") == "0");
   CHECK(created(actions).empty());
   CHECK(conditions(actions).empty());
 }
 
 TEST_CASE("a Job ends when each of its indexes has succeeded or failed") {
-  CHECK(conditions(settle(job(2), {pod(0, "Failed", 1, 2), pod(1, "Succeeded")})) ==
+  CHECK(conditions(reconciled(job(2), {pod(0, "Failed", 1, 2), pod(1, "Succeeded")})) ==
         std::vector<std::string>{"FailureTarget=FailedIndexes", "Failed=FailedIndexes"});
-  const JobActions good = settle(job(2), {pod(0, "Succeeded"), pod(1, "Succeeded")});
+  const JobActions good = reconciled(job(2), {pod(0, "Succeeded"), pod(1, "Succeeded")});
   CHECK(conditions(good) ==
         std::vector<std::string>{"SuccessCriteriaMet=CompletionsReached", "Complete=CompletionsReached"});
   CHECK(good.status.at("succeeded") == 2);
@@ -135,23 +135,23 @@ TEST_CASE("a Job ends when each of its indexes has succeeded or failed") {
 
 TEST_CASE("more failed indexes than maxFailedIndexes end the Job and stop its pods") {
   const json lasting = pod(1, "Running");
-  const JobActions actions = settle(job(2, {{"maxFailedIndexes", 0}}), {pod(0, "Failed", 1, 2), lasting});
+  const JobActions actions = reconciled(job(2, {{"maxFailedIndexes", 0}}), {pod(0, "Failed", 1, 2), lasting});
   CHECK(conditions(actions) == std::vector<std::string>{"FailureTarget=MaxFailedIndexesExceeded"});
   CHECK(actions.remove == std::vector<std::string>{lasting["metadata"]["name"]});
 }
 
 TEST_CASE("a Job ends only when its last pod has ended") {
   json ending = job(2, {{"maxFailedIndexes", 0}});
-  const JobActions waiting = settle(ending, {pod(0, "Failed", 1, 2), deleted(pod(1, "Running"))});
+  const JobActions waiting = reconciled(ending, {pod(0, "Failed", 1, 2), deleted(pod(1, "Running"))});
   CHECK(conditions(waiting).size() == 1);
   CHECK(waiting.status.at("terminating") == 1);
-  const JobActions over = settle(ending, {pod(0, "Failed", 1, 2), deleted(pod(1, "Failed", 143))});
+  const JobActions over = reconciled(ending, {pod(0, "Failed", 1, 2), deleted(pod(1, "Failed", 143))});
   CHECK(conditions(over).size() == 2);
 }
 
 TEST_CASE("a Job fails if a rank ends with a final exit code, and the message names the pod") {
   const JobActions actions =
-      settle(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 64), pod(1, "Failed", 143)});
+      reconciled(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 64), pod(1, "Failed", 143)});
   CHECK(conditions(actions) ==
         std::vector<std::string>{"FailureTarget=PodFailurePolicy", "Failed=PodFailurePolicy"});
   const std::string message = actions.status.at("conditions").at(0).at("message");
@@ -177,9 +177,9 @@ TEST_CASE("a rule with NotIn does not match a container that ended with 0") {
   statuses.insert(statuses.begin(), statuses[0]);
   statuses[0]["name"] = "helper";
   statuses[0]["state"]["terminated"]["exitCode"] = 0;
-  CHECK(conditions(settle(job(1, rules), {both})).empty());
+  CHECK(conditions(reconciled(job(1, rules), {both})).empty());
   statuses[1]["state"]["terminated"]["exitCode"] = 3;
-  CHECK(!conditions(settle(job(1, rules), {both})).empty());
+  CHECK(!conditions(reconciled(job(1, rules), {both})).empty());
 }
 
 TEST_CASE("the back-off of a deleted pod counts from the deletion, not from the end of the grace period") {
@@ -192,7 +192,7 @@ TEST_CASE("the back-off of a deleted pod counts from the deletion, not from the 
 }
 
 TEST_CASE("FailIndex fails an index at its first failure") {
-  CHECK(settle(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 3), pod(1, "Running")})
+  CHECK(reconciled(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 3), pod(1, "Running")})
             .status.at("failedIndexes") == "0");
 }
 
@@ -200,14 +200,14 @@ TEST_CASE("a success policy ends the Job early and stops the remaining pods") {
   const json left = pod(2, "Running");
   const json by_count = {{"successPolicy", {{"rules", {{{"succeededCount", 2}}}}}}};
   const std::vector<json> pods = {pod(0, "Succeeded"), pod(1, "Succeeded"), left};
-  CHECK_MESSAGE(conditions(settle(job(3, by_count), pods)).empty(),
+  CHECK_MESSAGE(conditions(reconciled(job(3, by_count), pods)).empty(),
                 "ranks that end within moments are all counted");
-  const JobActions actions = settle(job(3, by_count), pods, noon + seconds(3));
+  const JobActions actions = reconciled(job(3, by_count), pods, noon + seconds(3));
   CHECK(conditions(actions) == std::vector<std::string>{"SuccessCriteriaMet=SuccessPolicy"});
   CHECK(actions.remove == std::vector<std::string>{left["metadata"]["name"]});
   const json by_index = {{"successPolicy", {{"rules", {{{"succeededIndexes", "0"}}}}}}};
-  CHECK(conditions(settle(job(2, by_index), {pod(1, "Succeeded"), pod(0, "Running")})).empty());
-  CHECK(conditions(settle(job(2, by_index), {pod(0, "Succeeded")}, noon + seconds(3))).size() == 2);
+  CHECK(conditions(reconciled(job(2, by_index), {pod(1, "Succeeded"), pod(0, "Running")})).empty());
+  CHECK(conditions(reconciled(job(2, by_index), {pod(0, "Succeeded")}, noon + seconds(3))).size() == 2);
 }
 
 TEST_CASE("suspending stops the pods and removes the start time, and resuming starts the pods again") {
@@ -256,7 +256,7 @@ TEST_CASE("a Job with a failed index fails when all other indexes have ended, ev
   const json by_count = {{"successPolicy", {{"rules", {{{"succeededCount", 2}}}}}},
                          {"backoffLimitPerIndex", 0}};
   const std::vector<json> pods = {pod(0, "Succeeded"), pod(1, "Succeeded"), pod(2, "Failed", 1)};
-  CHECK(conditions(settle(job(3, by_count), pods)) ==
+  CHECK(conditions(reconciled(job(3, by_count), pods)) ==
         std::vector<std::string>{"FailureTarget=FailedIndexes", "Failed=FailedIndexes"});
 }
 
@@ -276,8 +276,8 @@ TEST_CASE("a Job with a deadline requests a sync at the deadline, and ends in th
 
 TEST_CASE("without backoffLimitPerIndex all failures are counted together") {
   const json common = {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 1}};
-  CHECK(conditions(settle(job(2, common), {pod(0, "Failed", 1), pod(1, "Running")})).empty());
-  CHECK(conditions(settle(job(2, common), {pod(0, "Failed", 1), pod(1, "Failed", 1)})) ==
+  CHECK(conditions(reconciled(job(2, common), {pod(0, "Failed", 1), pod(1, "Running")})).empty());
+  CHECK(conditions(reconciled(job(2, common), {pod(0, "Failed", 1), pod(1, "Failed", 1)})) ==
         std::vector<std::string>{"FailureTarget=BackoffLimitExceeded", "Failed=BackoffLimitExceeded"});
 }
 

@@ -69,20 +69,20 @@ TEST_CASE(
     "mlk lists a missing Job a second time only if the Job was made and its absence is not explained yet") {
   const std::set<std::string> none, one{"a"};
   using Names = std::vector<std::string>;
-  CHECK(jobs_to_look_for(owner_of_made("a"), none) == Names{"a"});
-  CHECK(jobs_to_look_for(owner_of_made("a"), one).empty());
-  CHECK(jobs_to_look_for(owner_of_made("a", "a"), none).empty());
-  CHECK(jobs_to_look_for(owner_of_made("a", "b"), none) == Names{"a"});
-  CHECK(jobs_to_look_for(owner_of_made("a,b,c", "b"), one) == Names{"c"});
-  CHECK(jobs_to_look_for(owner_of_made(""), none).empty());
-  CHECK(jobs_to_look_for(json::object(), none).empty());
+  CHECK(absences_to_confirm(owner_of_made("a"), none) == Names{"a"});
+  CHECK(absences_to_confirm(owner_of_made("a"), one).empty());
+  CHECK(absences_to_confirm(owner_of_made("a", "a"), none).empty());
+  CHECK(absences_to_confirm(owner_of_made("a", "b"), none) == Names{"a"});
+  CHECK(absences_to_confirm(owner_of_made("a,b,c", "b"), one) == Names{"c"});
+  CHECK(absences_to_confirm(owner_of_made(""), none).empty());
+  CHECK(absences_to_confirm(json::object(), none).empty());
   json owner = owner_of_made("a");
   for (const auto& [phase, looks] : {std::pair{"Succeeded", false}, {"Failed", false}, {"Stopped", true}}) {
     owner["metadata"]["annotations"][annotations::phase] = phase;
-    CHECK(jobs_to_look_for(owner, none).empty() == !looks);
+    CHECK(absences_to_confirm(owner, none).empty() == !looks);
   }
   owner["metadata"]["deletionTimestamp"] = "2026-01-03T12:00:00Z";
-  CHECK(jobs_to_look_for(owner, none).empty());
+  CHECK(absences_to_confirm(owner, none).empty());
   CHECK(are_gone(owner_of_made("a,b", "a"), {"b"}));
   CHECK(!are_gone(owner_of_made("a,b", "a"), {}));
 }

@@ -78,11 +78,11 @@ struct Nodes : test::FakeCluster {
   }
   std::size_t asked(const std::string& what) const { return log->count(what); }
   std::string seen() {
-    reads.look(run.objects);
+    reads.poll(run.objects);
     return run.state(0);
   }
   bool knows(const std::string& name = "n1") {
-    reads.look(run.objects);
+    reads.poll(run.objects);
     return run.objects.nodes.count(name) > 0;
   }
   // Polls as the watching commands do, also if nothing in the run has changed.
@@ -168,7 +168,7 @@ TEST_CASE("one stream watches the nodes of live pods, and is opened again when o
   CHECK(cluster.asked("list kubernetes.io/hostname in (n2)") == 1);
   CHECK(cluster.asked("list") == 2);
   for (json& pod : cluster.run.objects.pods) cluster.run.finish(pod);
-  cluster.reads.look(cluster.run.objects);
+  cluster.reads.poll(cluster.run.objects);
   CHECK(cluster.asked("list") == 2);
 }
 
@@ -215,7 +215,7 @@ TEST_CASE(
     test::Run run;
     SideReads reads(client, "lab", SideReads::Scope::runs);
     const auto state = [&] {
-      reads.look(run.objects);
+      reads.poll(run.objects);
       return run.state(0);
     };
     REQUIRE(eventually([&] { return state() == "Running" && run.objects.nodes.count("n1") > 0; }));
@@ -263,7 +263,7 @@ TEST_CASE(
   run.pod(1)["spec"]["nodeName"] = "n2";
   SideReads reads(client, "lab", SideReads::Scope::runs, 1h);
   const auto knows = [&](const char* name) {
-    reads.look(run.objects);
+    reads.poll(run.objects);
     return run.objects.nodes.count(name) > 0;
   };
   REQUIRE(eventually([&] { return knows("n1"); }));

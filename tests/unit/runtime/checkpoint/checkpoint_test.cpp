@@ -198,7 +198,7 @@ TEST_CASE("a name from another process is refused if it leads to another folder"
     CAPTURE(name);
     run.store().discard(name);
     CHECK_THROWS(run.store().write(name, "f", snapshot_of(state_at(1, 9)), two_tensors));
-    CHECK_FALSE(run.store().take_mark(name));
+    CHECK_FALSE(run.store().remove_mark(name));
   }
   CHECK_FALSE(fs::exists(run.checkpoints));
   CHECK(fs::exists(run.checkpoints.parent_path() / "x"));
@@ -216,7 +216,7 @@ TEST_CASE("discard() removes a folder named by another process only if it is a t
        {std::string("../x"), std::string(".tmp-1/../../x"), beside.string(), saved}) {
     CAPTURE(name);
     run.store().discard(name);
-    CHECK_FALSE(run.store().take_mark(name));
+    CHECK_FALSE(run.store().remove_mark(name));
     CHECK(fs::exists(beside));
     CHECK(run.store().newest_step() == 1);
   }
@@ -253,14 +253,14 @@ TEST_CASE(
   CHECK(run.loaded() == 7);
 }
 
-TEST_CASE("take_mark finds a mark in the folder where it was left, and in no other folder") {
+TEST_CASE("remove_mark finds a mark in the folder where it was left, and in no other folder") {
   Checkpoints run, other;
   const std::string mark = CheckpointStore::name_mark();
   CHECK(run.store().leave_mark(mark));
   CHECK(run.store().leave_mark(mark));  // by a server that joins again
-  CHECK_FALSE(other.store().take_mark(mark));
-  CHECK(run.store().take_mark(mark));
-  CHECK_FALSE(run.store().take_mark(mark));
+  CHECK_FALSE(other.store().remove_mark(mark));
+  CHECK(run.store().remove_mark(mark));
+  CHECK_FALSE(run.store().remove_mark(mark));
   CHECK(run.names().empty());
   write_file(other.checkpoints.parent_path(), "a file is in the way");
   CHECK_FALSE(other.store().leave_mark(mark));

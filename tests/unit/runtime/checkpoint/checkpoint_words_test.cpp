@@ -363,7 +363,7 @@ TEST_CASE("the reason of an error is the message of the system, without the file
         "state.safetensors does not match its checksum");
 }
 
-TEST_CASE("leave_mark makes the folder, and take_mark removes only names of marks") {
+TEST_CASE("leave_mark makes the folder, and remove_mark removes only names of marks") {
   using namespace checkpoint_words;
   const Kept run;
   const std::ptrdiff_t before = open_descriptors();
@@ -371,9 +371,9 @@ TEST_CASE("leave_mark makes the folder, and take_mark removes only names of mark
   CHECK(open_descriptors() == before);
   CHECK(run.names() == std::set<std::string>{".mark-1"});
   write_file(run.path / "mark-2", "");
-  CHECK_FALSE(run.store().take_mark("mark-2"));
-  CHECK_FALSE(run.store().take_mark(".mark-2"));
-  CHECK(run.store().take_mark(".mark-1"));
+  CHECK_FALSE(run.store().remove_mark("mark-2"));
+  CHECK_FALSE(run.store().remove_mark(".mark-2"));
+  CHECK(run.store().remove_mark(".mark-1"));
   CHECK(run.names() == std::set<std::string>{"mark-2"});
 }
 

@@ -430,9 +430,9 @@ TEST_CASE("the rank that proposes makes the first state, sends it, reports, and 
   for (int i = 0; i < 3; ++i) stage.step(state, second, 1000.0f);
 
   const std::string result = PayloadReader(stage.hear(MessageType::done).payload).text();
-  SUBCASE("whose other rank ends well") { stage.transport->say_goodbye(0); }
+  SUBCASE("whose other rank ends well") { stage.transport->send_goodbye(0); }
   SUBCASE("whose other rank cannot start again") {
-    stage.transport->say_goodbye(static_cast<int>(ExitCode::bad_data));
+    stage.transport->send_goodbye(static_cast<int>(ExitCode::bad_data));
     stage.rank->stop();
   }
   SUBCASE("who is told to stop while it stays for the other") { stage.rank->stop(); }

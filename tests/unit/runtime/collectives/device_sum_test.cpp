@@ -55,7 +55,7 @@ struct PlayedCollectives final : Collectives {
   Group group;
 };
 
-// Members of a generation, which sum the floats that say() writes.
+// Members of a generation, which sum the floats that write_report() writes.
 struct Members {
   explicit Members(std::size_t count) : collectives(count) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -68,10 +68,10 @@ struct Members {
   void add_up() {
     std::vector<float> sum(DeviceSum::talk_floats), own(DeviceSum::talk_floats, 99.0f);
     for (const auto& member : sums) {
-      member->say(own);
+      member->write_report(own);
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
     }
-    for (const auto& member : sums) member->hear(sum, now);
+    for (const auto& member : sums) member->read_reports(sum, now);
   }
   void all_become(Communicator::State state) {
     for (auto& each : collectives) each.group.state = state;
@@ -155,9 +155,9 @@ TEST_CASE("the hosts sum if the devices have no collectives, or if there is only
   DeviceSum none(nullptr, 1, quiet);
   std::vector<float> talk(DeviceSum::talk_floats, 1.0f);
   none.begin(2, 0);
-  none.say(talk);
+  none.write_report(talk);
   CHECK(std::ranges::count(talk, 0.0f) == static_cast<std::ptrdiff_t>(talk.size()));
-  none.hear(talk, SteadyTime());
+  none.read_reports(talk, SteadyTime());
   CHECK_FALSE(none.is_in_use());
   CHECK(none.give_up(false));
   Members alone(1);
@@ -189,11 +189,11 @@ TEST_CASE("after all have joined, all members change to their devices, even if t
   members.all_become(Communicator::State::done);
   std::vector<float> sum(DeviceSum::talk_floats), own(DeviceSum::talk_floats);
   for (const auto& member : members.sums) {
-    member->say(own);
+    member->write_report(own);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
   }
-  members.sums[0]->hear(sum, members.now);
-  members.sums[1]->hear(sum, members.now + std::chrono::seconds(31));
+  members.sums[0]->read_reports(sum, members.now);
+  members.sums[1]->read_reports(sum, members.now + std::chrono::seconds(31));
   CHECK(members.all_use_devices());
 }
 

@@ -258,11 +258,11 @@ TEST_CASE("a trained rank that finds the last checkpoint waits for the result, a
     rank.take_step();
     rank.tick();
     rank.hear({.kind = Event::Kind::down});
-    REQUIRE(rank.machine.looks_for_last());
+    REQUIRE(rank.machine.checks_for_last());
     const SteadyTime found = rank.now;
     const RankTurn turn = rank.call([&](RankTurn& t) { rank.machine.found_last(t); });
     CHECK_FALSE(decides<EndWithFound>(turn));
-    CHECK_FALSE(rank.machine.looks_for_last());
+    CHECK_FALSE(rank.machine.checks_for_last());
     CHECK_FALSE(sends(rank.hear({.kind = Event::Kind::up}), MessageType::status));
     if (is_told) {
       CHECK(decides<EndTrained>(rank.say(encode(DoneMessage{1, "result"}))));

@@ -185,7 +185,7 @@ TEST_CASE("an early frame whose size differs from the expected size is counted a
     CHECK(members[1].transport->send({Role::worker, 0}, early, std::as_bytes(std::span(wrong))));
     auto event = members[0].transport->receive(std::chrono::steady_clock::now() + 10s);
     REQUIRE(event);
-    members[0].ring->keep(std::move(*event));
+    members[0].ring->store_early(std::move(*event));
     const std::uint64_t late = members[0].transport->late_messages();
     std::vector<float> one(1000, 1), other(1000, 2);
     std::thread thread([&] { CHECK(members[1].sum(other, 1, 2, early.clock)); });
@@ -210,7 +210,7 @@ TEST_CASE("early frames of an ended process are added to no sum, even of the sam
   CHECK(members[1].transport->send({Role::worker, 0}, early, std::as_bytes(std::span(old))));
   auto event = members[0].transport->receive(std::chrono::steady_clock::now() + 10s);
   REQUIRE(event);
-  members[0].ring->keep(std::move(*event));
+  members[0].ring->store_early(std::move(*event));
   members[0].ring->forget_from(1);
   CHECK(members[0].transport->late_messages() == 1);
   std::vector<float> one(1000, 1), other(1000, 2);
@@ -238,7 +238,7 @@ TEST_CASE("frames of an earlier generation are dropped to make room for early fr
   for (int i = 0; i < 20 + 2; ++i) {  // 20, and the two pieces of the first phase
     auto event = members[0].transport->receive(std::chrono::steady_clock::now() + 10s);
     REQUIRE(event);
-    members[0].ring->keep(std::move(*event));
+    members[0].ring->store_early(std::move(*event));
   }
   CHECK(members[0].sum(one, 0, 2, 0, 2));
   thread.join();
@@ -269,7 +269,7 @@ TEST_CASE("early frames of 4 MiB in all are stored, each once, and further frame
     event.header.clock = step;
     event.header.key = key;
     event.payload.resize(bytes);
-    ring.keep(std::move(event));
+    ring.store_early(std::move(event));
     return members[0].transport->late_messages() - before;
   };
   constexpr std::size_t mebibyte = std::size_t{1} << 20;

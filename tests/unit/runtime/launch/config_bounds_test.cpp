@@ -357,10 +357,10 @@ TEST_CASE("epochs with more samples than an IDX file can have are refused") {
   Config config;
   config.data.batch = 1;
   config.epochs = 1;
-  settle_steps(config, 4'294'967'295);
+  resolve_steps(config, 4'294'967'295);
   CHECK(config.steps == 4'294'967'295);
   try {
-    settle_steps(config, 4'294'967'296);
+    resolve_steps(config, 4'294'967'296);
     FAIL("taken");
   } catch (const Failure& failure) {
     CHECK(failure.code == ExitCode::bad_configuration);

@@ -355,7 +355,7 @@ TEST_CASE("the steps of a run with epochs cover the epochs, rounded up") {
     config.workers.count = 4;
     config.data.batch = 10;
     config.epochs = epochs;
-    settle_steps(config, samples);
+    resolve_steps(config, samples);
     return config.steps;
   };
   CHECK(steps(Mode::allreduce, true, 1, 40) == 1);  // all workers together take a batch each in one step
@@ -372,12 +372,12 @@ TEST_CASE("a warmup longer than the steps of the epochs is refused once the data
   config.data.batch = 10;
   config.epochs = 2;
   config.optimizer.schedule.warmup = 20;
-  CHECK_THROWS_WITH_AS(settle_steps(config, 100),
+  CHECK_THROWS_WITH_AS(resolve_steps(config, 100),
                        "configuration: optimizer.schedule.warmup is 20, but 2 epochs are 20 steps", Failure);
-  CHECK_NOTHROW(settle_steps(config, 101));
+  CHECK_NOTHROW(resolve_steps(config, 101));
   config.epochs = 0;
   config.steps = 7;
-  settle_steps(config, 1000);
+  resolve_steps(config, 1000);
   CHECK(config.steps == 7);
 }
 
@@ -435,11 +435,11 @@ TEST_CASE("a step with more samples than the data set is reported, and far more 
   config.epochs = 2;
   config.data.batch = 100'000;
   CHECK_THROWS_WITH_AS(
-      settle_steps(config, 1500),
+      resolve_steps(config, 1500),
       "configuration: 2 epochs are 3000 samples, and one step takes 100000: data.batch is too large",
       Failure);
   config.data.batch = 16 * 3000 + 15;
-  CHECK_NOTHROW(settle_steps(config, 1500));
+  CHECK_NOTHROW(resolve_steps(config, 1500));
   config.data.batch = 16 * 3000 + 16;
-  CHECK_THROWS_AS(settle_steps(config, 1500), Failure);
+  CHECK_THROWS_AS(resolve_steps(config, 1500), Failure);
 }

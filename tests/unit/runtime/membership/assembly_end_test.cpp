@@ -23,7 +23,7 @@ TEST_CASE("a rank that gets a done message stops waiting for a generation, and s
 TEST_CASE("a rank that connects after the end of the run gets a done message with the result") {
   AmongRanks stage(0, 2);
   stage.start_generation(1, {0, 1});
-  stage.tell_trained("the result");
+  stage.report_trained("the result");
   CHECK(PayloadReader(stage.hear(rank_at(1), {MessageType::done}).payload).text() == "the result");
   stage.depart(rank_at(1));
   stage.arrive(rank_at(1));
@@ -34,7 +34,7 @@ TEST_CASE("a rank that connects after the end of the run gets a done message wit
 TEST_CASE("all_have_left() is true only when all other ranks have ended with exit code 0") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1, 2});
-  stage.tell_trained("the result");
+  stage.report_trained("the result");
   stage.end(rank_at(1), ExitCode::trained);
   CHECK_FALSE(stage.assembly.all_have_left());
   stage.end(rank_at(2), ExitCode::internal_error);  // it was lost before its end
@@ -65,7 +65,7 @@ TEST_CASE("a rank that was silent at the end of the run gets a done message when
   AmongRanks stage(0, 2);
   stage.start_generation(1, {0, 1});
   stage.hears_of(1, Event::Kind::silent);
-  stage.tell_trained("the result");
+  stage.report_trained("the result");
   CHECK_FALSE(stage.was_told(rank_at(1), MessageType::done));
   stage.hears_of(1, Event::Kind::audible);
   CHECK(stage.was_told(rank_at(1), MessageType::done));

@@ -31,26 +31,26 @@ struct Exchange {
   template <typename Call>
   auto act(Call call, const Bytes& received = {}) {
     WorkerTurn turn;
-    const auto carry_out = [&] {
+    const auto execute = [&] {
       for (auto& decision : turn.in_order) {
         if (const auto* wanted = std::get_if<ExpectWeights>(&decision)) floats->expect(*wanted);
         if (std::holds_alternative<CancelReceives>(decision)) floats->cancel();
         if (const auto* wanted = std::get_if<SendChunk>(&decision)) floats->send(*wanted);
         if (const auto* wanted = std::get_if<StoreWeights>(&decision)) floats->store(*wanted, received);
-        if (std::holds_alternative<TakeNextWeights>(decision)) floats->take_next();
+        if (std::holds_alternative<UseNextWeights>(decision)) floats->use_next();
         if (auto* effect = std::get_if<Effects::Effect>(&decision)) {
           Effects effects;
           effects.in_order.push_back(std::move(*effect));
-          others.peers().carry_out(std::move(effects));
+          others.peers().execute(std::move(effects));
         }
       }
     };
     if constexpr (std::is_void_v<decltype(call(turn))>) {
       call(turn);
-      carry_out();
+      execute();
     } else {
       auto result = call(turn);
-      carry_out();
+      execute();
       return result;
     }
   }
@@ -69,8 +69,8 @@ struct Exchange {
   void pull(std::uint64_t clock, bool all) {
     act([&](WorkerTurn& turn) { book.pull(clock, all, turn); });
   }
-  std::optional<std::uint64_t> settle(std::uint64_t clock) {
-    return act([&](WorkerTurn& turn) { return book.settle(clock, turn); });
+  std::optional<std::uint64_t> abandon_pending(std::uint64_t clock) {
+    return act([&](WorkerTurn& turn) { return book.abandon_pending(clock, turn); });
   }
   void seed(std::uint32_t rank, std::uint64_t clock, std::uint64_t round) {
     act([&](WorkerTurn& turn) { book.seed(rank, clock, round, turn); });
@@ -119,15 +119,15 @@ TEST_CASE("async: a push names the version of its weights, and the worker's own 
   const Header second = worker.pushed();
   CHECK(second.clock == 2);
   CHECK(second.offset == 9);
-  CHECK(worker.settle(8) == 9);
-  CHECK_FALSE(worker.settle(9));
+  CHECK(worker.abandon_pending(8) == 9);
+  CHECK_FALSE(worker.abandon_pending(9));
 }
 
 TEST_CASE("async: weights that answer an earlier push do not answer a later one") {
   Exchange worker(false);
   worker.push(0, 0, 4);
   worker.pushed();
-  worker.settle(0);
+  worker.abandon_pending(0);
   worker.push(0, 0, 4);
   CHECK(worker.pushed().clock == 3);
   worker.give(1, 9, 2);
@@ -151,7 +151,7 @@ TEST_CASE(
   CHECK(worker.model->parameters()[0] == before);
   CHECK(worker.book.is_beyond(7));
   CHECK_FALSE(worker.book.is_beyond(8));
-  worker.floats->take_next();
+  worker.floats->use_next();
   CHECK(worker.model->parameters()[0] == 3);
 }
 
@@ -163,7 +163,7 @@ TEST_CASE("sync: pulled weights are used even without a push, and weights of ano
   worker.give(6, 6, 3);
   worker.give(5, 5, 4);
   worker.others.until("has all", [&] { return worker.book.has_next(5); });
-  CHECK(worker.settle(4) == 5);
+  CHECK(worker.abandon_pending(4) == 5);
   CHECK(worker.model->parameters()[0] == 4);
 }
 

@@ -52,7 +52,7 @@ struct Training {
   ExitCode run() {
     metrics.str("");
     Reporter reporter(metrics, env.result, 0);
-    reporter.keep_curve(env.checkpoints);
+    reporter.store_curve_in(env.checkpoints);
     Job job{env, config, stop, reporter, log};
     return run_single(job);
   }

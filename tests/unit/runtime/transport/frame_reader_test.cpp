@@ -28,7 +28,7 @@ struct Pair {
   PostedReceives posted_receives;
   std::atomic<bool> paused{false};
   std::vector<Frame> frames;
-  int told_of_room = 0;
+  int announced_room = 0;
 
   Pair() {
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
@@ -39,7 +39,7 @@ struct Pair {
       frames.push_back(std::move(frame));
       return true;
     };
-    receiver.tell_of_room = [this] { ++told_of_room; };
+    receiver.announce_room = [this] { ++announced_room; };
   }
   ~Pair() {
     ::close(ends[1]);
@@ -144,7 +144,7 @@ TEST_CASE("when payloads are read from a full lane, the reader reports it, and t
   CHECK_FALSE(pair.writer->has_room());
   CHECK_FALSE(pair.writer->room_again());
   while (pair.frames.size() < sent) REQUIRE(pair.read() == FrameReader::End::more_later);
-  CHECK(pair.told_of_room == 1);
+  CHECK(pair.announced_room == 1);
   CHECK(pair.writer->room_again());
   CHECK_FALSE(pair.writer->room_again());
 }

@@ -539,7 +539,7 @@ TEST_CASE("a payload from the lane goes into its posted buffer, or is added to i
   const int epoll = epoll_create1(EPOLL_CLOEXEC);
   Reading run(Medium::one_host);
   run.receiver.length_limit = 1 << 20;
-  run.receiver.tell_of_room = [] {};
+  run.receiver.announce_room = [] {};
   {
     Link writer(run.ends[0], epoll, 1, "writer", Medium::one_host);
     const std::vector<float> values(10'000, 2.0f);

@@ -378,7 +378,7 @@ TEST_CASE("a goodbye follows all earlier messages, also to a peer that reads slo
     ++sent;
   }
   RawPeer stranger = RawPeer::connected(subject, one, 8);
-  std::thread leaving([&] { subject.transport->say_goodbye(66); });
+  std::thread leaving([&] { subject.transport->send_goodbye(66); });
   CHECK(stranger.is_closed());  // the goodbye has begun
   for (std::uint32_t i = 0; i < sent; ++i) {
     const auto got = peer.read();

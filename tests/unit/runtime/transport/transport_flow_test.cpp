@@ -376,7 +376,7 @@ TEST_CASE("after its goodbye a process dials no peer, accepts no peer and has no
     CHECK(::recv(peer.fd(), &byte, 1, 0) == 0);  // the stream has ended
     peer.hang_up();
   });
-  subject.transport->say_goodbye(3);
+  subject.transport->send_goodbye(3);
   ending.join();
   dialled.read();
   CHECK(dialled.is_closed());

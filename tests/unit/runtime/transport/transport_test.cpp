@@ -339,7 +339,7 @@ TEST_CASE("a goodbye carries the exit code and is sent within its time limit") {
   next(*server, Event::Kind::up);
   next(*worker, Event::Kind::up);
   CHECK(worker->send(server0, push(1)));
-  worker->say_goodbye(66);
+  worker->send_goodbye(66);
   worker.reset();
   next(*server, Event::Kind::message);
   const Event goodbye = next(*server, Event::Kind::goodbye);

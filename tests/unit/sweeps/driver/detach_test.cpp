@@ -51,7 +51,7 @@ Detached detach(Sweeper& sweeper, const std::vector<std::string>& words) {
   const StartRequest request = sweeper.request(sweep);
   DriverInput input = input_for(sweeper, words);
   input.sweep = sweep.identity;
-  settle(input, {});
+  fill_defined_as(input, {});
   const json job = render_driver(sweep, input, sweeper.templates, {"default", ""});
   prepare_driven(client, request, sweeper.hooks());
   Detached out{sweep.identity.run, key_of_input(to_text(input)), false};
@@ -145,7 +145,7 @@ TEST_CASE("whatever the inputs of a sweep are, its driver reads exactly this swe
       read_file_beside(sweeper.file, options, "points.csv", "points", longest_points_file).text;
   input.own_templates["jobs/mine.yaml"] = templates.find("jobs/mine.yaml")->text;
   input.sweep = typed.identity;
-  settle(input, typed.files);
+  fill_defined_as(input, typed.files);
   const DriverInput read = parse_driver_input(to_text(input));
   CHECK(read.image_built == input.image_built);
   CHECK(read.code_in_image);

@@ -147,7 +147,7 @@ TEST_CASE("an input defines its sweep, with the files of the sweep that files_of
   DriverInput input;
   input.file = sweeper.file;
   input.parameters = {"lr=0.1,0.2"};
-  settle(input, {});
+  fill_defined_as(input, {});
   CHECK(input.defined_as == typed.identity.run);
   input.sweep = {"x-other", "other-hash"};
   input.files_of = "x-files";

@@ -22,7 +22,7 @@ std::string sweep_name(const std::string& text, const std::vector<std::string>& 
                        const json& digests = json::object(), const Templates& templates = Templates()) {
   YamlNode root = parse_yaml(text, "x.yaml");
   Problems problems;
-  const Spec spec = take_spec(root, words, problems);
+  const Spec spec = extract_spec(root, words, problems);
   problems.throw_if_any();
   return identify_sweep("x", root, spec, digests, templates).run;
 }

@@ -27,7 +27,7 @@ OptionsRead with_sweep(const std::string& sweep, const std::vector<std::string>&
   OptionsRead out;
   YamlNode root = parse_yaml(options_file + (sweep.empty() ? "" : "sweep: {" + sweep + "}\n"), "x.yaml");
   Problems problems;
-  out.spec = take_spec(root, words, problems);
+  out.spec = extract_spec(root, words, problems);
   try {
     problems.throw_if_any();
   } catch (const Error& error) {

@@ -30,7 +30,7 @@ SpecRead read_spec(const std::string& text, const std::vector<std::string>& word
   SpecRead out;
   out.base = parse_yaml(text, "x.yaml");
   Problems problems;
-  out.spec = take_spec(out.base, words, problems);
+  out.spec = extract_spec(out.base, words, problems);
   try {
     problems.throw_if_any();
   } catch (const Error& error) {

@@ -191,7 +191,7 @@ TEST_CASE("resuming a sweep does not resume a trial that was ended for good or i
   REQUIRE(runs.size() == 2);
   stop_trial(controlled.client, "default", runs[0], "stopped early by median at step 5");
   mark_paused(controlled.client, "default", runs[1], 10);
-  settle_pause(controlled.client, "default", controlled.runs()[1]);
+  apply_pause(controlled.client, "default", controlled.runs()[1]);
   controlled.stop();
   CHECK(controlled.suspended() == std::pair(2, 0));
   controlled.resume();

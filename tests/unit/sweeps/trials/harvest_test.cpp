@@ -27,7 +27,7 @@ TEST_CASE("the result of a trial is stored when the trial ends, and nothing is w
   const auto look = [&] {
     const SweepObjects objects = fetch_sweep(client, name_space, sweep, WithPods::yes);
     SweepStatus status = observe_sweep(objects, std::chrono::system_clock::now());
-    harvester.look(objects, status);
+    harvester.collect(objects, status);
   };
   look();
   CHECK(writes == 0);

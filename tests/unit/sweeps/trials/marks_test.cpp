@@ -74,19 +74,19 @@ TEST_CASE(
   CHECK_THROWS_AS(let_train(trial.client, "default", trial.run(), 80), kube::ApiError);
 }
 
-TEST_CASE("a pause is marked with its rung, and settle_pause() suspends the Jobs of the trial") {
+TEST_CASE("a pause is marked with its rung, and apply_pause() suspends the Jobs of the trial") {
   MarkedRun trial;
   mark_paused(trial.client, "default", trial.run(), 10);
   CHECK(trial.mark(annotations::paused) == "10");
   CHECK(trial.mark(annotations::until) == "10");
   CHECK(trial.mark(annotations::stopped) != "");
   CHECK_FALSE(trial.suspended());
-  settle_pause(trial.client, "default", trial.run());
+  apply_pause(trial.client, "default", trial.run());
   CHECK(trial.suspended());
   CHECK(trial.mark(annotations::paused) == "10");
 }
 
-TEST_CASE("if a paused trial may train further, settle_pause() resumes its Jobs and removes its marks") {
+TEST_CASE("if a paused trial may train further, apply_pause() resumes its Jobs and removes its marks") {
   struct Case {
     json marks;
     bool suspended;
@@ -103,7 +103,7 @@ TEST_CASE("if a paused trial may train further, settle_pause() resumes its Jobs 
     MarkedRun trial(c.marks);
     trial.cluster.ask("PATCH", test::jobs_path + "/x-abcde-worker", {{"spec", {{"suspend", true}}}},
                       "application/merge-patch+json");
-    settle_pause(trial.client, "default", trial.run());
+    apply_pause(trial.client, "default", trial.run());
     CHECK(trial.suspended() == c.suspended);
     CHECK(trial.mark(annotations::paused) == c.paused);
     CHECK((trial.mark(annotations::stopped) == "") == (*c.paused == '\0'));

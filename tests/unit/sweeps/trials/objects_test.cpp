@@ -231,7 +231,7 @@ TEST_CASE("the owner of a sweep is found among its ConfigMaps, and objects of a 
   objects.config_maps = {map, owner, stale, points_map(2, {2})};
   objects.jobs = {of_role("a", "trial"), of_role("d", "driver"), of_role("b", "worker")};
   objects.pods = {of_role("dp", "driver"), of_role("p", "trial"), of_role("q", "trial")};
-  REQUIRE(take_owner(objects));
+  REQUIRE(extract_owner(objects));
   CHECK(kube::name_of(objects.owner) == "s-abcde");
   REQUIRE(objects.config_maps.size() == 1);
   CHECK(kube::name_of(objects.config_maps[0]) == "s-abcde-trials-0");
@@ -245,7 +245,7 @@ TEST_CASE("the owner of a sweep is found among its ConfigMaps, and objects of a 
   REQUIRE(objects.driver_pods.size() == 1);
   SweepObjects without;
   without.config_maps = {points_map(0, {0})};
-  CHECK_FALSE(take_owner(without));
+  CHECK_FALSE(extract_owner(without));
 }
 
 TEST_CASE("a ConfigMap of a sweep has the labels of the sweep, and is deleted with its owner") {

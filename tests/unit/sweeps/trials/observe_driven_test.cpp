@@ -484,7 +484,7 @@ TEST_CASE("if the ledger says how a trial has ended for good, the run of the tri
   const std::string run = DrivenSweep::run_name(0);
   const auto look = [&](const std::set<std::string>& settled) {
     SweepObjects rest = sweep.objects;
-    const std::map<std::string, RunObjects> runs = take_runs(rest);
+    const std::map<std::string, RunObjects> runs = extract_runs(rest);
     return observe_sweep(rest, runs, settled, std::chrono::system_clock::now());
   };
   CHECK(look({run}).runs.count(run) == 1);  // the trial is not in the ledger

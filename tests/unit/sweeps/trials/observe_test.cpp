@@ -213,11 +213,11 @@ TEST_CASE("a trial that runs again does not have the failure in the ledger, even
   CHECK(status.trials[1].failure.empty());
 }
 
-TEST_CASE("keep_trial() drops all other trials, and throws if the trial does not exist") {
+TEST_CASE("select_trial() drops all other trials, and throws if the trial does not exist") {
   SweepStatus status = observe_sweep(Sweep().objects, {});
-  CHECK_THROWS_WITH_AS(keep_trial(status, 4), "sweep s-abcde has no trial 4", Error);
+  CHECK_THROWS_WITH_AS(select_trial(status, 4), "sweep s-abcde has no trial 4", Error);
   status = observe_sweep(Sweep().objects, {});
-  keep_trial(status, 2);
+  select_trial(status, 2);
   REQUIRE(status.trials.size() == 1);
   CHECK(status.trials[0].number == 2);
   // A single kept trial is not the best of the sweep.

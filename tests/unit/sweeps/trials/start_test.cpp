@@ -105,7 +105,7 @@ TEST_CASE("objects of an earlier sweep of the same name are not mistaken for obj
   objects.config_maps.push_back(stale);
   objects.config_maps.push_back(objects.owner);
   const std::size_t before = objects.config_maps.size();
-  REQUIRE(take_owner(objects));
+  REQUIRE(extract_owner(objects));
   CHECK(objects.config_maps.size() == before - 2);
 }
 

@@ -102,7 +102,7 @@ TEST_CASE("objects are assigned to their runs, and objects of the sweep's own Jo
   objects.events = {warning("s-abcde-two-worker-0-x"), warning("s-abcde-two"), warning("s-abcde-trials-0"),
                     warning("s-abcde-twofold-worker")};
   const SweepObjects before = objects;
-  const std::map<std::string, RunObjects> runs = take_runs(objects);
+  const std::map<std::string, RunObjects> runs = extract_runs(objects);
   REQUIRE(runs.size() == 2);
   const RunObjects& two = runs.at("s-abcde-two");
   REQUIRE(two.jobs.size() == 1);

@@ -24,7 +24,7 @@ void watch_until(SweepWatch& watch, const std::function<bool(const SweepObjects&
   for (int i = 0; i < 100; ++i) {
     watch.wait(std::chrono::milliseconds(100));
     const std::optional<SweepObjects> objects = watch.objects();
-    watch.looked();
+    watch.observed();
     if (objects && found(*objects)) return;
   }
   FAIL("it was not seen");

@@ -300,7 +300,7 @@ TEST_CASE("a worker that is told to stop reports its finished slice, and is term
 
 TEST_CASE("a worker without servers ends with the last checkpoint if it finds it") {
   Played worker({});
-  CHECK(worker.machine.looks_for_last(worker.now));
+  CHECK(worker.machine.checks_for_last(worker.now));
   worker.act([&](WorkerTurn& turn) { worker.machine.found_last(turn); });
   CHECK(worker.ended_with_found);
 }
@@ -309,7 +309,7 @@ TEST_CASE("a worker that gets a finish message without a result first checks for
   Played worker({});
   worker.begin();
   worker.hears(Type::finish);
-  CHECK(worker.machine.looks_for_last(worker.now));
+  CHECK(worker.machine.checks_for_last(worker.now));
   CHECK_FALSE(worker.trained);
   SUBCASE("it finds it") {
     worker.act([&](WorkerTurn& turn) { worker.machine.found_last(turn); });
@@ -336,14 +336,14 @@ TEST_CASE("a worker that gets a finish message without a result first checks for
 TEST_CASE("a worker checks for the last checkpoint while server 0 does not report a run that continues") {
   Played worker({});
   worker.happens(Event::Kind::up, 0);
-  CHECK_FALSE(worker.machine.looks_for_last(worker.now));
+  CHECK_FALSE(worker.machine.checks_for_last(worker.now));
   worker.now += seconds(9);
   worker.hears(Type::wait, 0, 0, flag_running);
   worker.now += seconds(9);
-  CHECK_FALSE(worker.machine.looks_for_last(worker.now));
+  CHECK_FALSE(worker.machine.checks_for_last(worker.now));
   worker.hears(Type::wait, 0, 0);
   worker.now += seconds(2);
-  CHECK(worker.machine.looks_for_last(worker.now));
+  CHECK(worker.machine.checks_for_last(worker.now));
 }
 
 TEST_CASE("without sync a worker whose weights are new enough computes at once") {

@@ -1,5 +1,5 @@
 // Tests the second list of Jobs before a Job counts as gone, and the names of Jobs that an owner stores.
-#include "cli/run/read/second_look.h"
+#include "cli/run/read/confirm_absences.h"
 
 #include <algorithm>
 #include <mutex>
@@ -13,7 +13,7 @@
 #include "cli/run/facts/labels.h"
 #include "tests/unit/kube/fake_server.h"
 
-TEST_SUITE_BEGIN("run/read/second_look");
+TEST_SUITE_BEGIN("run/read/confirm_absences");
 
 namespace mlk {
 namespace {
@@ -60,13 +60,13 @@ TEST_CASE("mlk marks a Job as gone if two lists lack the Job, and returns a Job 
   kube::Client client(cluster.server.start());
   json owner = owner_that_made("r", "a,b,c,d", "c");
   std::vector<json> jobs = {{{"metadata", {{"name", "d"}}}}};
-  CHECK(look_twice(client, "lab", {&owner}, jobs) == std::vector<std::string>{"b"});
+  CHECK(confirm_absences(client, "lab", {&owner}, jobs) == std::vector<std::string>{"b"});
   CHECK(jobs.size() == 2);
   CHECK(gone_of(owner) == "c,a");
   CHECK(cluster.lists == std::vector<std::string>{"mlk.dev/run=r"});
   CHECK(cluster.patches == std::vector<std::string>{"uid-r c,a"});
   // The owner now records the Job as gone, so no second list is needed.
-  CHECK(look_twice(client, "lab", {&owner}, jobs).empty());
+  CHECK(confirm_absences(client, "lab", {&owner}, jobs).empty());
   CHECK(cluster.lists.size() == 1);
 }
 
@@ -80,7 +80,7 @@ TEST_CASE(
   std::vector<json*> all;
   for (json& owner : owners) all.push_back(&owner);
   std::vector<json> jobs = {{{"metadata", {{"name", "job65"}}}}};
-  CHECK(look_twice(client, "lab", all, jobs).empty());
+  CHECK(confirm_absences(client, "lab", all, jobs).empty());
   CHECK(cluster.lists == std::vector<std::string>{"mlk.dev/run"});
   CHECK(cluster.patches.size() == 64);
   CHECK(std::count_if(owners.begin(), owners.end(),

@@ -16,8 +16,8 @@ namespace mlk {
 // names. If both lists lack a Job, its owner is marked with annotations::gone: in `owners`, and on the
 // cluster, so that no later command has to list twice (best effort: a user who may only read gets the mark in
 // `owners` as well). If no Job is missing, the function does nothing. Throws ApiError.
-std::vector<std::string> look_twice(kube::Client& client, const std::string& name_space,
-                                    const std::vector<nlohmann::json*>& owners,
-                                    std::vector<nlohmann::json>& jobs);
+std::vector<std::string> confirm_absences(kube::Client& client, const std::string& name_space,
+                                          const std::vector<nlohmann::json*>& owners,
+                                          std::vector<nlohmann::json>& jobs);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-#include "cli/run/read/second_look.h"
+#include "cli/run/read/confirm_absences.h"
 
 #include <algorithm>
 #include <chrono>
@@ -32,13 +32,13 @@ std::set<std::string> names_of_all(const std::vector<json>& jobs) {
 
 }  // namespace
 
-std::vector<std::string> look_twice(kube::Client& client, const std::string& name_space,
-                                    const std::vector<json*>& owners, std::vector<json>& jobs) {
+std::vector<std::string> confirm_absences(kube::Client& client, const std::string& name_space,
+                                          const std::vector<json*>& owners, std::vector<json>& jobs) {
   const std::set<std::string> there = names_of_all(jobs);
   std::vector<json*> lacking;
   std::set<std::string> wanted;
   for (json* owner : owners) {
-    const std::vector<std::string> missing = jobs_to_look_for(*owner, there);
+    const std::vector<std::string> missing = absences_to_confirm(*owner, there);
     if (missing.empty()) continue;
     lacking.push_back(owner);
     wanted.insert(missing.begin(), missing.end());
@@ -57,7 +57,7 @@ std::vector<std::string> look_twice(kube::Client& client, const std::string& nam
   const std::set<std::string> now_there = names_of_all(jobs);
   std::deque<std::future<kube::Answer>> notes;
   for (json* owner : lacking) {
-    std::vector<std::string> gone = jobs_to_look_for(*owner, now_there);
+    std::vector<std::string> gone = absences_to_confirm(*owner, now_there);
     if (gone.empty()) continue;
     const std::vector<std::string> before = jobs_found_gone(*owner);
     gone.insert(gone.begin(), before.begin(), before.end());
