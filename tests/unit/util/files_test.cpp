@@ -1,6 +1,5 @@
 #include "cli/util/files.h"
 
-#include <cstdlib>
 #include <fcntl.h>
 #include <set>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 
 #include "cli/util/error.h"
 #include "cli/util/process.h"
+#include "tests/unit/util/environment_variable.h"
 #include "tests/unit/util/temporary_folder.h"
 
 TEST_SUITE_BEGIN("util/files");
@@ -29,33 +29,6 @@ ExitCode read_code(const std::filesystem::path& path, std::size_t limit = 1000) 
   }
   return ExitCode::ok;
 }
-
-// Sets an environment variable for the duration of a test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* old = std::getenv(name)) before_ = old, had_ = true;
-    if (value != nullptr) {
-      ::setenv(name, value, 1);
-    } else {
-      ::unsetenv(name);
-    }
-  }
-  ~Variable() {
-    if (had_) {
-      ::setenv(name_, before_.c_str(), 1);
-    } else {
-      ::unsetenv(name_);
-    }
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::string before_;
-  bool had_ = false;
-};
 
 }  // namespace
 
@@ -162,15 +135,15 @@ TEST_CASE("a failed atomic write is an error and leaves no temporary file") {
 }
 
 TEST_CASE("the folders of mlk follow XDG, with defaults below HOME") {
-  const Variable home("HOME", "/home/someone");
+  const EnvironmentVariable home("HOME", "/home/someone");
   {
-    const Variable state("XDG_STATE_HOME", "/state"), config("XDG_CONFIG_HOME", "relative"),
-        cache("XDG_CACHE_HOME", nullptr);
+    const EnvironmentVariable state("XDG_STATE_HOME", "/state"), config("XDG_CONFIG_HOME", "relative"),
+        cache("XDG_CACHE_HOME", std::nullopt);
     CHECK(mlk::state_home() == "/state/mlk");
     CHECK(mlk::config_home() == "/home/someone/.config/mlk");  // relative paths are ignored
     CHECK(mlk::cache_home() == "/home/someone/.cache/mlk");
   }
-  const Variable none("HOME", nullptr), state("XDG_STATE_HOME", nullptr);
+  const EnvironmentVariable none("HOME", std::nullopt), state("XDG_STATE_HOME", std::nullopt);
   CHECK_THROWS_AS(mlk::state_home(), Error);
 }
 

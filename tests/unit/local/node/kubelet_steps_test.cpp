@@ -14,6 +14,7 @@
 #include "cli/util/files.h"
 #include "cli/util/json.h"
 #include "tests/unit/local/kubelet_node.h"
+#include "tests/unit/util/environment_variable.h"
 
 TEST_SUITE_BEGIN("local/node/kubelet_steps");
 
@@ -62,47 +63,24 @@ json addresses_in(const Node& node) {
   return parse_json(read_file(node.paths.root / "addresses.json", 100000), "");
 }
 
-// Sets or unsets a variable while this object lives.
-class Variable {
- public:
-  Variable(std::string name, const char* value) : name_(std::move(name)) {
-    const char* before = std::getenv(name_.c_str());
-    if (before != nullptr) before_ = before;
-    had_ = before != nullptr;
-    set(value);
-  }
-  ~Variable() { set(had_ ? before_.c_str() : nullptr); }
-
- private:
-  void set(const char* value) const {
-    if (value != nullptr) {
-      ::setenv(name_.c_str(), value, 1);
-    } else {
-      ::unsetenv(name_.c_str());
-    }
-  }
-  const std::string name_;
-  std::string before_;
-  bool had_ = false;
-};
-
 TEST_CASE(
     "a program gets the needed part of the shell's environment, mlk's folder first in PATH, and no keys") {
   const std::vector<std::string> passed = {"HOME",        "USER",         "LOGNAME",   "SHELL",
                                            "LANG",        "LC_ALL",       "LC_CTYPE",  "TZ",
                                            "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"};
-  std::vector<std::unique_ptr<Variable>> set;
+  std::vector<std::unique_ptr<EnvironmentVariable>> set;
   for (const std::string& name : passed)
-    set.push_back(std::make_unique<Variable>(name, ("of " + name).c_str()));
-  const Variable secret("AWS_SECRET_ACCESS_KEY", "secret"), config("KUBECONFIG", "config");
-  for (const char* path : {"/some/bin:/bin", static_cast<const char*>(nullptr)}) {
+    set.push_back(std::make_unique<EnvironmentVariable>(name, "of " + name));
+  const EnvironmentVariable secret("AWS_SECRET_ACCESS_KEY", "secret"), config("KUBECONFIG", "config");
+  for (const std::optional<std::string>& path :
+       {std::optional<std::string>("/some/bin:/bin"), std::optional<std::string>()}) {
     Node node;
-    const Variable changed("PATH", path);
+    const EnvironmentVariable changed("PATH", path);
     node.start(
         R"({"spec": {"hostname": "h", "containers": [{"name": "main", "image": "i", "command": ["work"],
         "workingDir": "/work", "env": [{"name": "LANG", "value": "own"}]}]}})"_json);
     CHECK(value_of(node.record(), "PATH") ==
-          node.folder.path().string() + ":" + (path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin"));
+          node.folder.path().string() + ":" + path.value_or("/usr/local/bin:/usr/bin:/bin"));
     for (const std::string& name : passed)
       CHECK(value_of(node.record(), name) == (name == "LANG" ? "own" : "of " + name));
     for (const char* name : {"AWS_SECRET_ACCESS_KEY", "KUBECONFIG"})
@@ -115,7 +93,7 @@ TEST_CASE(
     }
   }
   Node node;
-  const Variable none("TZ", nullptr);
+  const EnvironmentVariable none("TZ", std::nullopt);
   node.start();
   CHECK(value_of(node.record(), "TZ") == "not set");
 }

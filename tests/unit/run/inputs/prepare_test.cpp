@@ -2,7 +2,6 @@
 #include "cli/run/inputs/prepare.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "cli/image/layer.h"
 #include "cli/render/limits.h"
 #include "cli/util/error.h"
+#include "tests/unit/util/environment_variable.h"
 #include "tests/unit/util/temporary_folder.h"
 
 TEST_SUITE_BEGIN("run/inputs/prepare");
@@ -23,27 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using Names = std::vector<std::string>;
-
-// Sets an environment variable for the lifetime of the object.
-class EnvironmentVariable {
- public:
-  EnvironmentVariable(const char* name, const std::string& value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~EnvironmentVariable() {
-    if (before_)
-      ::setenv(name_, before_->c_str(), 1);
-    else
-      ::unsetenv(name_);
-  }
-  EnvironmentVariable(const EnvironmentVariable&) = delete;
-  EnvironmentVariable& operator=(const EnvironmentVariable&) = delete;
-
- private:
-  const char* const name_;
-  std::optional<std::string> before_;
-};
 
 const std::string plain_program = "name: x\nmode: single\nimage: i\nrun: python3 train.py\n";
 

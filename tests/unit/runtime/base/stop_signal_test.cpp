@@ -1,6 +1,7 @@
 #include "runtime/base/stop_signal.h"
 
 #include <csignal>
+#include <filesystem>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,4 +33,27 @@ TEST_CASE("after a signal requested() stays true, the descriptor stays readable,
     REQUIRE(WIFEXITED(status));
     CHECK(WEXITSTATUS(status) == 42);
   }
+}
+
+TEST_CASE("a wait without a signal ends after its time, and the descriptor is closed with the object") {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    const auto count = [] {
+      const std::filesystem::directory_iterator entries("/proc/self/fd");
+      return std::distance(begin(entries), end(entries));
+    };
+    const auto before = count();
+    {
+      const StopSignal stop;
+      if (stop.wait(0ms) || stop.wait(20ms) || stop.wait(-5ms)) _exit(1);
+      if (count() != before + 1) _exit(2);
+    }
+    kill(getpid(), SIGTERM);  // the signal stays blocked
+    _exit(count() == before ? 42 : 3);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 42);
 }

@@ -83,11 +83,51 @@ TEST_CASE("a peer that was removed is not dialled") {
   CHECK_FALSE(dialer.attempt_over(peer, Dialer::Outcome::refused, start));
 }
 
-TEST_CASE("host and port are parsed separately, also for IPv6") {
-  CHECK(parse_host_port("a.b:80")->host == "a.b");
-  CHECK(parse_host_port("[::1]:7070")->host == "::1");
-  CHECK(parse_host_port("[::1]:7070")->port == 7070);
-  CHECK(to_string(*parse_host_port("[::1]:7070")) == "[::1]:7070");
-  for (const char* bad : {"", "host", "host:", ":80", "host:99999", "host:8x"})
-    CHECK_FALSE(parse_host_port(bad));
+TEST_CASE(
+    "next_round() is the time of the peer that is due first, and ignores peers whose round is under way") {
+  constexpr PeerId one{Role::worker, 1}, two{Role::worker, 2}, three{Role::worker, 3};
+  Dialer dialer(50ms, 400ms);
+  CHECK_FALSE(dialer.next_round());
+  CHECK(dialer.find(one) == nullptr);
+  dialer.add(one, {"a", 1}, start + 5s);
+  dialer.add(two, {"b", 2}, start + 3s);
+  dialer.add(three, {"c", 3}, start + 4s);
+  CHECK(dialer.next_round() == start + 3s);
+  CHECK(dialer.due(start + 2s).empty());
+  CHECK(dialer.due(start + 4s) == std::vector{two, three});
+  CHECK(dialer.next_round() == start + 5s);
+  dialer.add(two, {"other", 9}, start + 1s);  // the peer is busy: its round continues
+  CHECK(dialer.next_round() == start + 5s);
+  CHECK(dialer.find(two)->host == "other");
+  CHECK(dialer.find(two)->port == 9);
+  dialer.add(one, {"a", 1}, start + 1s);  // sooner
+  CHECK(dialer.next_round() == start + 1s);
+  // Once a peer is connected, the results of its attempts no longer count.
+  dialer.attempts(three, 1, start + 4s);
+  dialer.connected(three);
+  CHECK_FALSE(dialer.attempt_over(three, Dialer::Outcome::refused, start + 4s));
+  CHECK(dialer.next_round() == start + 1s);
+  // For a peer that is not dialled, none of these calls has an effect.
+  constexpr PeerId nobody{Role::server, 9};
+  dialer.attempts(nobody, 0, start);
+  dialer.connected(nobody);
+  dialer.lost(nobody, start);
+  CHECK_FALSE(dialer.attempt_over(nobody, Dialer::Outcome::refused, start));
+  CHECK(dialer.next_round() == start + 1s);
+}
+
+TEST_CASE("a refusal counts only in its own round, and a round may end without a proof") {
+  constexpr PeerId peer{Role::worker, 1};
+  Dialer dialer(50ms, 400ms);
+  dialer.add(peer, {"a", 1}, start);
+  for (const bool refused : {false, true, false}) {
+    const Dialer::Time now = *dialer.next_round();
+    CHECK(dialer.due(now).size() == 1);
+    dialer.attempts(peer, 2, now);
+    CHECK_FALSE(dialer.attempt_over(peer, Dialer::Outcome::refused, now));
+    CHECK_FALSE(dialer.next_round());
+    const auto outcome = refused ? Dialer::Outcome::refused : Dialer::Outcome::failed;
+    CHECK(dialer.attempt_over(peer, outcome, now) == refused);
+    CHECK(dialer.next_round());
+  }
 }

@@ -2,12 +2,15 @@
 #include "runtime/transport/local_socket.h"
 
 #include <cerrno>
+#include <filesystem>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
+
+#include "tests/unit/runtime/raw_peer.h"
 
 TEST_SUITE_BEGIN("runtime/transport/local_socket");
 
@@ -81,4 +84,32 @@ TEST_CASE("a process of another user is recognised at both ends") {
   waitpid(child, &status, 0);
   CHECK(status == 0);
   for (const int fd : {listener, accepted, ready[0], ready[1]}) ::close(fd);
+}
+
+TEST_CASE("only one process can listen beside an address, and a failed attempt leaves no descriptor open") {
+  const auto count = [] {
+    const std::filesystem::directory_iterator entries("/proc/self/fd");
+    return std::distance(begin(entries), end(entries));
+  };
+  const SocketAddress here = at("127.201.9.1:7171");
+  const auto before = count();
+  const int listener = listen_locally(here);
+  REQUIRE(listener >= 0);
+  CHECK(listen_locally(here) == -1);
+  CHECK(connect_locally(at("127.201.9.2:7171")) == -1);
+  CHECK(accept_locally(listener) == -1);
+  CHECK(errno == EAGAIN);
+  CHECK(mlk::test::eventually([&] { return count() <= before + 1; }));
+  // IPv6, and all interfaces of it.
+  const int six = listen_locally(at("[::]:7272"));
+  REQUIRE(six >= 0);
+  const int caller = connect_locally(at("[::1]:7272"));
+  CHECK(caller >= 0);
+  CHECK(is_of_this_host(at("127.255.0.1:1")));
+  for (const int fd : {listener, six, caller}) ::close(fd);
+  CHECK(mlk::test::eventually([&] { return count() <= before; }));
+  int pipe_ends[2];
+  REQUIRE(pipe(pipe_ends) == 0);
+  CHECK_FALSE(peer_process(pipe_ends[0]));
+  for (const int fd : pipe_ends) ::close(fd);
 }

@@ -151,3 +151,56 @@ TEST_CASE("the samples of a void lease count as lost with async, and not with sy
     CHECK(leases.lost_samples() == (sync ? 0 : 10));
   }
 }
+
+TEST_CASE("a worker that asks again loses its slice, and gets the first open slice") {
+  Leases leases(config_of(true, {}, 2, 5));
+  CHECK_FALSE(leases.grant(0));  // the worker has not joined
+  leases.join(0);
+  leases.join(1);
+  CHECK(leases.grant(0)->slice == 0);
+  CHECK(leases.grant(0)->slice == 0);
+  CHECK(leases.grant(1)->slice == 1);
+  CHECK_FALSE(leases.done(0, 0, 1));  // the slice of another worker
+  CHECK_FALSE(leases.done(0, 1, 0));  // a slice of another step
+  CHECK(leases.step() == 0);
+  CHECK_FALSE(leases.done(0, 0, 0));
+  CHECK(leases.done(1, 0, 1));
+  CHECK(leases.step() == 1);
+  CHECK(leases.position() == 20);
+  const auto next = leases.grant(1);
+  CHECK(next->clock == 1);
+  CHECK(next->slice == 0);
+  CHECK(next->position == 20);
+  leases.leave(1);
+  leases.leave(1);
+  leases.join(1);
+  CHECK(leases.grant(0)->slice == 0);  // the slice is open again
+  CHECK(leases.grant(1)->slice == 1);
+}
+
+TEST_CASE("with async a restart voids all leases, continues from its position, and loses no samples") {
+  Leases leases(config_of(false, {}, 2, 4));
+  leases.join(0);
+  leases.join(1);
+  leases.grant(0);
+  leases.grant(1);
+  leases.restart(2, 300);
+  CHECK(leases.step() == 2);
+  CHECK(leases.position() == 300);
+  CHECK(leases.lost_samples() == 0);
+  const auto first = leases.grant(0), second = leases.grant(1);
+  REQUIRE(first);
+  REQUIRE(second);  // two steps are left, and no lease is granted
+  CHECK(first->clock == 2);
+  CHECK(first->position == 300);
+  CHECK(second->position == 310);
+  CHECK_FALSE(leases.grant(2));
+  CHECK(leases.done(0, 2, 0));
+  CHECK(leases.position() == 310);
+  CHECK_FALSE(leases.finished());
+  CHECK(leases.done(1, 2, 0));
+  CHECK(leases.position() == 320);
+  CHECK(leases.finished());
+  leases.count_lost(7);
+  CHECK(leases.lost_samples() == 7);
+}
