@@ -116,7 +116,7 @@ def test_a_run_is_not_trained_again_after_the_time_to_live_of_its_job_has_passed
     never_trained_again(cluster, watched, run, {0: "Succeeded", 5: "Failed"}[code], code)
 
 
-def test_submit_again_makes_a_second_run_and_wait_does_not_find_the_first_after_its_deletion(cluster, name, experiment):
+def test_submit_with_again_makes_a_second_run_and_wait_does_not_find_the_first_run_after_mlk_delete(cluster, name, experiment):
     file = experiment(text(name, "true", 0))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     until_gone(cluster, run)
@@ -199,7 +199,7 @@ def test_every_command_reports_pods_that_still_run_after_their_job_was_deleted(c
 
 
 @pytest.mark.nodes
-def test_submit_again_ends_the_pods_of_the_first_run_before_it_trains(cluster, orphaned):
+def test_submit_with_again_ends_the_pods_of_the_first_run_before_the_second_run_trains(cluster, orphaned):
     file, run = orphaned
     would = cluster.mlk("submit", "--again", "--dry-run=server", file, check=0)
     assert would.stdout.strip() == f"{run}-2" and "would be ended first" in would.stderr
@@ -230,7 +230,7 @@ def test_submit_creates_no_second_job_for_a_role_whose_pods_still_run(cluster, n
 
 
 @pytest.mark.nodes
-def test_a_run_continues_after_its_owner_alone_is_deleted_until_mlk_delete_ends_it(cluster, name, experiment):
+def test_a_run_continues_until_mlk_delete_if_only_the_config_map_of_the_run_is_deleted(cluster, name, experiment):
     file = experiment(text(name, "sleep 300"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: status(cluster, run)["phase"] == "Running", f"{run} runs")
@@ -246,7 +246,7 @@ def test_a_run_continues_after_its_owner_alone_is_deleted_until_mlk_delete_ends_
 
 
 @pytest.mark.nodes
-def test_a_run_has_not_failed_if_its_job_reports_a_failure_after_its_deletion(cluster, name, experiment, start):
+def test_a_run_does_not_count_as_failed_if_its_job_is_deleted_and_then_reports_a_failure(cluster, name, experiment, start):
     """A Job reports such a failure if its pods end with 1 after SIGTERM. A second finalizer keeps the Job for as long as this test wants."""
     file = experiment(text(name, "trap 'exit 1' TERM; while true; do sleep 0.2; done"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()

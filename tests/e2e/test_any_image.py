@@ -103,7 +103,7 @@ def test_a_program_starts_in_any_image_and_may_write_in_its_home_and_volume(real
     assert json.loads(owner["data"]["user"]) == {"number": uid, "from": "image" if tag == "number" else "default"}
 
 
-def test_root_and_the_image_s_own_user_run_where_pod_security_allows_them(real, images, places, submit):
+def test_a_program_runs_as_root_or_as_the_user_of_the_image_if_pod_security_allows_this_user(real, images, places, submit):
     for user in ("0", "image"):
         run = submit(places["baseline"], f"{images}:nobody", "--set", f"user={user}", code="import os; print('it is', '{', os.getuid(), '}')").stdout.strip()
         assert "it is { 0 }" in real.mlk("logs", run, "-n", places["baseline"], check=0).stdout
@@ -111,14 +111,14 @@ def test_root_and_the_image_s_own_user_run_where_pod_security_allows_them(real, 
     assert "runAsNonRoot" in refused.stderr
 
 
-def test_status_says_as_which_user_the_program_ran_if_it_is_denied_a_file(real, images, places, submit):
+def test_status_names_the_user_of_the_program_if_this_user_may_not_write_a_file(real, images, places, submit):
     place = places["restricted"]
     run = submit(place, f"{images}:nobody", code="open('/etc/passwd', 'a')", check=5).stdout.strip()
     why = real.mlk("status", run, "-n", place, "-o", "json").json()["why"]
     assert "the program ran as uid 1000, a user without this right in the image; `user:` names another" in why
 
 
-def test_a_run_ends_at_once_and_names_the_folder_s_mode_and_the_key_user_if_it_may_not_write_there(real, images, places, submit):
+def test_a_run_fails_at_once_if_it_may_not_write_checkpoints_and_status_names_the_folder_mode_and_the_key_user(real, images, places, submit):
     place = places["none"]  # the other levels refuse folders of the node
     run = submit(place, f"{images}:nobody", "--set", "checkpoint.volume={hostPath: /etc}", check=5).stdout.strip()
     status = real.mlk("status", run, "-n", place, "-o", "json").json()
@@ -127,7 +127,7 @@ def test_a_run_ends_at_once_and_names_the_folder_s_mode_and_the_key_user_if_it_m
     assert status["ranks"][0]["restarts"] == 0
 
 
-def test_pods_ask_for_no_user_number_in_a_namespace_that_assigns_numbers_itself(real, images, places, submit):
+def test_pods_set_no_user_number_if_the_namespace_assigns_user_numbers(real, images, places, submit):
     place = places["baseline"]
     real.kubectl_admin("annotate", "namespace", place, "openshift.io/sa.scc.uid-range=1000650000/10000")
     try:
@@ -143,7 +143,7 @@ def test_pods_ask_for_no_user_number_in_a_namespace_that_assigns_numbers_itself(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_example_runs_in_an_image_without_a_user_and_writes_to_its_claim(real, images, places, name, level):
+def test_the_example_own_program_runs_in_an_image_without_a_user_and_writes_to_its_volume_claim(real, images, places, name, level):
     place = places[level]
     existing = json.loads(real.kubectl_admin("get", "pv", "-o", "json").stdout)["items"]
     folder = next(each["spec"]["hostPath"]["path"] for each in existing

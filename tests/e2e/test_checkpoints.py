@@ -33,7 +33,7 @@ def files_of(checkpoint):
 
 
 @pytest.mark.parametrize("consistency", ["sync", "async"])
-def test_every_server_writes_its_own_part(tmp_path, consistency):
+def test_every_server_writes_its_own_part_of_a_checkpoint(tmp_path, consistency):
     with Run(tmp_path, "ps", servers=3, consistency=consistency, checkpoints=True, step_delay_ms=5,
              checkpoint={"every": 40, "keep": 2}) as run:
         servers, workers = run.start_all()
@@ -114,7 +114,7 @@ def test_the_safetensors_package_reads_checkpoints(tmp_path):
 
 
 @pytest.mark.parametrize("mode,servers", [("single", 0), ("ps", 2)])
-def test_a_run_continues_from_a_whole_checkpoint_after_all_its_processes_were_killed_while_they_save(tmp_path, mode, servers):
+def test_a_run_continues_from_a_whole_checkpoint_if_all_its_processes_were_killed_while_they_saved(tmp_path, mode, servers):
     moments = random.Random()
     with Run(tmp_path, mode, workers=1, servers=servers, consistency="sync", steps=ENDLESS,
              checkpoint={"every": 1, "keep": 2}, model={"type": "mlp", "hidden": [256, 256]}) as run:
@@ -153,7 +153,7 @@ def test_a_stopped_run_with_servers_leaves_a_whole_checkpoint(tmp_path, consiste
 
 
 @pytest.mark.parametrize("mode,servers", [("ps", 1), ("allreduce", 0)])
-def test_the_curve_of_a_stopped_run_covers_the_steps_before_and_after_the_stop(tmp_path, mode, servers):
+def test_the_loss_curve_of_a_resumed_run_covers_the_steps_before_and_after_the_stop(tmp_path, mode, servers):
     with Run(tmp_path, mode, workers=2, servers=servers, consistency="sync", steps=150, step_delay_ms=10,
              checkpoints=True) as run:
         run_servers, workers = run.start_all()
@@ -195,7 +195,7 @@ def test_servers_end_at_the_start_with_an_error_if_they_do_not_share_a_checkpoin
 
 
 @pytest.mark.parametrize("mode,servers", [("single", 0), ("ps", 2), ("allreduce", 0)])
-def test_a_run_warns_and_saves_its_last_checkpoint_later_if_the_checkpoint_folder_was_away(tmp_path, mode, servers):
+def test_a_run_warns_and_saves_its_last_checkpoint_later_if_the_checkpoint_folder_is_missing_for_a_time(tmp_path, mode, servers):
     volume = tmp_path / "volume"
     with Run(tmp_path, mode, workers=1 if mode == "single" else 2, servers=servers, consistency="sync", checkpoints=True, steps=200,
              step_delay_ms=10, checkpoint={"every": 20, "keep": 2}) as run:
@@ -212,7 +212,7 @@ def test_a_run_warns_and_saves_its_last_checkpoint_later_if_the_checkpoint_folde
         assert workers[0].result()["checkpoint"] == 200
 
 
-def test_a_run_only_misses_checkpoints_while_the_disk_of_one_server_is_full(tmp_path):
+def test_a_run_trains_without_new_checkpoints_while_the_disk_of_one_server_is_full(tmp_path):
     with Run(tmp_path, "ps", servers=2, consistency="sync", checkpoints=True, steps=200, step_delay_ms=10,
              checkpoint={"every": 10, "keep": 2}, model={"type": "mlp", "hidden": [256, 256]}) as run:
         servers, workers = run.start_all()

@@ -33,7 +33,7 @@ def up(folder, *args, **options):
     return mlk.run(HARNESS / "up", "--dir", folder, *args, timeout=180, **options)
 
 
-def test_down_leaves_nothing_of_its_cluster_while_another_cluster_runs(folder, real):
+def test_the_down_script_removes_its_whole_cluster_and_another_cluster_still_runs(folder, real):
     up(folder, "--nodes", "1", check=0)
     assert traces(folder)
     mlk.run(HARNESS / "down", "--dir", folder, check=0, timeout=120)
@@ -42,7 +42,7 @@ def test_down_leaves_nothing_of_its_cluster_while_another_cluster_runs(folder, r
 
 
 @pytest.mark.parametrize("seconds", [1, 3])
-def test_down_leaves_nothing_of_a_cluster_if_its_up_was_killed(folder, seconds):
+def test_the_down_script_removes_the_whole_cluster_if_the_up_script_was_killed(folder, seconds):
     starting = subprocess.Popen([HARNESS / "up", "--dir", folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         starting.wait(seconds)
@@ -54,7 +54,7 @@ def test_down_leaves_nothing_of_a_cluster_if_its_up_was_killed(folder, seconds):
     assert traces(folder) == []
 
 
-def test_up_starts_a_cluster_again_after_its_processes_were_killed(folder):
+def test_the_up_script_starts_a_cluster_again_after_all_processes_of_the_cluster_were_killed(folder):
     up(folder, "--kwok", "--nodes", "1", check=0)
     for pid in mlk.processes_with(MLK_CLUSTER_MEMBER=folder):
         os.kill(pid, signal.SIGKILL)
@@ -70,18 +70,18 @@ def with_setsid(folder, script):
     return {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
-def test_up_waits_for_a_cluster_whose_first_process_starts_slowly(folder, tmp_path):
+def test_the_up_script_waits_if_the_processes_of_the_cluster_start_slowly(folder, tmp_path):
     slow = with_setsid(tmp_path / "slow", f'sleep 2; exec {shutil.which("setsid")} "$@"')
     started = up(folder, "--kwok", "--nodes", "1", check=0, env=slow)
     assert "export MLK_CLUSTER_NODES=kwok" in started.stdout
 
 
-def test_up_fails_at_once_if_all_processes_of_its_cluster_have_ended(folder, tmp_path):
+def test_the_up_script_fails_at_once_if_all_processes_of_the_cluster_have_ended(folder, tmp_path):
     refused = up(folder, "--kwok", "--nodes", "1", check=1, env=with_setsid(tmp_path / "dead", "exit 1"))
     assert "no answer from kube-apiserver and no process of the cluster is left" in refused.stderr
 
 
-def test_up_refuses_a_folder_with_other_files(folder):
+def test_the_up_script_refuses_a_folder_with_other_files(folder):
     folder.mkdir()
     (folder / "thesis.txt").write_text("years of work")
     refused = up(folder, "--kwok", check=1)
@@ -91,14 +91,14 @@ def test_up_refuses_a_folder_with_other_files(folder):
 
 
 @pytest.mark.nodes
-def test_up_reports_it_if_the_runtime_is_not_built(folder, tmp_path):
+def test_the_up_script_fails_and_says_so_if_mlk_runtime_is_not_built(folder, tmp_path):
     refused = up(folder, check=1, env={"MLK_BUILD_DIR": str(tmp_path)})
     assert "mlk-runtime is not built" in refused.stderr
     assert refused.stdout == ""
     assert traces(folder) == []
 
 
-def test_the_researcher_has_rights_in_the_namespace_only(real):
+def test_the_user_researcher_has_rights_in_one_namespace_only(real):
     for verb, resource, answer in (("create", "jobs", "yes"), ("create", "pods/exec", "yes"), ("list", "nodes", "no"), ("create", "namespaces", "no")):
         assert real.kubectl("auth", "can-i", verb, resource, check=None).stdout.strip() == answer, (verb, resource)
     assert real.kubectl("auth", "can-i", "list", "pods", "-n", "kube-system", check=None).stdout.strip() == "no"
@@ -168,7 +168,7 @@ def both_running(real, name):
 
 @pytest.mark.nodes
 @pytest.mark.alone
-def test_pods_on_different_nodes_find_each_other_by_name_and_end_after_a_signal_or_a_power_loss(real, pair):
+def test_pods_on_two_nodes_find_each_other_by_name_and_the_harness_can_kill_a_pod_and_a_node(real, pair):
     running = mlk.wait_until(lambda: both_running(real, pair), "two running pods", 60)
     assert running[0]["spec"]["nodeName"] != running[1]["spec"]["nodeName"]
     for rank in (0, 1):

@@ -79,7 +79,7 @@ def test_pods_run_images_of_registries_of_every_kind_at_the_same_time(real, near
             assert images.record.received("GET", f"/v2/team/{name}/blobs/{layer}") > 0
 
 
-def test_the_base_with_python_runs_on_a_node(real, nearby, pod, name):
+def test_a_node_runs_the_base_image_with_python(real, nearby, pod, name):
     with registry.anonymous() as images:
         index, _ = base_images.push_index(images, f"team/{name}", kind="python")
         nearby(images)
@@ -88,7 +88,7 @@ def test_the_base_with_python_runs_on_a_node(real, nearby, pod, name):
         assert said == base_images.python_version() + "\n"
 
 
-def test_the_pod_shows_it_if_the_password_is_wrong_or_the_digest_does_not_exist(real, nearby, pod, name):
+def test_a_pod_waits_with_a_pull_error_if_the_password_is_wrong_or_the_digest_does_not_exist(real, nearby, pod, name):
     with registry.basic() as images:
         digest = base_images.push(images, f"team/{name}")
         nearby(images)
@@ -98,7 +98,7 @@ def test_the_pod_shows_it_if_the_password_is_wrong_or_the_digest_does_not_exist(
             mlk.wait_until(lambda each=each: "ImagePull" in waiting(real, each), f"a pull of {each} that fails", 60)
 
 
-def test_nodes_get_the_faults_that_the_front_of_the_registry_makes(real, nearby, pod, name):
+def test_nodes_get_the_faults_that_a_test_plans_for_a_registry(real, nearby, pod, name):
     with registry.anonymous() as images:
         digest, layer = base_images.push_marked(images, f"team/{name}", name)
         nearby(images)
@@ -116,7 +116,7 @@ def test_this_machine_and_the_nodes_reach_the_registry_of_the_cluster(real, pod,
 
 
 @pytest.mark.parametrize("kind", ["basic", "bearer"])
-def test_a_run_is_built_sent_and_pulled_with_logins_on_both_sides(kind, real, nearby, name, tmp_path):
+def test_mlk_pushes_the_image_of_a_run_with_a_login_and_nodes_pull_the_image_with_a_secret(kind, real, nearby, name, tmp_path):
     with registry.start(kind) as images:
         base_images.push(images, "base/small")
         nearby(images)

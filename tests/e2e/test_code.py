@@ -30,7 +30,7 @@ def maps_of(cluster, run):
 
 
 @pytest.mark.nodes
-def test_a_folder_is_sent_as_it_is_and_submit_makes_a_new_run_after_a_line_was_edited(cluster, name, experiment, tmp_path):
+def test_submit_sends_a_folder_of_code_unchanged_and_makes_a_new_run_after_a_line_was_edited(cluster, name, experiment, tmp_path):
     write_code(tmp_path)
     (tmp_path / ".mlkignore").write_text("secret\n")
     (tmp_path / "secret").write_text("do not send\n")
@@ -48,7 +48,7 @@ def test_a_folder_is_sent_as_it_is_and_submit_makes_a_new_run_after_a_line_was_e
 
 
 @pytest.mark.nodes
-def test_code_is_sent_once_for_all_its_runs_and_deleted_with_the_last_of_them(cluster, name, experiment, tmp_path):
+def test_submit_sends_code_once_for_several_runs_and_the_code_is_deleted_with_the_last_of_these_runs(cluster, name, experiment, tmp_path):
     write_code(tmp_path)
     (tmp_path / "of").write_text(name)   # no other test has this code
     first = cluster.mlk("submit", "--wait", write_experiment(experiment, name), check=0, timeout=120).stdout.strip()
@@ -75,7 +75,7 @@ def test_every_rank_writes_into_its_own_copy_of_the_code(cluster, name, experime
 
 
 @pytest.mark.nodes
-def test_a_run_fails_and_says_so_if_its_image_cannot_unpack_code(embedded, name, experiment, tmp_path):
+def test_a_run_fails_and_its_log_says_why_if_its_image_cannot_unpack_code(embedded, name, experiment, tmp_path):
     write_code(tmp_path)
     run = embedded.mlk("submit", write_experiment(experiment, name, "env: {PATH: /nowhere}\n"), check=0).stdout.strip()
     assert embedded.mlk("wait", run, timeout=120).code == 5
@@ -127,7 +127,7 @@ def test_the_record_of_a_run_has_the_commit_of_its_code(embedded, name, experime
     assert re.search(f"commit +{found['commit'][:12]} +{found['commit'][:12]}-dirty\n", embedded.mlk("diff", first, second, check=0).stdout)
 
 
-def test_a_folder_that_is_wrong_or_too_large_is_refused_before_anything_is_sent(embedded, name, experiment, tmp_path):
+def test_mlk_refuses_a_wrong_or_too_large_folder_of_code_before_it_sends_anything(embedded, name, experiment, tmp_path):
     write_code(tmp_path)
     file = write_experiment(experiment, name)
     with (tmp_path / "weights.bin").open("wb") as big:
@@ -146,7 +146,7 @@ def test_a_folder_that_is_wrong_or_too_large_is_refused_before_anything_is_sent(
     assert embedded.mlk("ls", name, "-o", "name", check=0).stdout == ""
 
 
-def test_mlk_get_writes_what_was_submitted_and_submitting_it_again_means_the_same_run(embedded, name, experiment, tmp_path):
+def test_mlk_get_writes_the_submitted_files_and_a_submit_of_these_files_finds_the_same_run(embedded, name, experiment, tmp_path):
     source = tmp_path / "source"
     (source / "data").mkdir(parents=True)
     (source / "code").mkdir()
@@ -172,7 +172,7 @@ def test_mlk_get_writes_what_was_submitted_and_submitting_it_again_means_the_sam
     assert "is there already, and not empty" in embedded.mlk("get", name, "--to", tmp_path / "again", check=2).stderr
 
 
-def test_mlk_compares_two_runs_and_submits_the_earlier_version_again(embedded, name, experiment, tmp_path):
+def test_mlk_diff_compares_two_runs_and_mlk_rollback_submits_the_earlier_version_again(embedded, name, experiment, tmp_path):
     write_code(tmp_path)
     file = write_experiment(experiment, name, "env: {A: one}\n")
     first = embedded.mlk("submit", "--wait", file, check=0, timeout=120).stdout.strip()
@@ -199,7 +199,7 @@ def test_mlk_compares_two_runs_and_submits_the_earlier_version_again(embedded, n
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch")
-def test_a_difference_in_a_file_is_a_patch_byte_for_byte(embedded, name, experiment, tmp_path):
+def test_mlk_diff_prints_the_changes_of_a_file_as_a_patch_that_is_exact_to_the_byte(embedded, name, experiment, tmp_path):
     write_code(tmp_path)
     file = write_experiment(experiment, name)
     before, after = b"one\r\n\x0ctwo\r\nthree\xff\r\n", b"one\r\n\x0c2\r\nthree\xff\r\n"
@@ -219,7 +219,7 @@ def test_a_difference_in_a_file_is_a_patch_byte_for_byte(embedded, name, experim
 @pytest.mark.parametrize(("program", "why"), [
     ("head -c 17000000 /dev/zero", 'program "diff" prints more than 16777216 bytes'), ("exec sleep 60", "the program diff takes more than 30 s"),
     ("echo no memory >&2; exit 2", "the program diff says: no memory"), ("kill -9 $$", "the program diff was ended by signal 9")])
-def test_diff_suggests_mlk_get_if_it_cannot_compare_code(embedded, name, experiment, tmp_path, program, why):
+def test_mlk_diff_suggests_mlk_get_if_the_program_diff_cannot_compare_the_code(embedded, name, experiment, tmp_path, program, why):
     write_code(tmp_path)
     file = write_experiment(experiment, name)
     first = embedded.mlk("submit", file, check=0).stdout.strip()
@@ -233,7 +233,7 @@ def test_diff_suggests_mlk_get_if_it_cannot_compare_code(embedded, name, experim
     assert f"get {first} --to {first}" in refused.stderr and f"get {second} --to {second}" in refused.stderr
 
 
-def test_a_starter_experiment_runs_as_it_is(embedded, name, tmp_path):
+def test_the_experiment_file_that_mlk_new_writes_runs_without_an_edit(embedded, name, tmp_path):
     folder = tmp_path / f"My Program {name}"
     folder.mkdir()
     (folder / "main.py").write_text("import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n")

@@ -95,7 +95,7 @@ def delete_job(real, run, way):
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_ends_if_its_job_is_deleted_while_it_runs(real, name, experiment, start, way):
+def test_wait_and_logs_end_with_1_and_the_run_is_not_trained_again_if_its_job_is_deleted_while_it_runs(real, name, experiment, start, way):
     file = experiment(PROGRAM.format(name=name, run=RUNS_ON))
     run = real.mlk("submit", file, check=0).stdout.strip()
     waiting = watch(start, run)
@@ -125,7 +125,7 @@ def test_mlk_delete_ends_the_pods_that_a_deleted_job_has_left_and_waits_for_thei
 
 @pytest.mark.nodes
 @pytest.mark.parametrize(("way", "program"), [(WAYS[0], SUCCEEDS), (WAYS[1], FAILS), (WAYS[2], SUCCEEDS)])
-def test_a_run_keeps_the_end_that_a_command_saw_if_its_job_is_deleted_later(real, name, experiment, start, way, program):
+def test_a_run_keeps_its_final_state_if_a_command_saw_the_end_before_the_job_was_gone(real, name, experiment, start, way, program):
     (unseen_file, unseen), (seen_file, seen), waiting = end_unseen_and_seen(real, name, experiment, start, program)
     delete_job(real, unseen, way)
     assert ended(waiting[0])[0] == CODES[program]
@@ -140,7 +140,7 @@ def test_a_run_keeps_the_end_that_a_command_saw_if_its_job_is_deleted_later(real
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("program", [SUCCEEDS, FAILS], ids=["succeeded", "failed"])
-def test_a_run_keeps_the_end_that_a_command_saw_if_its_job_gets_a_time_to_live_later(real, name, experiment, start, program):
+def test_a_run_keeps_its_final_state_if_a_command_saw_the_end_before_the_job_got_a_time_to_live(real, name, experiment, start, program):
     (unseen_file, unseen), (seen_file, seen), waiting = end_unseen_and_seen(real, name, experiment, start, program)
     for command in waiting:
         assert ended(command)[0] == CODES[program]

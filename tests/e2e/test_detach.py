@@ -67,7 +67,7 @@ def apply_rights(cluster, namespace, objects):
 
 
 @pytest.mark.nodes
-def test_a_detached_sweep_continues_when_the_machine_that_started_it_is_gone(cluster, name, experiment):
+def test_a_detached_sweep_continues_after_the_command_that_started_it_has_ended(cluster, name, experiment):
     allow(cluster)
     started = detach(cluster, experiment(program(name)), "lr=1,2,3")
     sweep = started.stdout.strip()
@@ -110,7 +110,7 @@ def test_a_detached_sweep_continues_when_it_is_resumed_after_a_stop(cluster, nam
 
 
 @pytest.mark.nodes
-def test_the_cluster_starts_another_driver_when_a_driver_is_ended(embedded, name, experiment):
+def test_the_cluster_starts_another_driver_if_sigterm_ends_a_driver(embedded, name, experiment):
     without_image = program(name).replace("image: mlk-runtime:test\n", "")
     sweep = detach(embedded, experiment(without_image), "lr=1,2,3").stdout.strip()
     mlk.wait_until(lambda: status(embedded, sweep)["counts"]["running"] > 0, "a trial to run", interval=0.1)  # each runs for half a second
@@ -131,7 +131,7 @@ def runs(pid, *words):
 
 
 @pytest.mark.nodes
-def test_results_of_a_sweep_that_the_cluster_runs_are_kept_though_no_command_watches_it(cluster, name, experiment):
+def test_a_detached_sweep_keeps_its_results_if_the_cluster_runs_the_trials_and_no_command_watches_them(cluster, name, experiment):
     allow(cluster)
     text = program(name).replace("mode: allreduce", "mode: single")
     started = detach(cluster, experiment(text), "lr=1,2,3")
@@ -151,7 +151,7 @@ def test_results_of_a_sweep_that_the_cluster_runs_are_kept_though_no_command_wat
 
 
 @pytest.mark.nodes
-def test_a_training_sweep_is_detached_with_its_files_and_read_with_another_kubeconfig(real, name, tmp_path):
+def test_a_detached_training_sweep_gets_its_data_files_and_another_kubeconfig_can_read_its_results(real, name, tmp_path):
     allow(real)
     arguments = ["--set", f"name={name}", "--set", "mode=ps", "--set", "servers={cpu: 50m, memory: 64Mi}", "--set", "workers.cpu=50m",
                  "--set", "train.steps=100", mlk.EXAMPLES / "digits-sweep.yaml", "hidden=[32]", "lr=0.1,0.01"]
@@ -164,7 +164,7 @@ def test_a_training_sweep_is_detached_with_its_files_and_read_with_another_kubec
     assert len(table) == 2 and all(row["state"] == "Succeeded" and row["objective"] > 0.5 for row in table)
 
 
-def test_detach_creates_nothing_and_prints_the_role_for_an_administrator_if_the_user_has_only_edit(real, name, experiment):
+def test_sweep_detach_creates_nothing_and_prints_the_role_for_an_administrator_if_the_user_has_only_the_role_edit(real, name, experiment):
     file = experiment(program(name, image="localhost/mlk-runtime:test"))
     with mlk.namespace_of_its_own(real, f"detach-{name}") as namespace:
         refused = detach(real, "-n", namespace, file, "lr=1,2", check=4)

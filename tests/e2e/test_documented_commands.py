@@ -118,7 +118,7 @@ def test_the_commands_of_a_page_run_exactly_as_the_page_shows_them(fresh_embedde
         assert error in said.stderr, said
 
 
-def test_the_tables_of_this_test_name_only_commands_that_the_pages_show():
+def test_the_tables_in_this_file_contain_only_commands_that_the_pages_show():
     shown = [command for page in PAGES for command in commands_of(page)]
     assert len(shown) > 60
     assert set(NOT_RUN) | set(EXITS) <= set(shown), (set(NOT_RUN) | set(EXITS)) - set(shown)

@@ -40,7 +40,7 @@ def submit_that_waits(cluster, file, code, word, where=(), env=None):
 
 
 @pytest.mark.nodes
-def test_a_program_that_exits_3_fails_the_run_with_its_last_lines(cluster, name, experiment):
+def test_a_run_fails_and_shows_the_last_lines_of_its_program_if_the_program_exits_with_3(cluster, name, experiment):
     file = experiment(experiment_text(name, "echo the disk is on fire; exit 3", retries=3))
     submit_and_fail(cluster, file, 5, "exit code 3", "the disk is on fire", "worker/0", timeout=40)
 
@@ -60,45 +60,45 @@ def test_a_killed_program_is_started_again_as_often_as_the_experiment_allows(clu
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("run, reason", [("no-such-program --lr 1", "exit code 127"), (["no-such-program"], "the program could not be started")])
-def test_a_program_is_not_started_again_if_it_does_not_exist(cluster, name, experiment, run, reason):
+def test_a_rank_is_not_started_again_if_its_program_does_not_exist(cluster, name, experiment, run, reason):
     file = experiment(experiment_text(name, run, retries=3).replace("mode: single", "mode: allreduce"))
     run = submit_and_fail(cluster, file, 5, reason, "no-such-program", timeout=40)
     assert cluster.mlk("status", run, "-o", "json", check=0).json()["restarts"] == 0
 
 
 @pytest.mark.nodes
-def test_an_invalid_image_name_cannot_start(real, name, experiment):
+def test_a_run_cannot_start_if_its_image_name_is_invalid(real, name, experiment):
     file = experiment(experiment_text(name, image="UPPER/case:1"))
     submit_and_fail(real, file, 6, "UPPER/case:1", env={"MLK_IMAGE": ""})
 
 
 @pytest.mark.nodes
-def test_the_error_names_the_image_if_it_does_not_exist(real, name, experiment):
+def test_submit_and_status_name_the_image_if_the_image_does_not_exist(real, name, experiment):
     file = experiment(experiment_text(name, image="localhost/nobody-has-this:1"))
     submit_that_waits(real, file, 6, "localhost/nobody-has-this:1 cannot be pulled", env={"MLK_IMAGE": ""})
 
 
 @pytest.mark.nodes
-def test_status_quotes_the_scheduler_if_a_run_asks_for_a_thousand_cpus(real, name, experiment):
+def test_submit_and_status_quote_the_scheduler_if_a_run_asks_for_a_thousand_cpus(real, name, experiment):
     file = experiment(experiment_text(name, cpu="1000"))
     submit_that_waits(real, file, 6, "Insufficient cpu")
 
 
-def test_a_run_is_unschedulable_if_this_machine_has_no_gpu_for_it(embedded, name, experiment):
+def test_a_run_with_a_gpu_cannot_start_if_this_machine_has_no_gpu(embedded, name, experiment):
     file = experiment(experiment_text(name).replace("cpu: 50m", "cpu: 50m, gpu: 1"))
     assert "gpu: this machine has no GPU, so pods that ask for 1 wait" in embedded.mlk("submit", "--dry-run", file, check=0).stderr
     submit_and_fail(embedded, file, 6, "Insufficient nvidia.com/gpu", args=["--start-timeout", "3s"])
 
 
 @pytest.mark.nodes
-def test_the_reason_is_the_quota_if_a_run_exceeds_it(real, name, experiment):
+def test_submit_and_status_name_the_quota_if_a_run_exceeds_the_quota(real, name, experiment):
     file = experiment(experiment_text(name))
     with mlk.namespace_of_its_own(real, f"quota-{name}") as namespace:
         real.kubectl_admin("create", "quota", "none", "-n", namespace, "--hard=pods=0")
         submit_that_waits(real, file, 6, "exceeded quota", where=["-n", namespace])
 
 
-def test_the_error_names_the_namespace_if_it_does_not_exist(real, name, experiment):
+def test_submit_names_the_namespace_if_the_namespace_does_not_exist(real, name, experiment):
     file = experiment(experiment_text(name))
     refused = real.mlk("submit", "-n", "nowhere", "--kubeconfig", real.admin_kubeconfig, file, check=4)
     assert "nowhere" in refused.stderr
@@ -140,7 +140,7 @@ def test_mlk_tries_for_some_seconds_and_then_fails_if_a_cluster_cannot_be_reache
         assert time.monotonic() - began < 5 * mlk.SLOW, command
 
 
-def test_mlk_reports_a_rejected_token_without_showing_it(embedded, tmp_path, name, experiment):
+def test_submit_reports_a_rejected_token_and_does_not_show_the_token(embedded, tmp_path, name, experiment):
     config = json.loads(mlk.run(mlk.MLK, "local", "status", "-o", "json", check=0, env=embedded.env).stdout)
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", config["server"], token="open-sesame")
     refused = mlk.run(mlk.MLK, "--kubeconfig", kubeconfig, "submit", experiment(experiment_text(name, image="x")), check=4)
@@ -154,6 +154,6 @@ def test_submit_to_a_cluster_says_what_to_do_if_the_experiment_has_no_image(real
 
 
 @pytest.mark.nodes
-def test_a_run_cannot_start_if_its_program_does_not_exist(cluster, name, experiment):
+def test_a_run_fails_and_names_its_program_if_the_program_does_not_exist(cluster, name, experiment):
     file = experiment(experiment_text(name, "x").replace('run: "x"', "run: [/no/such/program]"))
     submit_and_fail(cluster, file, 5, "/no/such/program")

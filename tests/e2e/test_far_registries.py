@@ -40,7 +40,7 @@ def builder(far, tmp_path):
     return out
 
 
-def test_an_image_is_built_over_one_connection(images, far, builder):
+def test_mlk_build_uses_one_connection_to_the_registry_if_all_layers_are_small(images, far, builder):
     target = f"{far.name}/team/trainer:1"
     first = builder.build("-t", target)
     is_loopback = wire.own_address().startswith("127.")  # mlk first asks a registry at such an address whether it speaks TLS
@@ -53,14 +53,14 @@ def test_an_image_is_built_over_one_connection(images, far, builder):
     assert images.broken() == []
 
 
-def test_each_large_layer_is_sent_over_its_own_connection(images, far, builder):
+def test_mlk_build_sends_a_large_layer_over_a_connection_of_its_own(images, far, builder):
     (builder.code / "noise").write_bytes(random.Random(1).randbytes(40_000_000))
     builder.build("-t", f"{far.name}/team/large:1")
     assert images.broken() == []
     assert far.connections > 1
 
 
-def test_ctrl_c_ends_a_build_while_the_registry_does_not_answer(far, builder):
+def test_ctrl_c_ends_mlk_build_while_the_registry_does_not_answer(far, builder):
     far.silent = True
     process = subprocess.Popen(builder.command("-t", f"{far.name}/team/trainer:1"), env={**os.environ, **builder.env},
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -209,7 +209,7 @@ def test_a_run_is_trained_though_a_node_loses_power(real, start):
             assert restarts == ({("server", 0): 1} if run in with_server else {}), run
 
 
-def test_a_run_has_all_its_workers_again_after_its_nodes_did_not_hear_each_other(real, start):
+def test_all_workers_of_a_run_take_part_again_after_their_nodes_were_cut_off_from_each_other(real, start):
     """The workers on the side of the server, or of the lowest rank, continue. The workers on the other side wait, and take part again later."""
     ring = start(real, ALLREDUCE, "worker", 0, SPREAD)
     stays = mlk.wait_until(lambda: ring.nodes().get(("worker", 0)), "worker 0 to have a node", timeout=60)
@@ -229,7 +229,7 @@ def test_a_run_has_all_its_workers_again_after_its_nodes_did_not_hear_each_other
 EIGHT = ["workers.count=8", "workers.cpu=100m", "workers.memory=128Mi", "servers.cpu=100m", "servers.memory=128Mi", SPREAD]
 
 
-def test_four_workers_train_to_the_end_after_the_other_four_of_eight_lost_power(real, start):
+def test_four_of_eight_workers_train_to_the_end_after_the_node_of_the_other_four_lost_power(real, start):
     """If a ring is cut into two halves, the half with the lowest rank continues. So the test takes the power from the node of the other half."""
     ring = start(real, ALLREDUCE, "worker", 0, *[setting for setting in EIGHT if not setting.startswith("servers.")], steps=800)
     stays = mlk.wait_until(lambda: ring.nodes().get(("worker", 0)), "worker 0 to have a node", timeout=60)

@@ -69,7 +69,7 @@ def test_tf_config_names_servers_and_workers_as_tensorflow_expects(embedded, nam
         assert 1024 < int(port) < 65536
 
 
-def test_an_unknown_framework_is_refused_with_a_list_of_the_known_frameworks(embedded, experiment):
+def test_mlk_render_refuses_an_unknown_framework_and_suggests_a_known_framework_with_a_similar_name(embedded, experiment):
     refused = embedded.mlk("render", experiment("name: x\nmode: single\nframework: tourch\nimage: i\nrun: a\n"), check=2)
     assert "there is no framework 'tourch'; did you mean 'torch'?" in refused.stderr
 

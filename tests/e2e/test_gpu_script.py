@@ -24,7 +24,7 @@ def program(path, text):
     return path
 
 
-def test_every_bench_of_mlk_runs_without_pytorch_and_says_in_a_line_that_pytorch_is_missing(tmp_path):
+def test_the_gpu_script_measures_mlk_and_says_in_one_line_that_pytorch_is_missing(tmp_path):
     python = program(tmp_path / "python", "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2\nexit 1\n")
     said, results = script(tmp_path, "gpt2", "mlp", "attention", "memory", MLK_TORCH_PYTHON=str(python))
     for name in ("gpt2", "mlp", "attention"):
@@ -45,7 +45,7 @@ for _ in sys.stdin:
 """
 
 
-def test_ratios_to_a_peer_are_above_one_where_mlk_is_better(tmp_path):
+def test_a_ratio_of_the_gpu_script_is_above_one_if_mlk_is_better_than_the_peer(tmp_path):
     python = program(tmp_path / "python", PEER)
     _, results = script(tmp_path, "gpt2", "attention", MLK_TORCH_PYTHON=str(python))
     (gpt2,) = results["gpt2"]["figures"]
@@ -56,7 +56,7 @@ def test_ratios_to_a_peer_are_above_one_where_mlk_is_better(tmp_path):
     assert backward["ratio"] == pytest.approx(4 / backward["mlk"]["median"], abs=0.001)
 
 
-def test_runs_of_every_mode_and_two_ranks_by_nccl_are_compared_with_processors(tmp_path):
+def test_the_gpu_script_compares_the_losses_of_every_mode_and_of_two_ranks_with_nccl_with_those_of_processors(tmp_path):
     _, results = script(tmp_path, "operations", "training", "gpus")
     assert results["operations"]["passed"] > 0
     assert results["operations"]["failed"] == 0
@@ -73,18 +73,18 @@ while [ "${1%unit_cuda}" = "$1" ]; do shift; done
 """
 
 
-def test_the_script_names_the_tests_for_a_sanitizer_whose_findings_fail_only_its_own_slice(tmp_path):
+def test_the_gpu_script_runs_unit_cuda_under_each_sanitizer_and_a_finding_fails_only_the_slice_of_this_sanitizer(tmp_path):
     program(tmp_path / "compute-sanitizer", SANITIZER)
     _, results = script(tmp_path, "racecheck", "memcheck", check=1, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert results["memcheck"]["said"] == "ERROR SUMMARY: 0 errors"
     assert "a hazard" in results["racecheck"]["failed"]
 
 
-def test_the_script_prints_one_line_and_does_not_fail_if_a_tool_is_missing_on_the_machine(tmp_path):
+def test_the_gpu_script_does_not_fail_and_says_not_measured_if_a_tool_is_missing(tmp_path):
     _, results = script(tmp_path, "memcheck", PATH="/usr/bin:/bin")
     assert results["memcheck"]["not measured"].startswith("compute-sanitizer is not here")
 
 
-def test_a_slice_that_does_not_exist_is_named(tmp_path):
+def test_the_gpu_script_refuses_an_unknown_slice_and_names_it(tmp_path):
     result = mlk.run(mlk.ROOT / "tests/gpu/run", "--tiny", "gpt3", check=1, env={"OUT": str(tmp_path)})
     assert result.stderr == "tests/gpu/run: there is no slice called gpt3; tests/gpu/run --help names them\n"

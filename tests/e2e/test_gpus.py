@@ -56,7 +56,7 @@ def test_an_example_for_gpus_is_accepted_and_gets_its_gpus(real, name, pretended
         assert "NVIDIA_VISIBLE_DEVICES" not in [variable["name"] for variable in container["env"]]
 
 
-def test_workers_wait_while_another_run_uses_the_gpus(real, name, pretended_nodes):
+def test_one_worker_waits_if_its_run_asks_for_one_gpu_more_than_the_cluster_has(real, name, pretended_nodes):
     free = 8 * len(json.loads(real.kubectl_admin("get", "nodes", "-l", "type=kwok", "-o", "json").stdout)["items"])
     run = real.mlk("submit", "--set", f"name={name}", "--set", f"workers.count={free + 1}", *ON_PRETENDED_NODES, TRAINS, check=0).stdout.strip()
 
@@ -83,7 +83,7 @@ def shards(real):
 
 @pytest.mark.nodes
 @pytest.mark.skipif(not PLUGIN.exists(), reason="the plugin on the emulator is only built on x86-64")
-def test_the_digits_are_learnt_on_gpus_of_a_cluster(real, name, emulated_gpus):
+def test_a_run_learns_the_digits_on_gpus_of_a_cluster(real, name, emulated_gpus):
     ended = real.mlk("submit", "--wait", "--set", f"name={name}", "--set", "train.steps=600", TRAINS, check=0, timeout=240)
     run = ended.stdout.strip()
     log = real.mlk("logs", run, check=0).stdout
@@ -97,7 +97,7 @@ def test_the_digits_are_learnt_on_gpus_of_a_cluster(real, name, emulated_gpus):
 @pytest.mark.nodes
 @pytest.mark.skipif(not PLUGIN.exists(), reason="the plugin on the emulator is only built on x86-64")
 @pytest.mark.parametrize("emulated_gpus", [2], indirect=True, ids=["two"])
-def test_workers_with_two_gpus_each_train_with_a_process_for_each_gpu(real, name, emulated_gpus):
+def test_a_worker_with_two_gpus_trains_with_one_process_for_each_gpu(real, name, emulated_gpus):
     settings = ("--set", f"name={name}", "--set", "workers.gpu=2", "--set", "train.steps=200")
     run = real.mlk("submit", "--wait", *settings, TRAINS, check=0, timeout=240).stdout.strip()
     log = real.mlk("logs", run, check=0).stdout
@@ -112,7 +112,7 @@ def test_workers_with_two_gpus_each_train_with_a_process_for_each_gpu(real, name
 
 @pytest.mark.nodes
 @pytest.mark.skipif(not PLUGIN.exists(), reason="the plugin on the emulator is only built on x86-64")
-def test_a_small_gpt2_of_the_example_learns_shards_of_tokens_on_gpus_of_a_cluster(real, name, emulated_gpus, shards):
+def test_a_small_version_of_the_gpt2_example_learns_shards_of_tokens_on_gpus_of_a_cluster(real, name, emulated_gpus, shards):
     settings = [word for setting in (f"name={name}", *shards) for word in ("--set", setting)]
     run = real.mlk("submit", "--wait", *settings, GPT2, check=0, timeout=240).stdout.strip()
     assert "mlk-runtime worker/0: computes on emulated device" in real.mlk("logs", run, check=0).stdout

@@ -40,7 +40,7 @@ def image(builder, *words, **options):
     return mlk.run(mlk.MLK, "image", *words, env=builder.env, **options)
 
 
-def test_images_are_listed_inspected_and_compared(images, builder):
+def test_mlk_image_lists_inspects_and_compares_images(images, builder):
     target = f"{images.name}/{TARGET}"
     pushed = [builder.build("-t", f"{target}:1").stdout.strip()]
     (builder.code / "main.sh").write_text("echo changed\n")
@@ -118,7 +118,7 @@ def ends_well(result, place):
         said_clearly(result)
 
 
-def test_mlk_neither_crashes_nor_prints_escape_sequences_if_a_manifest_or_configuration_is_wrong(images, builder):
+def test_mlk_image_inspect_does_not_crash_and_prints_no_escape_sequence_if_a_manifest_or_configuration_is_wrong(images, builder):
     repository, digest = builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")
     manifest = images.manifest(TARGET, digest)
     configuration = json.loads(images.blob(TARGET, manifest["config"]["digest"]))
@@ -139,13 +139,13 @@ def test_mlk_neither_crashes_nor_prints_escape_sequences_if_a_manifest_or_config
 
 
 @pytest.mark.parametrize("after", ["999999", "-1", "9" * 30, "Wed, 21 Oct 2099 07:28:00 GMT", "5.5", "\xe9"])
-def test_mlk_does_not_hang_if_retry_after_has_an_odd_value(after, images, builder):
+def test_mlk_image_inspect_does_not_hang_if_the_header_retry_after_has_an_odd_value(after, images, builder):
     images.plan(fault("status", "GET", "/manifests/", status=429, headers={"Retry-After": after}))
     result = image(builder, "inspect", builder.image, timeout=30)
     assert result.code == 0 or said_clearly(result)
 
 
-def test_mlk_handles_an_answer_whose_headers_are_too_long_or_missing(images, builder):
+def test_mlk_build_works_without_the_digest_header_and_mlk_image_inspect_reports_a_header_that_is_too_long(images, builder):
     images.plan(*[fault("headers", method, times=0, headers={"Docker-Content-Digest": None}) for method in ("HEAD", "GET", "PUT")])
     builder.build("-t", f"{images.name}/{TARGET}:1")
     assert images.broken() == []
@@ -322,7 +322,7 @@ def test_image_gc_keeps_an_image_that_this_machine_sent_in_the_last_hour(embedde
 
 
 @pytest.mark.parametrize("umask,mode", ((0o022, 0o644), (0o077, 0o600)))
-def test_mlk_build_gives_an_archive_the_mode_of_the_umask_and_can_write_it_into_a_pipe(builder, tmp_path, umask, mode):
+def test_mlk_build_obeys_the_umask_for_an_archive_and_can_write_an_archive_into_a_pipe(builder, tmp_path, umask, mode):
     made = ["bash", "-c", f"umask {umask:o}; {mlk.MLK} build --output docker-archive:out.tar e.yaml && mkfifo p && "
             f"(timeout 30 cat p > piped.tar & {mlk.MLK} build --output docker-archive:p e.yaml; wait) && test -p p && cmp out.tar piped.tar"]
     os.rename(builder.experiment(), tmp_path / "e.yaml")

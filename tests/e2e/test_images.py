@@ -58,7 +58,7 @@ def write_program(folder):
 
 
 @pytest.mark.parametrize("form", ["oci", "docker", "zstd"])
-def test_other_programs_accept_images_that_mlk_pushes_and_images_that_mlk_writes(form, images, builder, tmp_path, name):
+def test_other_programs_accept_the_images_that_mlk_build_pushes_or_writes(form, images, builder, tmp_path, name):
     base_images.push(images, "base/forms", form, form=form)
     builder.image = f"{images.name}/base/forms:{form}"
     target = f"{images.name}/{name}:1"
@@ -173,7 +173,7 @@ def other_name(builder):
 
 
 @pytest.mark.parametrize("change", [other_umask, other_time_zone, other_times, other_order, other_modes, other_folder, other_cache, same_cache, other_name])
-def test_the_same_files_give_the_same_image(change, builder):
+def test_mlk_build_makes_the_same_image_from_the_same_files(change, builder):
     _, first = builder.build_layout("first")
     changed = change(builder)
     if changed.get("env", {}).get("XDG_CACHE_HOME") is None and change is not same_cache:
@@ -183,7 +183,7 @@ def test_the_same_files_give_the_same_image(change, builder):
 
 
 @as_root
-def test_the_image_is_the_same_if_another_user_builds_it_and_owns_the_files(open_builder):
+def test_mlk_build_makes_the_same_image_if_another_user_owns_the_files_and_runs_the_command(open_builder):
     _, first = open_builder.build_layout("first")
     for path in [open_builder.code, *open_builder.code.rglob("*")]:
         os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
@@ -362,7 +362,7 @@ MORE = dict.fromkeys([names_that_differ_little, marks_of_deletion, mark_of_an_op
 
 
 @pytest.mark.parametrize("write", RIGHT)
-def test_an_image_holds_an_odd_folder_exactly_as_it_is(write, builder, tmp_path):
+def test_an_image_contains_exactly_the_files_of_a_folder_with_odd_content(write, builder, tmp_path):
     write(builder.code)
     _, layout = builder.build_layout(more=MORE.get(write, ""))
     assert layout.wrong() == []
@@ -374,7 +374,7 @@ def test_an_image_holds_an_odd_folder_exactly_as_it_is(write, builder, tmp_path)
 
 
 @pytest.mark.parametrize("write", REFUSED)
-def test_a_folder_that_no_image_can_hold_is_refused(write, images, builder, tmp_path, name):
+def test_mlk_build_refuses_a_folder_that_no_image_can_contain(write, images, builder, tmp_path, name):
     try:
         write(builder.code)
         refused = builder.build("-t", f"{images.name}/{name}:1", more=MORE.get(write, ""), check=None)
@@ -385,7 +385,7 @@ def test_a_folder_that_no_image_can_hold_is_refused(write, images, builder, tmp_
         mlk.run("rm", "-rf", builder.code, check=0)  # the folder is deeper than Python's own removal can handle
 
 
-def test_sockets_and_pipes_are_left_out_and_named(builder):
+def test_mlk_build_leaves_out_sockets_and_pipes_and_names_each_of_them(builder):
     socket_and_pipe(builder.code)
     result, layout = builder.build_layout()
     assert code_of(layout.layer()) == tree(builder.code)
@@ -395,7 +395,7 @@ def test_sockets_and_pipes_are_left_out_and_named(builder):
 
 @as_root
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_mlk_build_names_the_path_if_the_user_may_not_read_it(kind, open_builder):
+def test_mlk_build_names_a_path_that_the_user_may_not_read(kind, open_builder):
     secret = open_builder.code / "secret"
     secret.touch() if kind == "file" else secret.mkdir()
     secret.chmod(0)
@@ -441,7 +441,7 @@ def vanish(path):
 
 
 @pytest.mark.parametrize("change", [grow, shrink, replace, vanish])
-def test_mlk_build_makes_a_right_image_or_refuses_if_a_file_changes_while_it_is_read(change, builder):
+def test_mlk_build_makes_a_correct_image_or_fails_if_a_file_changes_while_mlk_reads_this_file(change, builder):
     path = builder.code / "log"
     path.write_bytes(random.randbytes(8 << 20))
     ended = threading.Event()

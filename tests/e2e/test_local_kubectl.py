@@ -125,7 +125,7 @@ def state_of(cluster):
     return local(cluster, "status", "-o", "json").json()
 
 
-def test_kubectl_applies_a_job_waits_for_its_end_and_deletes_it_with_its_objects(k, name):
+def test_kubectl_apply_and_wait_and_delete_work_with_a_job_and_its_objects(k, name):
     k.apply(name, 'cat $CONFIG; echo " $JOB_COMPLETION_INDEX $PEERS"; echo \'{"step":1}\' > $RESULT')
     k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
     pods = k.pods(name)
@@ -141,7 +141,7 @@ def test_kubectl_applies_a_job_waits_for_its_end_and_deletes_it_with_its_objects
     mlk.wait_until(lambda: not k.pods(name), "the pods went with their Job")
 
 
-def test_logs_follow_a_pod_to_its_end(k, name):
+def test_kubectl_logs_follows_a_pod_to_its_end(k, name):
     k.apply(name, "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done")
     begun = lambda: [pod for pod in k.pods(name) if pod["status"]["phase"] != "Pending"]  # noqa: E731; the pod may have ended before it is read
     pod = mlk.wait_until(begun, "a pod runs", interval=0.1)[0]["metadata"]["name"]
@@ -154,7 +154,7 @@ def test_logs_follow_a_pod_to_its_end(k, name):
     k("delete", "job", f"{name}-worker")
 
 
-def test_a_watch_shows_that_a_pod_is_created_and_deleted(k, name):
+def test_a_watch_of_kubectl_shows_that_pods_are_created_and_deleted(k, name):
     k.apply(name, "sleep 60")
     mlk.wait_until(lambda: running(k, name), "both pods run")
     watch = k.start("get", "pods", "-l", f"run={name}", "--watch", "--output-watch-events")
@@ -196,7 +196,7 @@ def test_a_final_exit_code_fails_the_job_and_the_other_pod_is_stopped(k, name):
     k("delete", "job", f"{name}-worker")
 
 
-def test_misspelt_fields_are_refused_by_the_server(k):
+def test_the_local_server_refuses_an_object_with_a_misspelt_field(k):
     text = JOB.replace("SCRIPT", "true").replace("NAME", "typo").replace("backoffLimitPerIndex", "backofLimitPerIndex")
     mlk_result = mlk.run(k.program, "apply", "-f", "-", input=text, env=k.env)
     assert mlk_result.code != 0
@@ -228,7 +228,7 @@ def test_a_namespace_is_deleted_with_all_its_objects(k, name):
     assert "not found" in mlk.run(k.program, "get", "namespace", name, env=k.env).stderr.lower()
 
 
-def test_pods_still_run_and_the_job_completes_after_the_server_was_killed(fresh_embedded, kubectl_for, name):
+def test_pods_still_run_and_their_job_completes_after_the_local_server_was_killed_and_started_again(fresh_embedded, kubectl_for, name):
     k = kubectl_for(fresh_embedded)
     k.apply(name, "for i in $(seq 1 40); do echo $i; sleep 0.1; done")
     before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in mlk.wait_until(lambda: running(k, name), "both pods run", interval=0.1)}
@@ -242,7 +242,7 @@ def test_pods_still_run_and_the_job_completes_after_the_server_was_killed(fresh_
     assert k.json("get", "job", f"{name}-worker")["status"]["succeeded"] == 2
 
 
-def test_the_server_may_be_killed_again_and_again(fresh_embedded, kubectl_for, name):
+def test_no_pod_fails_if_the_local_server_is_killed_and_started_again_four_times(fresh_embedded, kubectl_for, name):
     k = kubectl_for(fresh_embedded)
     k.apply(name, "sleep 4")
     for _ in range(4):
@@ -252,7 +252,7 @@ def test_the_server_may_be_killed_again_and_again(fresh_embedded, kubectl_for, n
     assert k.json("get", "job", f"{name}-worker")["status"].get("failed", 0) == 0
 
 
-def test_the_program_of_a_killed_supervisor_ends_and_the_job_replaces_the_pod(fresh_embedded, kubectl_for, name):
+def test_a_program_ends_and_the_job_replaces_its_pod_if_the_supervisor_of_the_pod_is_killed(fresh_embedded, kubectl_for, name):
     k = kubectl_for(fresh_embedded)
     k.apply(name, f"echo $$$$; while [ ! -e {fresh_embedded.env['XDG_STATE_HOME']}/go ]; do sleep 0.1; done")
     pods = mlk.wait_until(lambda: running(k, name), "both pods run")
@@ -270,7 +270,7 @@ def test_the_program_of_a_killed_supervisor_ends_and_the_job_replaces_the_pod(fr
     k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
 
 
-def test_down_stops_the_pods_and_up_continues_the_job(fresh_embedded, kubectl_for, name):
+def test_mlk_local_down_stops_the_pods_and_mlk_local_up_continues_their_job(fresh_embedded, kubectl_for, name):
     k = kubectl_for(fresh_embedded)
     k.apply(name, f"while [ ! -e {fresh_embedded.env['XDG_STATE_HOME']}/go ]; do sleep 0.1; done")
     mlk.wait_until(lambda: running(k, name), "both pods run")
@@ -283,7 +283,7 @@ def test_down_stops_the_pods_and_up_continues_the_job(fresh_embedded, kubectl_fo
     k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
 
 
-def test_commands_that_start_the_local_cluster_at_once_get_the_same_server(fresh_embedded):
+def test_commands_that_start_the_local_cluster_at_the_same_time_get_the_same_server(fresh_embedded):
     local(fresh_embedded, "down")
     env = {**os.environ, **fresh_embedded.env}
     starters = [subprocess.Popen([str(mlk.MLK), "local", "up"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]

@@ -126,7 +126,7 @@ def test_the_next_command_starts_a_killed_server_again_and_the_run_loses_nothing
     assert fresh_embedded.mlk("status", run, "-o", "json", check=0).json()["restarts"] == 0
 
 
-def test_a_cluster_stays_down_while_a_command_waits_and_its_runs_continue_after_the_next_up(fresh_embedded, name):
+def test_the_local_cluster_stays_down_although_a_command_waits_and_its_runs_continue_after_the_next_up(fresh_embedded, name):
     waiting = submit(fresh_embedded, name, 6, "--wait")
     run = waiting.stdout.readline().strip()
     until_it_trains(fresh_embedded, run)
@@ -139,7 +139,7 @@ def test_a_cluster_stays_down_while_a_command_waits_and_its_runs_continue_after_
     ended(waiting, 0)
 
 
-def test_one_server_runs_if_two_commands_start_the_local_cluster_at_once(fresh_embedded):
+def test_only_one_server_runs_if_two_commands_start_the_local_cluster_at_the_same_time(fresh_embedded):
     local(fresh_embedded, "down")
     both = [subprocess.Popen([str(mlk.MLK), "local", "up"], env={**os.environ, **fresh_embedded.env}, text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
@@ -182,7 +182,7 @@ def intrude_as_another_user(told):
 
 
 @as_another_user
-def test_another_user_reads_nothing_and_disturbs_nobody(fresh_embedded, name, open_folder):
+def test_another_user_of_the_machine_can_neither_read_the_local_cluster_nor_disturb_a_run(fresh_embedded, name, open_folder):
     state = pathlib.Path(fresh_embedded.env["XDG_STATE_HOME"])
     state.chmod(0o755)  # the protection must come from mlk, not from the test
     waiting = submit(fresh_embedded, name, 9, "--wait")
@@ -285,7 +285,7 @@ def test_a_pod_does_not_start_if_the_cluster_went_down_just_before_its_start(fre
     assert json.loads((pod / "exit.json").read_text())["reason"] == "shutdown"
 
 
-def test_the_error_says_what_to_set_if_the_lock_file_cannot_be_locked(tmp_path):
+def test_mlk_local_up_says_which_variable_to_set_if_the_lock_file_cannot_be_locked(tmp_path):
     (tmp_path / "mlk/local/lock").mkdir(parents=True)  # a folder cannot be locked, like a file on NFS without lockd
     (tmp_path / "mlk/local").chmod(0o700)
     told = mlk.run(mlk.BUILD / "mlk", "local", "up", env={"XDG_STATE_HOME": str(tmp_path)}, check=1)
@@ -311,7 +311,7 @@ REPLACE(fcntl64)
 """
 
 
-def test_the_error_says_what_to_set_if_the_file_system_has_no_locks(tmp_path):
+def test_mlk_local_up_says_which_variable_to_set_if_the_file_system_has_no_locks(tmp_path):
     library = tmp_path / "no_locks.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-ldl"], input=NO_LOCKS, text=True, check=True)
     state = tmp_path / "state"

@@ -42,7 +42,7 @@ def test_logs_loses_no_line_and_reports_the_error_once_if_a_node_sends_an_error_
 
 
 @pytest.mark.alone
-def test_60_ranks_lose_no_line_while_streams_break_and_the_api_server_dies_twice(real, name, experiment):
+def test_logs_loses_no_line_of_60_ranks_while_streams_break_and_the_api_server_dies_twice(real, name, experiment):
     """Three commands follow the logs at once. They need more inotify instances than a node has."""
     count, lines = 60, 60
     run = real.mlk("submit", experiment(EXPERIMENT.format(name=name, count=count, lines=lines, pause=0.5)), check=0).stdout.strip()

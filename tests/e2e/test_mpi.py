@@ -107,7 +107,7 @@ def test_a_failed_process_fails_only_its_own_pod_with_its_exit_code(cluster, nam
     assert "rank 3 of MPI ended with exit code 7" in str(first), first
 
 
-def test_an_abort_fails_the_run(embedded, name, local_mpi):
+def test_a_run_fails_if_an_mpi_process_aborts(embedded, name, local_mpi):
     run = local_mpi.submit(name, "abort=4", retries=0, wait=["--wait"], check=5)
     assert embedded.mlk("status", run, "-o", "json", check=0).json()["first_failure"]["exit_code"] != 0
 

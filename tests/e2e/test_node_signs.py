@@ -96,7 +96,7 @@ def no_pod_network(real):
         aside.rename(plugin)
 
 
-def test_mlk_reports_a_cut_off_node_as_lost_soon_after_kubernetes_does(real, spread_run):
+def test_mlk_reports_a_cut_off_node_as_lost_soon_after_kubernetes_has_marked_the_node(real, spread_run):
     with said(real.start("wait", spread_run)) as waits, said(real.start("logs", "-f", spread_run)) as follows, cut_off(real):
         while ready(real) == "True":  # a silent node is not lost until Kubernetes says so
             assert status(real, spread_run)["phase"] == "Running" or ready(real) != "True"
@@ -107,7 +107,7 @@ def test_mlk_reports_a_cut_off_node_as_lost_soon_after_kubernetes_does(real, spr
     mlk.wait_until(lambda: status(real, spread_run)["phase"] == "Running", "the rank of node 2 is back")
 
 
-def test_mlk_does_not_report_a_node_as_lost_if_the_node_is_only_not_ready(real, spread_run):
+def test_mlk_does_not_report_an_unready_node_as_lost_while_its_kubelet_still_reports(real, spread_run):
     with no_pod_network(real):
         for _ in range(12):
             for env in ({}, admin(real)):
@@ -116,7 +116,7 @@ def test_mlk_does_not_report_a_node_as_lost_if_the_node_is_only_not_ready(real, 
         assert ready(real) == "False"
 
 
-def test_mlk_reports_a_silent_node_that_was_not_ready_before_as_lost_if_the_user_may_read_nodes(real, spread_run):
+def test_mlk_reports_an_unready_node_as_lost_when_the_node_falls_silent_if_the_user_may_read_nodes(real, spread_run):
     """Kubernetes does not mark the pods of such a node as not ready. A user who may not read nodes first sees the deletion of the pods for
     the node's taint, after the grace period of the taint."""
     as_admin = ["--kubeconfig", real.admin_kubeconfig, "-n", real.namespace]

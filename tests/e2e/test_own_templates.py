@@ -131,7 +131,7 @@ def test_an_evaluator_that_fails_does_not_fail_the_run(embedded, submit):
     assert states_of(embedded, run)["chief/0"] == "Succeeded"
 
 
-def test_tensorflow_trains_with_a_chief_parameter_servers_and_an_evaluator(embedded, submit):
+def test_tensorflow_trains_with_a_chief_and_a_parameter_server_and_workers_and_an_evaluator(embedded, submit):
     """TensorFlow itself reads TF_CONFIG. The variable is on the parameter server, workers add to it, and the evaluator is not in the cluster."""
     run = submit(TENSORFLOW, "tensorflow", env=frameworks.tensorflow()).stdout.strip()
     said = logs_of(embedded, run)

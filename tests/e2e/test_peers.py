@@ -58,7 +58,7 @@ def test_status_names_the_rank_that_fails_first_and_not_the_rank_that_ends_becau
     assert "the data are broken" in status["why"]
 
 
-def test_both_ranks_are_started_again_if_a_pod_is_lost_and_its_peer_ends_because_of_it(embedded, submit):
+def test_both_ranks_are_started_again_if_the_pod_of_one_rank_is_lost_and_the_other_rank_ends_because_of_this_loss(embedded, submit):
     run = submit("go-on", retries=1).stdout.strip()
     for rank in ("0", "1"):
         mlk.wait_until(lambda rank=rank: "met" in embedded.mlk("logs", run, "--role", "worker", "--rank", rank).stdout, f"rank {rank} to meet the other")

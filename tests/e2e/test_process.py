@@ -28,7 +28,7 @@ def test_mlk_fails_and_says_why_if_standard_output_is_on_a_full_disk():
     assert full.stderr == "mlk: error: cannot write to standard output: No space left on device\n"
 
 
-def test_the_local_cluster_starts_under_any_name_of_mlk_and_from_any_folder(tmp_path):
+def test_mlk_starts_the_local_cluster_under_any_program_name_and_from_any_folder(tmp_path):
     state, gone, path = tmp_path / "state", tmp_path / "gone", tmp_path / "bin"
     gone.mkdir()
     (path / "mlk").mkdir(parents=True)

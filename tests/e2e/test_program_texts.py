@@ -28,7 +28,7 @@ def submitted(cluster, name, experiment, program, code):
     return cluster.mlk("submit", "--wait", experiment(file_of(name, program)), check=code).stdout.strip()
 
 
-def test_status_shows_an_error_above_a_progress_bar_and_no_escape_sequences(cluster, name, experiment):
+def test_status_finds_the_error_of_a_program_above_a_progress_bar_and_shows_no_escape_sequences(cluster, name, experiment):
     run = submitted(cluster, name, experiment, BARS, 5)
     told = cluster.mlk("status", run, "-o", "json", check=0).json()
     assert told["why"] == "worker/0: exit code 3: RuntimeError: CUDA out of memory"
@@ -36,7 +36,7 @@ def test_status_shows_an_error_above_a_progress_bar_and_no_escape_sequences(clus
     assert "CUDA out of memory" in cluster.mlk("ls", name, check=0).stdout
 
 
-def test_logs_leaves_out_whole_escape_sequences(cluster, name, experiment):
+def test_logs_removes_complete_escape_sequences(cluster, name, experiment):
     run = submitted(cluster, name, experiment, SEQUENCES, 0)
     lines = [line.removeprefix("worker/0 ") for line in cluster.mlk("logs", run, check=0).stdout.splitlines()]
     assert lines == ["match rest", "red tput", "Downloading 2/2", "3/3 [====]", "link text"]
@@ -57,7 +57,7 @@ SWEEP = """
 """
 
 
-def test_a_regex_matches_a_number_before_a_comma_and_the_error_shows_the_nearest_line_without_a_regex(cluster, name, experiment):
+def test_a_sweep_finds_a_number_before_a_comma_by_a_regex_and_names_the_nearest_line_if_no_regex_is_given(cluster, name, experiment):
     line = 'echo "epoch 1, loss: ${sweep.x}, acc: 0.9"'
     text = file_of(name, line) + "sweep:" + SWEEP.format(more=", regex: 'loss: (\\S+)'")
     cluster.mlk("sweep", "--wait", experiment(text), check=0, timeout=120)

@@ -111,7 +111,7 @@ def log_of(cluster, run, rank):
     return cluster.mlk("logs", run, "--role", "worker", "--rank", str(rank), check=0).stdout
 
 
-def test_two_workers_train_one_model_with_distributed_data_parallel(embedded, submit):
+def test_two_pytorch_workers_train_one_model_with_distributed_data_parallel(embedded, submit):
     run = submit(DDP, "torch", frameworks.torch(), "--wait")
     for rank in (0, 1):
         assert "trained by 2" in log_of(embedded, run, rank)

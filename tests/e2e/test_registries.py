@@ -70,7 +70,7 @@ def with_upload(rules):
 
 @pytest.mark.parametrize("resumable", [False, True], ids=["forgetful", "resumable"])
 @pytest.mark.parametrize("what", PASSING)
-def test_mlk_build_tries_again_and_succeeds_if_a_fault_of_the_registry_passes(what, resumable, made, tmp_path):
+def test_mlk_build_tries_again_and_succeeds_if_a_fault_of_the_registry_is_temporary(what, resumable, made, tmp_path):
     with registry.anonymous(resumable=resumable) as images:
         builder = made(images, tmp_path)
         images.plan(*with_upload(PASSING[what]))
@@ -80,7 +80,7 @@ def test_mlk_build_tries_again_and_succeeds_if_a_fault_of_the_registry_passes(wh
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75, 1])
-def test_mlk_build_does_not_send_the_stored_part_again_if_a_long_upload_is_cut(share, made, tmp_path):
+def test_mlk_build_does_not_send_the_part_that_the_registry_has_again_if_a_long_upload_is_cut(share, made, tmp_path):
     with registry.anonymous(resumable=True) as images:
         builder = made(images, tmp_path)
         size = 40 << 20
@@ -104,7 +104,7 @@ def test_mlk_build_gets_a_new_token_if_a_token_ends_early(made, tmp_path):
             is_whole(images, pushed.split("@")[1])
 
 
-def test_mlk_build_sends_a_manifest_again_a_few_times_if_another_push_disturbs_it(made, tmp_path):
+def test_mlk_build_sends_a_manifest_again_a_few_times_if_the_registry_refuses_the_digest_of_the_manifest(made, tmp_path):
     refusal = {"status": 400, "body": {"errors": [{"code": "DIGEST_INVALID", "message": "provided digest did not match uploaded content"}]}}
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
@@ -127,7 +127,7 @@ def test_mlk_build_gets_a_new_token_if_the_first_token_ends_before_its_first_use
 
 @pytest.mark.parametrize("options", [{"expires_in": 1}, {"expires_in": None}, {"expires_in": 10**12}, {"fields": ("token",)}, {"fields": ("access_token",)}],
                          ids=str)
-def test_tokens_of_every_kind_are_understood(options, made, tmp_path):
+def test_mlk_build_understands_tokens_with_any_lifetime_and_with_either_field_name(options, made, tmp_path):
     with registry.bearer(**options) as images:
         builder = made(images, tmp_path)
         is_whole(images, builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")[1])
@@ -151,7 +151,7 @@ def test_mlk_build_exchanges_an_identity_token_for_access_tokens(made, tmp_path)
         assert {(token.user, token.how) for token in images.tokens.issued} == {(registry.USER, "refresh")}
 
 
-def test_mlk_build_needs_no_login_for_a_base_that_all_may_pull(made, tmp_path):
+def test_mlk_build_needs_no_login_for_a_base_that_everybody_may_pull(made, tmp_path):
     with registry.bearer(anonymous_pull=True) as images:
         builder = made(images, tmp_path, login={})
         builder.build_layout()
@@ -235,7 +235,7 @@ def test_mlk_build_asks_no_token_server_at_a_foreign_or_invalid_address(realm, m
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer realm=", 'Bearer realm="', "Negotiate", "Digest realm=x, nonce=y", 'Basic realm="\\',
                                     "," * 1000, "Bearer " + "a=b," * 1000])
-def test_mlk_build_fails_with_one_sentence_if_a_challenge_says_nothing_useful(header, made, tmp_path):
+def test_mlk_build_fails_with_one_sentence_if_the_registry_sends_a_useless_login_challenge(header, made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
         images.plan(fault("status", "GET", times=0, status=401, headers={"WWW-Authenticate": header}))
@@ -253,7 +253,7 @@ def test_mlk_build_reports_a_wrong_password_once_and_says_what_to_do(kind, made,
         assert images.record.count() < 10  # registries lock an account after many wrong passwords
 
 
-def test_a_login_that_may_only_read_cannot_push(made, tmp_path):
+def test_mlk_build_cannot_push_with_a_login_that_may_only_read(made, tmp_path):
     with registry.bearer() as images:
         builder = made(images, tmp_path, images.login(registry.READER, registry.READER_PASSWORD))
         images.record.clear()
@@ -264,7 +264,7 @@ def test_a_login_that_may_only_read_cannot_push(made, tmp_path):
 
 # Half an image.
 
-def test_every_tag_names_a_whole_image_wherever_the_connection_is_cut(made, tmp_path):
+def test_mlk_build_succeeds_and_every_tag_names_a_whole_image_if_the_connection_is_cut_at_any_place(made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
         images.record.clear()
@@ -287,7 +287,7 @@ def test_every_tag_names_a_whole_image_wherever_the_connection_is_cut(made, tmp_
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("where", [("POST", "/blobs/uploads/"), ("PUT", "digest="), ("PUT", "/manifests/")], ids=["begin", "upload", "manifest"])
-def test_a_build_that_is_ended_stores_no_tag_and_succeeds_when_it_is_repeated(where, end, made, tmp_path):
+def test_mlk_build_stores_no_tag_if_a_signal_ends_the_build_and_a_repeated_build_succeeds(where, end, made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
         images.plan(fault("stall", *where))
@@ -381,7 +381,7 @@ def test_mlk_build_does_not_send_blobs_that_the_registry_has(made, tmp_path):
         assert images.record.received("GET", "/blobs/") < 5000   # mlk never fetches layers of the base
 
 
-def test_mlk_build_copies_a_base_of_another_registry_whole(made, tmp_path):
+def test_mlk_build_copies_the_whole_base_image_if_the_base_is_in_another_registry(made, tmp_path):
     with registry.anonymous() as images, registry.basic() as base:
         builder = made(images, tmp_path, login=base.login(), base=base)
         digest = builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")[1]
@@ -410,7 +410,7 @@ def test_mlk_build_asks_a_mirror_first_and_then_the_registry_if_the_mirror_is_br
 
 
 @pytest.mark.parametrize("kind", ["anonymous", "bearer"])
-def test_mlk_build_trusts_an_authority_of_the_user_for_its_registry_only(kind, made, tmp_path):
+def test_mlk_build_trusts_a_registry_if_the_user_has_stored_the_certificate_authority_of_this_registry(kind, made, tmp_path):
     with registry.start(kind, tls=True) as images:
         folder = tmp_path / "home/config/containers/certs.d" / images.name
         base_images.push(images, "base/small")

@@ -68,7 +68,7 @@ def test_a_registry_of_each_kind_stores_and_serves_an_image_and_refuses_a_wrong_
     assert not images.folder.exists()
 
 
-def test_broken_finds_a_tag_that_refers_to_half_an_image(archive, tmp_path):
+def test_the_function_broken_finds_a_tag_whose_image_lacks_a_layer(archive, tmp_path):
     with registry.anonymous() as images:
         skopeo(images, "copy", "--dest-tls-verify=false", f"oci:{archive}", f"docker://{images.name}/team/x:1", folder=tmp_path)
         layer = images.manifest("team/x", "1")["layers"][0]["digest"]
@@ -103,7 +103,7 @@ def test_a_resumable_registry_keeps_the_part_that_arrived_before_an_upload_was_c
         assert request(images, "PUT", rest.headers["Location"] + f"&digest={digest}")[0].status == 201
 
 
-def test_the_front_changes_answers_as_the_plan_says():
+def test_the_proxy_of_a_test_registry_changes_answers_as_the_plan_says():
     digest = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
     with registry.anonymous(second_host=True) as images:
         session = request(images, "POST", "/v2/team/x/blobs/uploads/")[0].headers["Location"]

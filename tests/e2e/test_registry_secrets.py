@@ -55,7 +55,7 @@ def builder_of(images, folder, login):
 
 @pytest.mark.parametrize("tokens", [{}, {"expires_in": 1}], ids=["tokens", "short tokens"])
 @pytest.mark.parametrize("kind", ["basic", "bearer"])
-def test_logins_and_tokens_are_in_no_output_layer_or_cache(kind, tokens, tmp_path):
+def test_logins_and_tokens_appear_in_no_output_and_no_layer_and_no_cache(kind, tokens, tmp_path):
     with registry.start(kind, **(tokens if kind == "bearer" else {})) as images:
         builder = builder_of(images, tmp_path, images.login())
         target = f"{images.name}/{TARGET}:1"
@@ -102,7 +102,7 @@ def test_mlk_build_does_not_show_the_output_of_a_credential_helper(what, where, 
         assert "\r" not in result.stderr
 
 
-def test_mlk_build_uses_the_login_that_a_helper_gives_for_its_registry(helper, tmp_path):
+def test_mlk_build_uses_the_login_that_a_credential_helper_gives_for_the_registry(helper, tmp_path):
     with registry.basic() as images:
         builder = builder_of(images, tmp_path, {"credHelpers": {images.name: "planted"}})
         answer = json.dumps({"Username": registry.USER, "Secret": registry.PASSWORD})
@@ -137,7 +137,7 @@ def test_mlk_build_does_not_show_the_content_of_a_wrong_login_file(what, kind, t
         assert not any("X-Evil" in each.headers for record in fronts for each in record.select())
 
 
-def test_mlk_refuses_a_login_in_an_address_and_does_not_show_it(tmp_path):
+def test_mlk_refuses_a_login_in_an_address_and_does_not_show_the_login(tmp_path):
     with registry.basic() as images:
         builder = builder_of(images, tmp_path, {})
         inside = f"{registry.USER}:{PLANTED}@{images.name}"
@@ -172,7 +172,7 @@ def test_mlk_build_does_not_show_the_signature_in_a_redirect(tmp_path):
 
 
 @pytest.mark.nodes
-def test_the_objects_of_a_run_hold_no_login(real, name, tmp_path):
+def test_the_objects_of_a_run_contain_no_login_of_a_registry(real, name, tmp_path):
     where = os.environ["MLK_CLUSTER_REGISTRY"]
     mlk.run("skopeo", "copy", "-q", "--dest-tls-verify=false", f"oci-archive:{base_images.archive()}", f"docker://{where}/base/small:test", check=0)
     login = {"auths": {where: {"auth": base64.b64encode(f"{registry.USER}:{PLANTED}".encode()).decode()}}}

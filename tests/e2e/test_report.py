@@ -64,7 +64,7 @@ def test_a_report_opens_without_an_error_and_makes_no_further_request(chromium, 
     assert page.evaluate("document.title") == "digits-search"  # one of the failure messages tries to change the title
 
 
-def test_an_injected_script_could_not_send_anything(page):
+def test_the_report_blocks_injected_scripts_and_their_requests(page):
     blocked = page.evaluate("""new Promise((done) => {
         const found = [];
         document.addEventListener("securitypolicyviolation", (event) => {
@@ -79,14 +79,14 @@ def test_an_injected_script_could_not_send_anything(page):
     assert page.evaluate("document.title") == "digits-search"
 
 
-def test_hostile_failure_messages_are_shown_as_text(page):
+def test_the_report_shows_hostile_failure_messages_as_plain_text(page):
     text = page.evaluate("document.getElementById('failures-table').textContent")
     assert "</script><script>document.title='owned'</script> <!--" in text
     assert "worker/1 was killed" in text
     assert page.evaluate("document.querySelectorAll('img').length") == 0
 
 
-def test_a_click_sorts_numbers_as_numbers_and_a_second_click_reverses_the_order(page):
+def test_a_click_on_a_column_head_sorts_numbers_by_value_and_a_second_click_reverses_the_order(page):
     best_first = [float(value) for value in column(page, "accuracy")]
     assert best_first == sorted(best_first, reverse=True)
     page.click(head("train.data.batch"))
@@ -97,7 +97,7 @@ def test_a_click_sorts_numbers_as_numbers_and_a_second_click_reverses_the_order(
     assert page.evaluate("document.querySelector('th[title=\"train.data.batch\"]').ariaSort") == "descending"
 
 
-def test_the_keyboard_sorts_by_a_column_head_and_the_head_keeps_the_focus(page):
+def test_the_enter_key_on_a_column_head_sorts_the_trials_and_the_head_keeps_the_focus(page):
     page.evaluate(f"document.querySelector({json.dumps(head('trial'))}).focus()")
     page.press("Enter")
     assert column(page, "trial")[:3] == ["0", "1", "2"]
@@ -129,7 +129,7 @@ def test_words_and_conditions_filter_the_trials(page):
     assert count(page) == 0
 
 
-def test_buttons_choose_states(page):
+def test_the_buttons_of_the_states_filter_the_trials(page):
     page.click("#filter-states .failed")
     failed = count(page)
     assert set(column(page, "state")) == {"Failed"}
@@ -141,7 +141,7 @@ def test_buttons_choose_states(page):
     assert count(page) == 120
 
 
-def test_a_range_drawn_on_an_axis_filters_the_table_and_a_click_ends_it(page):
+def test_a_range_drawn_on_an_axis_filters_the_trials_and_a_click_removes_the_range(page):
     box = page.evaluate("""(() => {
         document.getElementById("parallel-chart").scrollIntoView({block: "center"});
         const strips = document.querySelectorAll("#parallel-chart .strip");
@@ -161,7 +161,7 @@ def test_a_range_drawn_on_an_axis_filters_the_table_and_a_click_ends_it(page):
     assert count(page) == 120
 
 
-def test_the_pointer_and_the_keyboard_show_a_trial(page):
+def test_a_click_or_an_arrow_key_in_the_chart_of_curves_selects_a_trial(page):
     assert page.evaluate("document.getElementById('curves-trial').textContent").startswith("Best: trial ")
     page.click("#curves-chart svg")
     assert page.evaluate("document.getElementById('curves-trial').textContent").startswith("trial ")
@@ -171,7 +171,7 @@ def test_the_pointer_and_the_keyboard_show_a_trial(page):
     assert page.evaluate("document.getElementById('curves-trial').textContent") != before
 
 
-def test_charts_and_tables_are_drawn_in_full(page):
+def test_the_report_draws_all_charts_and_tables_without_invalid_numbers(page):
     assert page.evaluate("document.querySelectorAll('#curves-chart .line').length") == 118  # 117 trials have begun; one is shown in detail
     assert page.evaluate("document.querySelectorAll('#scatter-charts svg').length") == 7
     assert page.evaluate("document.querySelectorAll('#times-table tbody tr').length") == 4
@@ -182,7 +182,7 @@ def test_charts_and_tables_are_drawn_in_full(page):
     assert page.evaluate("document.querySelector('#curves-chart .line').getAttribute('d')") != before
 
 
-def test_dark_and_light_follow_the_system_and_the_switch(chromium, sample):
+def test_the_report_is_dark_or_light_as_the_system_or_the_switch_of_the_page_says(chromium, sample):
     url = sample()
     ground = "getComputedStyle(document.body).backgroundColor"
     light, dark = chromium.open(url, scheme="light"), chromium.open(url, scheme="dark")
@@ -192,14 +192,14 @@ def test_dark_and_light_follow_the_system_and_the_switch(chromium, sample):
 
 
 @pytest.mark.parametrize("trials", [0, 120])
-def test_a_phone_shows_all_without_scrolling_sideways(chromium, sample, trials):
+def test_the_report_fits_the_width_of_a_phone(chromium, sample, trials):
     page = chromium.open(sample(trials), width=360, height=740)
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     assert page.evaluate("document.body.scrollWidth") <= 360
     assert problems(page) == []
 
 
-def test_twenty_thousand_trials_open_in_pages(chromium, sample):
+def test_the_report_of_30000_trials_lists_20000_of_them_in_pages_of_50(chromium, sample):
     page = chromium.open(sample(30000))
     assert problems(page) == []
     assert len(column(page, "trial")) == 50
@@ -211,7 +211,7 @@ def test_twenty_thousand_trials_open_in_pages(chromium, sample):
     assert "51 to 100 of 20000" in page.evaluate("document.getElementById('pages').textContent")
 
 
-def test_print_has_all_rows_and_is_light(chromium, sample):
+def test_a_printed_report_has_all_rows_and_light_colours(chromium, sample):
     page = chromium.open(sample(), scheme="dark")
     pdf = base64.b64decode(page.call("Page.printToPDF", printBackground=True)["data"])
     assert pdf.startswith(b"%PDF") and len(pdf) > 20_000

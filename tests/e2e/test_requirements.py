@@ -240,7 +240,7 @@ def test_mlk_installs_a_wheel_again_if_it_was_built_again_with_the_same_version(
         assert seen == {"V = 'one'\n", "V = 'two'\n"}
 
 
-def test_a_marker_is_refused_if_its_value_depends_on_an_unknown_patch_level(images, index, tmp_path, embedded, name):
+def test_mlk_refuses_a_requirement_whose_marker_depends_on_an_unknown_patch_level_of_python(images, index, tmp_path, embedded, name):
     image = image_of(images, "base/unknown", "x86_64", {"PATH": "/usr/bin"})
     place = Place("old", embedded, images, index, tmp_path, name)
     place.builder.image = image

@@ -84,7 +84,7 @@ def test_prometheus_finds_every_pod_and_event_files_lie_beside_the_checkpoints(e
 
 
 @pytest.mark.nodes
-def test_a_file_that_is_submitted_twice_makes_one_run_and_submit_again_makes_a_second(cluster, name, experiment):
+def test_a_file_that_is_submitted_twice_makes_one_run_and_submit_with_again_makes_a_second_run(cluster, name, experiment):
     file = experiment(program(name, "echo once"))
     first = cluster.mlk("submit", "--wait", file, check=0).stdout.strip()
     second = cluster.mlk("submit", "--wait", file, check=0)
@@ -106,7 +106,7 @@ def test_a_changed_file_makes_a_new_run(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_the_result_is_recorded_even_if_the_job_s_end_is_reported_before_the_end_of_its_pods(cluster, name):
+def test_submit_wait_records_the_result_even_if_the_end_of_the_job_is_reported_before_the_end_of_its_pods(cluster, name):
     with FaultProxy(cluster.kubeconfig, plan=[{"do": "delay", "path": r"/pods\?.*watch", "seconds": 60, "times": 0}]) as proxy:
         image = {"MLK_IMAGE": "mlk-runtime:local"} if cluster.embedded else {}
         done = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "submit", "--wait", "--set", f"name={name}",
@@ -118,7 +118,7 @@ def test_the_result_is_recorded_even_if_the_job_s_end_is_reported_before_the_end
 
 
 @pytest.mark.nodes
-def test_logs_of_all_ranks_are_merged_with_their_names(cluster, name, experiment):
+def test_logs_merges_the_lines_of_all_ranks_and_puts_the_name_of_the_rank_in_front(cluster, name, experiment):
     file = experiment(program(name, "echo hello from $MLK_RANK; sleep 1; echo bye from $MLK_RANK", count=3))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     followed = cluster.mlk("logs", "-f", run, check=0, timeout=120).stdout
@@ -152,7 +152,7 @@ def test_mlk_delete_removes_all_objects_of_a_run_and_may_be_repeated(cluster, na
 
 
 @pytest.mark.nodes
-def test_delete_and_submit_again_at_once_gives_one_whole_run(cluster, name, experiment):
+def test_a_submit_directly_after_a_delete_makes_one_whole_run(cluster, name, experiment):
     file = experiment(program(name, "sleep 2; echo done"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     before = cluster.objects("configmaps", f"mlk.dev/run={run}")[0]["metadata"]["uid"]
@@ -241,7 +241,7 @@ def test_a_run_succeeds_with_its_minimum_of_workers_though_a_rank_failed_for_goo
 
 
 @pytest.mark.nodes
-def test_a_stopped_run_may_be_submitted_again(cluster, name, experiment):
+def test_submit_with_again_makes_a_second_run_only_after_the_first_run_was_stopped(cluster, name, experiment):
     file = experiment(program(name, "sleep 600").replace("retries: 0", "retries: 3"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
@@ -252,7 +252,7 @@ def test_a_stopped_run_may_be_submitted_again(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_old_results_are_not_shown_after_a_resume_if_the_run_has_no_volume(cluster, name):
+def test_resume_deletes_the_old_results_of_a_run_without_a_checkpoint_volume(cluster, name):
     run = cluster.mlk("submit", "--set", f"name={name}", "--set", "train.step_delay_ms=20", "--set", "train.report_every=5",
                       mlk.EXAMPLES / "digits-single.yaml", check=0).stdout.strip()
     mlk.wait_until(lambda: "mlk step=" in cluster.mlk("logs", run).stdout, "the run to train")
@@ -266,7 +266,7 @@ def test_old_results_are_not_shown_after_a_resume_if_the_run_has_no_volume(clust
 
 
 @pytest.mark.nodes
-def test_submit_does_not_abandon_a_run_whose_start_it_did_not_see(cluster, name, experiment):
+def test_submit_wait_does_not_abandon_a_run_if_the_news_of_its_start_comes_after_the_start_timeout(cluster, name, experiment):
     file = experiment(program(name, "sleep 12"))
     # The delay is shorter than the time that mlk allows for the head of an answer. Otherwise no watch would ever begin.
     with FaultProxy(cluster.kubeconfig, plan=[{"do": "delay", "path": r"/(pods|jobs)\?.*watch", "seconds": 8.5, "times": 0}]) as proxy:
@@ -276,7 +276,7 @@ def test_submit_does_not_abandon_a_run_whose_start_it_did_not_see(cluster, name,
 
 
 @pytest.mark.nodes
-def test_an_empty_name_is_refused_and_nothing_is_deleted(cluster, name, experiment):
+def test_commands_refuse_an_empty_name_of_a_run_and_delete_nothing(cluster, name, experiment):
     run = cluster.mlk("submit", experiment(program(name, "sleep 600")), check=0).stdout.strip()
     for command in ("delete", "stop", "resume", "status", "logs", "wait"):
         assert "the name of the run is empty" in cluster.mlk(command, "", check=2).stderr
@@ -292,7 +292,7 @@ def test_logs_follows_a_log_to_its_end_even_if_its_bytes_arrive_slowly(cluster, 
 
 
 @pytest.mark.nodes
-def test_a_reader_that_pauses_gets_all_of_a_long_log(cluster, name, experiment):
+def test_logs_loses_no_line_of_a_long_log_if_the_reader_of_its_output_pauses(cluster, name, experiment):
     lines = 180_000  # more than mlk and the pipes buffer, and less than the 10 MiB at which a node begins a new log file
     # When a program ends, a busy node may lose the output that is still in the pipe. So this program runs until its whole log has arrived.
     file = experiment(program(name, f"trap 'exit 0' TERM; seq {lines}; exec 2>&-; while true; do sleep 0.2; done"))
@@ -309,7 +309,7 @@ def test_a_reader_that_pauses_gets_all_of_a_long_log(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_interrupting_a_waiting_submit_leaves_the_run_running(cluster, name, experiment):
+def test_a_run_continues_if_ctrl_c_ends_the_submit_that_waits_for_the_run(cluster, name, experiment):
     file = experiment(program(name, "sleep 8; echo done"))
     waiting = cluster.start("submit", "--wait", file)
     run = waiting.stdout.readline().strip()
@@ -328,7 +328,7 @@ def test_wait_ends_after_its_timeout(cluster, name, experiment):
     assert run in ended.stderr
 
 
-def test_dry_runs_create_nothing(cluster, name):
+def test_submit_dry_run_creates_nothing(cluster, name):
     file = mlk.EXAMPLES / "digits-ps.yaml"
     cluster.mlk("submit", "--dry-run", "--set", f"name={name}", file, check=0)
     cluster.mlk("submit", "--dry-run=server", "--set", f"name={name}", file, check=0)
@@ -341,7 +341,7 @@ def test_a_server_dry_run_says_which_pods_the_namespace_would_refuse(real, name)
     assert not [item for item in real.objects("configmaps") if item["metadata"]["name"].startswith(name)]
 
 
-def test_the_ranks_of_an_ended_run_keep_their_reason_and_age(cluster, name, experiment):
+def test_status_shows_the_reason_and_the_age_of_each_rank_after_the_end_of_a_run(cluster, name, experiment):
     cluster.mlk("submit", "--wait", experiment(program(name, "exit 3")), check=5, timeout=120)
     [rank] = cluster.mlk("status", name, "-o", "json", check=0).json()["ranks"]
     assert "exit code 3" in rank["reason"] and rank["since"], rank
@@ -372,7 +372,7 @@ def test_a_bare_name_means_the_newest_run(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_long_lists_that_share_a_connection_arrive_whole(real, name):
+def test_ls_succeeds_if_several_long_lists_share_a_connection(real, name):
     """libcurl before 8.1 sometimes loses the end of an answer if several long answers share a connection of HTTP/2."""
     safe = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     pod = {"restartPolicy": "Never", "nodeSelector": {"mlk.dev/nowhere": "true"},
@@ -397,7 +397,7 @@ def test_mlk_context_shows_the_namespace_the_rights_and_the_kubeconfig(cluster):
 
 
 @pytest.mark.parametrize("mode,steps", [("allreduce", 47), ("ps", 94)])
-def test_a_run_of_epochs_makes_the_steps_that_its_epochs_need_and_status_shows_their_number(embedded, name, experiment, mode, steps):
+def test_a_run_with_epochs_trains_as_many_steps_as_the_epochs_need_and_status_shows_this_number_of_steps(embedded, name, experiment, mode, steps):
     text = (mlk.EXAMPLES / f"digits-{mode}.yaml").read_text().replace("files: data/digits", f"files: {mlk.EXAMPLES}/data/digits")
     text = "".join("  epochs: 2\n" if line.lstrip().startswith("steps:") else line for line in text.splitlines(keepends=True))
     run = embedded.mlk("submit", "--wait", "--set", f"name={name}", "--allow-files", mlk.EXAMPLES, experiment(text), check=0, timeout=120).stdout.strip()

@@ -31,7 +31,7 @@ def test_a_worker_that_starts_again_after_the_end_learns_that_the_run_is_trained
         assert "is lost" not in back.errors()
 
 
-def test_the_second_server_tells_a_late_worker_of_the_end_if_the_first_server_is_lost(tmp_path):
+def test_the_second_server_tells_a_late_worker_that_the_run_is_trained_if_the_first_server_is_lost(tmp_path):
     with Run(tmp_path / "run", "ps", servers=2, step_delay_ms=10, minimum=1) as run:
         servers, workers = run.start_all(**LATE)
         run.until_step(workers[0], 100)
@@ -72,7 +72,7 @@ def test_a_process_without_peers_ends_with_0_if_it_finds_the_last_checkpoint(tmp
             assert accuracy(alone) == accuracy(workers[0])
 
 
-def test_a_worker_that_waits_for_a_server_finds_the_last_checkpoint(tmp_path):
+def test_a_worker_that_waits_for_a_server_ends_with_0_when_it_finds_the_last_checkpoint(tmp_path):
     """A worker that waits for a server also looks for the last checkpoint, since the server may have ended well and will not start again."""
     with Run(tmp_path / "run", "ps", checkpoints=True, minimum=2) as run:
         servers, workers = run.start_all()
@@ -88,7 +88,7 @@ def test_a_worker_that_waits_for_a_server_finds_the_last_checkpoint(tmp_path):
         assert accuracy(late) == accuracy(workers[0])
 
 
-def test_a_server_that_sees_the_last_checkpoint_tells_a_worker_that_does_not_see_it(tmp_path):
+def test_a_server_that_finds_the_last_checkpoint_tells_a_worker_without_it_that_the_run_is_trained(tmp_path):
     with Run(tmp_path / "run", "ps", checkpoints=True, minimum=2) as run:
         servers, workers = run.start_all()
         for process in servers + workers:
@@ -100,7 +100,7 @@ def test_a_server_that_sees_the_last_checkpoint_tells_a_worker_that_does_not_see
         assert accuracy(late) == accuracy(workers[0]), "the weights are those of the checkpoint"
 
 
-def test_a_server_that_replaces_an_earlier_server_ends_after_its_patience(tmp_path):
+def test_a_server_that_replaces_a_killed_server_ends_with_75_after_its_patience_if_no_worker_comes(tmp_path):
     with Run(tmp_path / "run", "ps", patience_seconds=2) as run:
         first = run.start("server", 0)
         time.sleep(4)

@@ -56,7 +56,7 @@ def test_event_files_have_the_values_of_the_metrics_lines(tmp_path, tensorboard)
         assert points == pytest.approx({int(line["step"]): float(line[tag]) for line in lines if tag in line}, rel=1e-3, abs=1e-3)
 
 
-def test_a_restart_opens_a_new_event_file_that_replaces_the_steps_that_it_repeats(tmp_path, tensorboard):
+def test_a_restarted_run_opens_a_new_event_file_whose_values_replace_those_of_the_repeated_steps(tmp_path, tensorboard):
     folder = tmp_path / "events"
     with Run(tmp_path, "single", workers=1, steps=ENDLESS, checkpoint={"every": 45, "keep": 2}, step_delay_ms=10) as run:
         first = run.start("worker", 0, MLK_TENSORBOARD=str(folder))
@@ -142,7 +142,7 @@ def answer_to(address, request):
         return received
 
 
-def test_clients_that_misbehave_disturb_neither_the_answers_nor_the_training(tmp_path):
+def test_misbehaving_clients_of_the_metrics_port_disturb_neither_its_answers_nor_the_training(tmp_path):
     with Run(tmp_path, "single", workers=1, steps=ENDLESS, step_delay_ms=10) as run, contextlib.ExitStack() as clients:
         address = metrics_address(run, "worker", 0)
         worker = run.start("worker", 0, MLK_METRICS_PORT=str(PORT))

@@ -26,7 +26,7 @@ def test_an_undisturbed_run_is_trained(tmp_path, mode, consistency):
         assert not workers[1].lines()
 
 
-def test_parameters_spread_over_servers_train_the_same(tmp_path):
+def test_a_run_with_three_servers_reaches_the_same_loss_as_a_run_with_one_server(tmp_path):
     losses = []
     for servers_count in (1, 3):
         with Run(tmp_path / str(servers_count), "ps", servers=servers_count, consistency="sync") as run:
@@ -37,7 +37,7 @@ def test_parameters_spread_over_servers_train_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 3, 5])
-def test_a_ring_of_any_size_trains(tmp_path, workers):
+def test_an_allreduce_with_an_odd_number_of_workers_is_trained(tmp_path, workers):
     with Run(tmp_path, "allreduce", workers=workers, steps=100) as run:
         _, processes = run.start_all()
         assert_trained(processes, run.steps, processes[0])
@@ -69,7 +69,7 @@ def test_the_next_worker_reports_when_the_reporting_worker_is_killed(tmp_path, m
 
 @pytest.mark.parametrize("consistency", ["async", "sync"])
 @pytest.mark.parametrize("servers_count,victim", [(1, 0), (2, 0), (2, 1)])
-def test_a_worker_seeds_a_server_that_was_killed(tmp_path, consistency, servers_count, victim):
+def test_a_worker_seeds_the_server_that_replaces_a_killed_server(tmp_path, consistency, servers_count, victim):
     with Run(tmp_path, "ps", servers=servers_count, consistency=consistency, steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 100)
@@ -221,7 +221,7 @@ def test_a_run_abandons_a_frozen_worker_and_lets_it_in_again(tmp_path, mode, con
         run.finish(servers, workers)
 
 
-def test_a_worker_takes_part_again_after_it_was_frozen_while_it_waited(tmp_path):
+def test_a_worker_takes_part_again_after_it_was_frozen_while_it_waited_for_the_other_worker(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", minimum=1) as run:
         slow = json.loads((tmp_path / "config.json").read_text()) | {"step_delay_ms": 10000}
         (tmp_path / "slow.json").write_text(json.dumps(slow))
@@ -267,7 +267,7 @@ def test_a_run_saves_and_ends_with_143_on_sigterm_and_continues_at_the_next_star
 
 
 @pytest.mark.parametrize("mode", ["ps", "allreduce"])
-def test_sigterm_ends_the_last_evaluation_too_and_the_next_start_repeats_it(tmp_path, mode):
+def test_sigterm_ends_a_run_even_in_its_last_evaluation_and_the_next_start_repeats_the_evaluation(tmp_path, mode):
     with Run(tmp_path, mode, consistency="sync", steps=2, checkpoints=True, model={"type": "mlp", "hidden": [2048, 2048]}) as run:
         write_digits(run.data, held_out=20_000, repeat=20)  # half a minute's work
         servers, workers = run.start_all()
@@ -446,7 +446,7 @@ def test_a_run_does_not_split_into_two_when_a_connection_is_cut(tmp_path):
         run.finish([], workers)
 
 
-def test_rank_0_does_not_take_the_others_for_dead_if_they_dial_late_after_its_own_pause(tmp_path):
+def test_rank_0_does_not_count_the_other_ranks_as_dead_if_they_connect_late_after_rank_0_was_frozen(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=1, steps=ENDLESS, step_delay_ms=15, report_every=1, wires=True) as run:
         _, workers = run.start_all()
         run.until_step(workers[0], 20)
@@ -465,7 +465,7 @@ def test_rank_0_does_not_take_the_others_for_dead_if_they_dial_late_after_its_ow
         run.finish([], workers)
 
 
-def test_a_server_goes_back_with_the_others_if_it_is_ahead_of_all_that_are_left(tmp_path):
+def test_a_server_goes_back_to_an_earlier_step_if_it_is_ahead_of_all_other_processes_that_are_left(tmp_path):
     with Run(tmp_path, "ps", workers=3, minimum=1, servers=2, consistency="sync", steps=ENDLESS, step_delay_ms=15,
              offline_seconds=0) as run:
         servers, workers = run.start_all()

@@ -25,7 +25,7 @@ def soon():
     return time.monotonic() + 30 * SLOW
 
 
-def test_the_members_of_a_new_generation_let_in_a_rank_that_did_not_hear_of_it(tmp_path):
+def test_the_other_members_propose_again_if_a_member_did_not_hear_that_the_generation_has_begun(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=2, steps=ENDLESS, step_delay_ms=5) as run:
         workers = [run.start("worker", 1), run.start("worker", 2)]
         run.until_step(workers[0], 20)
@@ -66,7 +66,7 @@ def until_status(rank, generation):
         pass
 
 
-def test_a_rank_that_was_passed_over_refuses_a_proposal_of_a_rank_that_missed_the_newer_generation(tmp_path):
+def test_a_rank_refuses_a_proposal_of_a_rank_that_has_not_heard_of_the_newer_generation(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
         run.start("worker", 1)
         with rank_beside(run, 0, 7, at=1) as rank_0, rank_beside(run, 2, 9, at=1) as rank_2:
@@ -81,7 +81,7 @@ def test_a_rank_that_was_passed_over_refuses_a_proposal_of_a_rank_that_missed_th
             assert rank_2.hear(wire_peer.ACCEPT, soon())[0] == 9
 
 
-def test_a_waiting_rank_says_that_it_has_no_generation_when_it_learns_that_it_was_passed_over(tmp_path):
+def test_a_waiting_rank_reports_that_it_has_no_generation_when_it_learns_that_others_went_on_without_it(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
         run.start("worker", 1)
         with rank_beside(run, 0, 7, at=1) as rank_0, rank_beside(run, 2, 9, at=1) as rank_2:
@@ -93,7 +93,7 @@ def test_a_waiting_rank_says_that_it_has_no_generation_when_it_learns_that_it_wa
             until_status(rank_0, 0)
 
 
-def test_a_rank_refuses_a_generation_that_begins_after_the_rank_has_stopped_waiting_for_it(tmp_path):
+def test_a_rank_refuses_to_begin_a_generation_if_the_message_begin_comes_too_late(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
         run.start("worker", 1)
         with rank_beside(run, 0, 7, at=1) as rank_0, rank_beside(run, 2, 9, at=1) as rank_2:
@@ -108,7 +108,7 @@ def test_a_rank_refuses_a_generation_that_begins_after_the_rank_has_stopped_wait
             assert rank_0.hear(wire_peer.REFUSE, soon())[1] == 4
 
 
-def test_a_rank_is_fed_if_it_has_reached_the_same_step_by_another_sum(tmp_path):
+def test_a_rank_receives_the_state_even_if_it_has_reached_the_same_step_by_another_sum(tmp_path):
     with Run(tmp_path, "allreduce", workers=2, minimum=1, steps=ENDLESS, step_delay_ms=20) as run:
         alone = run.start("worker", 0)
         run.until_step(alone, 10)
@@ -124,7 +124,7 @@ def test_a_rank_is_fed_if_it_has_reached_the_same_step_by_another_sum(tmp_path):
             assert struct.unpack(f"<{count}I", payload[12:]) == (1,)
 
 
-def test_newcomers_begin_no_run_of_their_own_while_somebody_trains_who_is_not_heard_of(tmp_path):
+def test_new_ranks_do_not_propose_a_first_generation_while_a_silent_rank_may_still_train(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
         run.start("worker", 0)
         with run.beside(2, "worker", 0) as trains:

@@ -23,7 +23,7 @@ def start_with_a_slow_worker(run, rank, delay_ms):
 
 
 @mode_and_consistency
-def test_metrics_lines_report_the_parts_of_the_time_and_the_state_of_the_run(tmp_path, mode, consistency):
+def test_metrics_lines_report_how_the_time_of_a_step_is_spent_and_the_state_of_the_run(tmp_path, mode, consistency):
     with Run(tmp_path, mode, consistency=consistency, step_delay_ms=4) as run:
         servers, workers = run.start_all()
         assert_trained(servers + workers, run.steps, workers[0])
@@ -63,7 +63,7 @@ def test_metrics_lines_name_the_slowest_worker(tmp_path, mode, consistency):
 
 
 @pytest.mark.parametrize("mode,consistency", [("ps", "async"), ("ps", "sync"), ("allreduce", "sync")], ids=["async", "sync", "allreduce"])
-def test_a_new_reporter_also_counts_the_losses_of_workers_before_its_start(tmp_path, mode, consistency):
+def test_a_new_reporter_also_counts_the_workers_that_were_lost_before_its_start(tmp_path, mode, consistency):
     with Run(tmp_path, mode, workers=3, minimum=1, consistency=consistency, steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
@@ -85,7 +85,7 @@ def test_a_new_reporter_also_counts_the_losses_of_workers_before_its_start(tmp_p
             assert metrics.get(key, 0) == int(line.get(key, 0)), "the result is of the last line"
 
 
-def test_counted_losses_stay_counted_after_a_server_was_lost(tmp_path):
+def test_the_counts_of_restarts_and_lost_samples_are_kept_after_a_server_was_lost(tmp_path):
     with Run(tmp_path, "ps", workers=2, minimum=1, consistency="async", steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)

@@ -86,7 +86,7 @@ def test_the_other_ranks_continue_without_a_frozen_rank_and_let_it_in_again(tmp_
     ("fails=7", "NCCL is given up for now: NCCL has failed: internal error"),
     ("miscounts=7", "NCCL is given up for now: NCCL has failed: invalid usage"),
 ], ids=["hangs", "abort-hangs", "fails", "miscounts"])
-def test_training_goes_on_when_nccl(tmp_path, fault, words):
+def test_a_run_is_trained_even_if_nccl_hangs_or_fails(tmp_path, fault, words):
     with slow(tmp_path) as run:
         workers = run.begin({1: fault})
         assert_trained(workers, run.steps, workers[0])
@@ -100,7 +100,7 @@ def test_training_goes_on_when_nccl(tmp_path, fault, words):
     ({"MLK_NCCL_LIBRARY": "/nowhere/libnccl.so"}, "NCCL cannot be used, so sums go through the hosts: /nowhere/libnccl.so: "),
     ({"MLK_FAKE_NCCL": "join-fails"}, "NCCL is given up for now: NCCL cannot join a group: unhandled system error"),
 ], ids=["another-version", "too-old", "no-library", "join-fails"])
-def test_sums_go_through_the_hosts_if_one_rank_cannot_take_part(tmp_path, env, words):
+def test_sums_go_through_the_hosts_if_one_rank_cannot_use_the_same_nccl(tmp_path, env, words):
     with slow(tmp_path) as run:
         workers = [run.enter(0), run.enter(1, **env), run.enter(2)]
         assert_trained(workers, run.steps, workers[0])
@@ -109,7 +109,7 @@ def test_sums_go_through_the_hosts_if_one_rank_cannot_take_part(tmp_path, env, w
 
 
 @HEAVY
-def test_the_weights_are_the_same_bits_in_whichever_order_the_streams_run(tmp_path):
+def test_the_weights_have_the_same_bits_for_any_order_of_the_streams(tmp_path):
     weights = []
     for seed in range(3):
         with Ranks(tmp_path / str(seed), "allreduce", checkpoints=True, steps=60, **MODELS["cnn"]) as run:

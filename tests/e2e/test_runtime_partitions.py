@@ -130,7 +130,7 @@ def test_the_other_workers_continue_if_one_server_does_not_hear_a_worker(tmp_pat
             assert_trained(servers + workers, run.steps, workers[0])
 
 
-def test_sigterm_saves_a_checkpoint_even_while_the_lowest_rank_is_still_being_fed(tmp_path):
+def test_sigterm_saves_a_checkpoint_even_while_the_lowest_rank_still_receives_the_state(tmp_path):
     with Network() as network, Run(tmp_path, "allreduce", workers=2, minimum=1, network=network, steps=ENDLESS, step_delay_ms=20,
                                    model={"type": "mlp", "hidden": [16384]}) as run:
         _, workers = run.start_all()
@@ -148,7 +148,7 @@ def test_sigterm_saves_a_checkpoint_even_while_the_lowest_rank_is_still_being_fe
 
 
 @pytest.mark.parametrize("mode,consistency", [("ps", "sync"), ("ps", "async"), ("allreduce", "sync")])
-def test_a_run_only_becomes_slower_if_a_link_is_slow(tmp_path, mode, consistency):
+def test_a_run_is_trained_and_loses_no_rank_if_a_network_link_is_slow(tmp_path, mode, consistency):
     steps = 180 if consistency == "async" else 60  # a step uses one worker's batch or three: the samples are as many
     with Network() as network, Run(tmp_path, mode, workers=3, consistency=consistency, network=network, steps=steps) as run:
         network.slow(run.hosts["worker", 2])

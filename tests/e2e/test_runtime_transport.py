@@ -15,7 +15,7 @@ MODES = [("ps", "async"), ("ps", "sync"), ("allreduce", "sync")]
 
 
 @pytest.mark.parametrize("mode,consistency", MODES, ids=["async", "sync", "allreduce"])
-def test_a_run_over_tcp_is_trained_and_survives_a_loss(tmp_path, mode, consistency):
+def test_a_run_over_tcp_is_trained_and_survives_the_loss_of_a_worker(tmp_path, mode, consistency):
     tcp = {"MLK_TRANSPORT": "tcp"}
     # 200 000 parameters are several chunks, and more than a socket buffers.
     with Run(tmp_path, mode, consistency=consistency, steps=ENDLESS, step_delay_ms=10, model={"type": "mlp", "hidden": [500, 400]}) as run:
@@ -75,7 +75,7 @@ def test_ten_thousand_reconnects_leak_nothing_and_do_not_disturb_the_run(tmp_pat
 
 @pytest.mark.timed  # a sanitizer needs additional memory
 @pytest.mark.parametrize("over_unix", [False, True], ids=["tcp", "unix"])
-def test_a_worker_that_reads_no_answers_costs_the_server_no_more_memory_than_its_credit(tmp_path, over_unix):
+def test_the_memory_of_a_server_for_a_worker_that_reads_no_answers_is_bounded_by_the_credit(tmp_path, over_unix):
     # The weights have 3.3 MB, in chunks of up to 512 KiB. All answers to the requests would be 3.3 GB.
     with Run(tmp_path, "ps", workers=2, minimum=1, steps=ENDLESS, step_delay_ms=5, model={"type": "mlp", "hidden": [1000, 800]}) as run:
         server, worker = run.start("server", 0), run.start("worker", 0)

@@ -53,7 +53,7 @@ REFUSED = {"do": "status", "status": 403, "headers": {}, "path": r"/api/v1/nodes
 
 
 @pytest.mark.nodes
-def test_wait_reports_a_silent_node_that_was_not_ready_before(cluster, on_a_node):
+def test_wait_reports_an_unready_node_as_lost_when_the_node_falls_silent(cluster, on_a_node):
     run, name = on_a_node
     with FaultProxy(cluster.kubeconfig, plan=[changed(name, "Unknown"), list_of(node(name, "False", "4")), REFUSED]) as proxy:
         waits = subprocess.Popen([str(mlk.MLK), "--kubeconfig", proxy.kubeconfig, "wait", run], env={**os.environ, **cluster.env}, text=True,
@@ -70,7 +70,7 @@ def test_wait_reports_a_silent_node_that_was_not_ready_before(cluster, on_a_node
 
 
 @pytest.mark.nodes
-def test_status_and_ls_report_a_silent_node_to_users_who_may_read_nodes(cluster, on_a_node):
+def test_status_and_ls_report_a_silent_node_as_lost_if_the_user_may_read_nodes(cluster, on_a_node):
     run, name = on_a_node
     def told(ready):
         with FaultProxy(cluster.kubeconfig, plan=[list_of(node(name, ready, "4"))]) as proxy:

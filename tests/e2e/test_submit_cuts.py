@@ -109,7 +109,7 @@ def nothing_stays(cluster, name):
     cluster.kubectl("delete", "configmaps", "-n", cluster.namespace, "-l", f"mlk.dev/name={name}", "--wait=false")
 
 
-def test_a_submit_that_is_cut_off_before_or_after_any_request_and_repeated_makes_one_whole_run(cluster, proxy, name, file):
+def test_a_repeated_submit_makes_one_whole_run_if_the_first_submit_was_cut_off_at_any_request(cluster, proxy, name, file):
     submits = Submits(cluster, proxy, name, file, UNSCHEDULABLE)
     requests = submits.undisturbed()
     stored = [n for n, (method, path) in enumerate(requests, 1) if method == "POST" and STORES.search(path)]
@@ -131,7 +131,7 @@ def test_a_submit_that_is_cut_off_before_or_after_any_request_and_repeated_makes
 
 
 @pytest.mark.nodes
-def test_a_ps_run_is_whole_and_trains_after_its_submit_was_killed_at_any_object_and_repeated(cluster, proxy, name):
+def test_a_ps_run_is_whole_and_trains_if_its_submit_was_killed_at_any_object_and_then_repeated(cluster, proxy, name):
     submits = Submits(cluster, proxy, name, mlk.EXAMPLES / "digits-ps.yaml", UNSCHEDULABLE_PS)
     requests = submits.undisturbed()
     stored = [n for n, (method, path) in enumerate(requests, 1) if method == "POST" and STORES.search(path)]
@@ -145,7 +145,7 @@ def test_a_ps_run_is_whole_and_trains_after_its_submit_was_killed_at_any_object_
     assert mlk.run(mlk.MLK, "--kubeconfig", cluster.kubeconfig, "wait", run, timeout=120, env=cluster.env).code == 0
 
 
-def test_a_submit_that_is_killed_at_any_moment_and_repeated_makes_one_whole_run(cluster, proxy, name, file):
+def test_a_repeated_submit_makes_one_whole_run_if_the_first_submit_was_killed_at_any_moment(cluster, proxy, name, file):
     submits = Submits(cluster, proxy, name, file, UNSCHEDULABLE)
     begin = time.monotonic()
     handles = {"undisturbed": submits("undisturbed", check=0).stdout.strip()}
@@ -168,7 +168,7 @@ def test_a_submit_that_is_killed_at_any_moment_and_repeated_makes_one_whole_run(
 
 
 @pytest.mark.nodes
-def test_mlk_asks_a_busy_server_again_as_its_retry_after_says(cluster, proxy, name, file):
+def test_submit_repeats_a_request_if_the_server_answers_with_429_and_retry_after(cluster, proxy, name, file):
     proxy.set_plan([{"do": "status", "method": "POST", "path": path, "status": 429, "headers": {"Retry-After": "1"}}
                     for path in ("/configmaps", "/services", "/jobs")])
     submits = Submits(cluster, proxy, name, file)
@@ -179,7 +179,7 @@ def test_mlk_asks_a_busy_server_again_as_its_retry_after_says(cluster, proxy, na
     mlk.run(mlk.MLK, "--kubeconfig", cluster.kubeconfig, "wait", run, check=0, timeout=90, env=cluster.env)
 
 
-def test_submit_refuses_a_kubernetes_that_is_too_old_before_it_creates_an_object(cluster, proxy, name, file):
+def test_submit_creates_no_object_if_the_version_of_kubernetes_is_too_old(cluster, proxy, name, file):
     proxy.set_plan([{"do": "version", "path": "^/version", "version": "1.30", "times": 0}])
     submits = Submits(cluster, proxy, name, file)
     refused = submits("old", check=4)
@@ -195,7 +195,7 @@ def refuse(path, method="POST", status=403, reason="Forbidden", nth=None):
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-def test_submit_tries_again_after_a_conflict_that_is_not_about_the_object(cluster, proxy, name, file):
+def test_submit_repeats_a_request_that_the_server_has_refused_with_a_conflict(cluster, proxy, name, file):
     proxy.set_plan([refuse(path, status=409, reason="Conflict", nth=1) for path in ("/configmaps", "/jobs")])
     submits = Submits(cluster, proxy, name, file, UNSCHEDULABLE)
     run = submits("conflict", check=0).stdout.strip()
@@ -251,7 +251,7 @@ def test_wait_does_not_write_the_end_of_a_run_into_a_later_run_of_the_same_name(
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-def test_submit_says_that_it_makes_a_request_again(cluster, proxy, name, file):
+def test_submit_says_that_it_repeats_a_request(cluster, proxy, name, file):
     proxy.set_plan([{"do": "cut-before", "method": "POST", "path": "/jobs"}])
     submitted = Submits(cluster, proxy, name, file)("cut", check=0)
     assert re.search(r"job/\S+: cannot reach .*; trying again \(2 of 6\)\n", submitted.stderr)

@@ -70,7 +70,7 @@ def read_by_pandas(text):
 
 
 @pytest.mark.nodes
-def test_the_classic_sweep_ends_with_a_table_of_nine_trials_and_starts_each_trial_once(cluster, name):
+def test_the_example_digits_sweep_gives_a_table_of_nine_trials_and_a_repeated_command_starts_only_new_trials(cluster, name):
     named = ("--set", f"name={name}", DIGITS)
     first = handle(cluster, *named)
     assert (first["trials"], first["started"]) == (9, 9)
@@ -96,7 +96,7 @@ def test_the_classic_sweep_ends_with_a_table_of_nine_trials_and_starts_each_tria
 
 
 @pytest.mark.nodes
-def test_pandas_reads_from_results_in_csv_the_values_that_the_ledger_has(cluster, name, experiment):
+def test_pandas_reads_the_values_of_the_ledger_from_the_csv_of_mlk_results(cluster, name, experiment):
     words = ["lr=0.1,1e-300,0.30000000000000004", 'word=a,"b, c","say \\"hi\\"","two\\nlines","naïve ✓"', "flag=true,false"]
     path = experiment(program(name, 'echo "accuracy=0.1234567890123456 loss=1e-7"', parallel=30).replace("$LR", "x").replace(
         'env: {LR: "${sweep.lr}"}', 'env: {LR: "${sweep.lr}${sweep.word}${sweep.flag}"}'))
@@ -111,7 +111,7 @@ def test_pandas_reads_from_results_in_csv_the_values_that_the_ledger_has(cluster
 
 
 @pytest.mark.nodes
-def test_a_program_gets_its_values_and_its_metric_is_read_from_its_log(cluster, name, experiment):
+def test_each_trial_gets_its_values_and_the_sweep_reads_the_metric_from_the_log_of_the_trial(cluster, name, experiment):
     file = experiment(program(name))
     sweep = start(cluster, file, "lr=1,3,2").stdout.strip()
     assert cluster.mlk("wait", sweep, timeout=150).code == 0
@@ -183,7 +183,7 @@ def test_mlk_starts_each_trial_as_a_run_if_a_trial_has_several_processes(cluster
 
 
 @pytest.mark.nodes
-def test_tpe_searches_and_mlk_writes_the_best_trial_as_an_experiment_file_and_a_report(cluster, name, experiment, tmp_path):
+def test_the_search_tpe_finds_a_good_point_and_mlk_writes_the_best_trial_as_an_experiment_and_a_report(cluster, name, experiment, tmp_path):
     text = program(name, "echo accuracy=0.$(printf %03d $((500 - (LR - 7) * (LR - 7))))").replace("parallel: 2", "parallel: 3")
     file = experiment(text)
     ended = cluster.mlk("sweep", file, "--search", "tpe", "--trials", 14, "lr=1..20", timeout=300)
@@ -228,7 +228,7 @@ def test_asha_ends_bad_trials_early_and_frees_their_places(cluster, name, experi
     assert {row["state"] for row in table.values()} <= {"Succeeded", "Stopped"}
 
 
-def test_trials_with_checkpoints_are_paused_and_any_driver_continues_the_promoted_trial(embedded, name):
+def test_asha_pauses_trials_with_checkpoints_and_another_driver_continues_the_promoted_trial(embedded, name):
     sweep_file = ("--set", f"name={name}", "--set", "checkpoint={volume: {pvc: " + name + "}, every: 0}", "--set", "train.steps=240",
                   "--set", "train.step_delay_ms=40", "--set", "train.report_every=10", "--set", "sweep.stop={asha: {min: 60}}",
                   "--set", "sweep.objective=minimize loss", DIGITS, "lr=0.1,0.0003,0.0002,0.0001", "hidden=[16]")
@@ -255,7 +255,7 @@ def test_trials_with_checkpoints_are_paused_and_any_driver_continues_the_promote
 
 
 @pytest.mark.nodes
-def test_mlk_lists_the_runs_of_a_grid_by_the_shell_in_one_table(cluster, name):
+def test_the_example_grid_sh_prints_the_runs_of_a_shell_loop_in_one_table(cluster, name):
     script = (mlk.EXAMPLES / "grid.sh").read_text().replace("grid", name).replace("$(dirname \"$0\")", str(mlk.EXAMPLES))
     flags = ["--local"] if cluster.embedded else []
     path = {"PATH": f"{mlk.BUILD}:{os.environ['PATH']}"}
@@ -299,7 +299,7 @@ def test_bad_sweeps_are_refused_and_leave_nothing_behind(embedded, name, experim
     assert embedded.mlk("ls", name, "-o", "name", check=0).stdout == ""
 
 
-def test_a_dry_run_shows_the_points_and_the_resources_that_they_need_and_creates_nothing(embedded, name):
+def test_a_dry_run_of_a_sweep_shows_the_points_and_the_resources_that_they_need_and_creates_nothing(embedded, name):
     named = ("--set", f"name={name}", DIGITS)
     shown = embedded.mlk("sweep", "--dry-run", "--trial-minutes", 30, *named, check=0).stdout.splitlines()
     assert shown[0].split() == ["TRIAL", "train.model.hidden", "train.optimizer.lr"] and shown[10] == ""

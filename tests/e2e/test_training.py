@@ -66,7 +66,7 @@ def test_every_mode_with_one_worker_computes_the_same_weights_to_the_bit(tmp_pat
 
 @pytest.mark.parametrize("mode,consistency", [("ps", "async"), ("ps", {"staleness": 2}), ("allreduce", "sync")],
                          ids=["async", "staleness", "allreduce"])
-def test_several_workers_train_with_adam_on_a_schedule(tmp_path, mode, consistency):
+def test_several_workers_train_with_adam_and_a_schedule_of_the_learning_rate(tmp_path, mode, consistency):
     with Run(tmp_path, mode, workers=3, servers=2, consistency=consistency, optimizer=COSINE) as run:
         servers, workers = run.start_all()
         assert_trained(servers + workers, run.steps, workers[0])

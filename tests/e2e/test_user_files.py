@@ -84,7 +84,7 @@ def test_commands_work_without_a_home_folder(embedded, code):
         assert ended.returncode == 0, (words, ended.stderr)
 
 
-def test_files_that_mlk_writes_for_the_user_honour_the_umask(embedded, code, home, name):
+def test_files_that_mlk_writes_for_the_user_obey_the_umask(embedded, code, home, name):
     run = embedded.mlk("submit", "--wait", "e.yaml", cwd=code, env=home, check=0, timeout=120).stdout.strip()
     program = ["bash", "-c", f"umask 077; {mlk.MLK} new n.yaml && {mlk.MLK} get {run} --to g"]
     subprocess.run(program, cwd=code, env={**os.environ, **embedded.env, "KUBECONFIG": embedded.kubeconfig, **home}, check=True, capture_output=True, timeout=60)
@@ -93,7 +93,7 @@ def test_files_that_mlk_writes_for_the_user_honour_the_umask(embedded, code, hom
     assert sorted(path.name for path in code.iterdir()) == ["e.yaml", "g", "main.sh", "n.yaml"]
 
 
-def test_get_and_diff_refuse_a_record_that_was_changed(embedded, code, home, name, tmp_path):
+def test_get_and_diff_refuse_a_run_whose_stored_experiment_was_changed(embedded, code, home, name, tmp_path):
     run = embedded.mlk("submit", "--wait", "e.yaml", cwd=code, env=home, check=0, timeout=120).stdout.strip()
     owner = json.loads(embedded.kubectl("get", "configmap", run, "-o", "json").stdout)
     experiment = json.loads(owner["data"]["experiment"])
@@ -107,7 +107,7 @@ def test_get_and_diff_refuse_a_record_that_was_changed(embedded, code, home, nam
         assert not out.exists()
 
 
-def test_image_gc_keeps_code_in_the_cache_while_a_local_run_names_it(embedded, code, home, tmp_path):
+def test_image_gc_keeps_code_in_the_cache_while_a_local_run_refers_to_this_code(embedded, code, home, tmp_path):
     state = {"XDG_STATE_HOME": embedded.env["XDG_STATE_HOME"], **home}
     with open(code / "large.bin", "wb") as large:
         large.write(os.urandom(2 << 20))
@@ -126,7 +126,7 @@ def test_image_gc_keeps_code_in_the_cache_while_a_local_run_names_it(embedded, c
     assert embedded.mlk("image", "gc", "--unused", "1h", env=state, check=0).stdout.split() == [kept[0].name]
 
 
-def test_submit_makes_code_in_the_cache_again_if_it_is_damaged(embedded, code, home, tmp_path):
+def test_submit_packs_the_code_again_if_its_copy_in_the_cache_is_damaged(embedded, code, home, tmp_path):
     with open(code / "large.bin", "wb") as large:
         large.write(os.urandom(2 << 20))
     embedded.mlk("submit", "--wait", "e.yaml", cwd=code, env=home, check=0, timeout=120)

@@ -143,7 +143,7 @@ def test_a_run_ends_with_one_sentence_if_the_weights_of_the_file_do_not_fit(tmp_
         assert sentence in worker.result()["message"]
 
 
-def test_a_run_only_warns_if_its_trained_weights_cannot_be_written(tmp_path):
+def test_a_run_succeeds_with_a_warning_if_its_trained_weights_cannot_be_written(tmp_path):
     with Run(tmp_path, "single", workers=1, checkpoints=True) as run:
         run.checkpoints.mkdir()
         (run.checkpoints / "model").write_text("in the way")
