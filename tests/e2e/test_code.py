@@ -233,7 +233,7 @@ def test_mlk_diff_suggests_mlk_get_if_the_program_diff_cannot_compare_the_code(e
     assert f"get {first} --to {first}" in refused.stderr and f"get {second} --to {second}" in refused.stderr
 
 
-def test_the_experiment_file_that_mlk_new_writes_runs_without_an_edit(embedded, name, tmp_path):
+def test_mlk_new_writes_an_experiment_file_that_runs_without_an_edit(embedded, name, tmp_path):
     folder = tmp_path / f"My Program {name}"
     folder.mkdir()
     (folder / "main.py").write_text("import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n")
