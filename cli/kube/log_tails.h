@@ -24,7 +24,7 @@ struct LogTail {
 
 struct TailAnswer {
   int status = 0;                // HTTP status; 0: the server could not be reached
-  std::vector<LogLine> lines{};  // none unless the status is 200
+  std::vector<LogLine> lines{};  // none unless the status is 200; without the line that was cut in two
   bool cut_off = false;          // the text reached the requested number of bytes
   bool whole = false;            // `lines` has all lines of the log
 };

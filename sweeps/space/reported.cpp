@@ -48,10 +48,13 @@ std::optional<Reported> find_in_words(std::string_view line, const Objective& ob
   Reported reported;
   std::optional<double> step, epoch;
   bool found = false;
+  const std::string metric = objective.metric + "=";
   while (!line.empty()) {
-    const std::string_view word = line.substr(0, end_of_word(line));
+    // The metric's name may have signs that end other words, as in metrics/mAP50(B).
+    const std::size_t name = line.starts_with(metric) ? metric.size() : 0;
+    const std::string_view word = line.substr(0, name + end_of_word(line.substr(name)));
     line.remove_prefix(std::min(word.size() + 1, line.size()));
-    const std::size_t equals = word.find('=');
+    const std::size_t equals = name > 0 ? name - 1 : word.find('=');
     if (equals == std::string_view::npos) continue;
     const std::string_view key = word.substr(0, equals);
     std::string_view text = word.substr(equals + 1);

@@ -85,6 +85,16 @@ std::string first_difference(const json& a, const json& b, const std::string& pa
   return path;
 }
 
+// The variables that trial_command() sets for each trial.
+constexpr const char* own_variables[] = {"MLK_TRIAL", "MLK_CHECKPOINTS", "MLK_TENSORBOARD"};
+
+// Whether the text has $(NAME) with one of the names. Kubernetes replaces it once, in the pods of all trials.
+bool refers_to(const json& text, const std::set<std::string>& names) {
+  return text.is_string() && std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+           return text.get_ref<const std::string&>().find("$(" + name + ")") != std::string::npos;
+         });
+}
+
 // Whether the text has $(NAME). Kubernetes replaces $(NAME) in the pod's own fields, but sh, which reads
 // points.env, would not.
 bool needs_kubernetes(const std::string& text) { return text.find("$(") != std::string::npos; }
@@ -175,6 +185,19 @@ void CommonPart::add_variables(const json& environment, Delta& out) const {
   out.environment += absent;
 }
 
+void CommonPart::find_references(const json& effective, Delta& out) const {
+  std::set<std::string> varying = variables_;
+  varying.insert(std::begin(own_variables), std::end(own_variables));
+  for (const auto& [name, value] : effective["env"].items()) {
+    if (variables_.count(name) == 0 && refers_to(value, varying))
+      out.obstacle = "env." + name + " refers to a variable that differs from trial to trial";
+  }
+  const json& run = effective["run"];
+  if (run.is_array() &&
+      std::any_of(run.begin(), run.end(), [&](const json& word) { return refers_to(word, varying); }))
+    out.obstacle = "run refers to a variable that differs from trial to trial";
+}
+
 Delta CommonPart::delta_of(const Experiment& trial, int number) const {
   Delta out;
   const json now = common_part(trial.effective);
@@ -187,6 +210,7 @@ Delta CommonPart::delta_of(const Experiment& trial, int number) const {
     return out;
   }
   out.environment = fmt::format("export MLK_TRIAL={}", number);
+  find_references(trial.effective, out);
   add_variables(trial.effective["env"], out);
   if (!command_varies_) return out;
   const json& run = trial.effective["run"];
@@ -201,11 +225,14 @@ Delta CommonPart::delta_of(const Experiment& trial, int number) const {
 
 std::vector<std::string> trial_command(const std::vector<std::string>& command) {
   constexpr std::string_view script =
-      "n=$MLK_TRIAL_INDEX\n"
-      "while [ \"$n\" -ge 0 ] && IFS= read -r line; do n=$((n - 1)); done < \"$MLK_POINTS\"\n"
-      "if [ \"$n\" -ge 0 ]; then echo \"mlk: $MLK_POINTS has no line for trial $MLK_TRIAL_INDEX\" >&2; exit "
-      "126; fi\n"
-      "eval \"$line\"\n"
+      "mlk_n=$MLK_TRIAL_INDEX\n"
+      "while [ \"$mlk_n\" -ge 0 ] && IFS= read -r mlk_line; do mlk_n=$((mlk_n - 1)); done < \"$MLK_POINTS\"\n"
+      "if [ \"$mlk_n\" -ge 0 ]; then echo \"mlk: $MLK_POINTS has no line for trial $MLK_TRIAL_INDEX\" >&2; "
+      "exit 126; fi\n"
+      "eval \"$mlk_line\"\n"
+      "if [ -n \"$MLK_CHECKPOINTS\" ]; then MLK_CHECKPOINTS=$MLK_CHECKPOINTS/$MLK_TRIAL; mkdir -p "
+      "\"$MLK_CHECKPOINTS\" || exit 126; fi\n"
+      "if [ -n \"$MLK_TENSORBOARD\" ]; then MLK_TENSORBOARD=$MLK_TENSORBOARD/$MLK_TRIAL; fi\n"
       "exec \"$@\"\n";
   std::string escaped;
   for (const char c : script) escaped += c == '$' ? "$$" : std::string(1, c);

@@ -64,6 +64,7 @@ class CommonPart {
 
  private:
   void add_variables(const nlohmann::json& environment, Delta& out) const;
+  void find_references(const nlohmann::json& effective, Delta& out) const;
 
   const nlohmann::json common_, config_;
   std::set<std::string> variables_;  // of `env` that vary
@@ -71,7 +72,9 @@ class CommonPart {
 };
 
 // The program of a `run:` trial in a Job of many trials: sh reads the line of MLK_POINTS for MLK_TRIAL_INDEX,
-// and then executes `command`. The result is written as in a pod, where $$ means $.
+// gives the trial folders of its own (runtime/CONTRACT.md), and then executes `command`. The names of sh's
+// own variables are no usual names of a program's variables. The result is written as in a pod, where $$
+// means $.
 std::vector<std::string> trial_command(const std::vector<std::string>& command);
 
 }  // namespace mlk::sweeps

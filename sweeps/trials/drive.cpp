@@ -163,6 +163,7 @@ class Driver {
   // Includes the log lines of trials that left no result; each log is read once, when the trial has ended.
   SweepStatus observe_trials(const SweepObjects& objects, const Runs& runs) {
     SweepStatus status = observe_sweep(objects, runs, settled_, now());
+    forget_past_waits(status);
     // The objects do not show that this process drives the sweep, so `why` would say that no process does.
     if (needs_driver(status)) status.why.clear();
     if (judges() && steady_clock::now() - judged_ > hooks_.judge_every) {
@@ -171,6 +172,13 @@ class Driver {
     }
     harvest_ended(client_, request_.name_space, status, told_);
     return status;
+  }
+
+  // A run that waits again, after a pause or a resume, gets the whole start_timeout again.
+  void forget_past_waits(const SweepStatus& status) {
+    std::set<std::string> waiting;
+    for (const auto& [number, why] : status.waits_for) waiting.insert(status.newest_runs.at(number));
+    std::erase_if(waiting_since_, [&](const auto& wait) { return waiting.count(wait.first) == 0; });
   }
 
   // Makes one decision and applies it. If the step is cut off, the next call completes it.
@@ -433,8 +441,9 @@ class Driver {
       created_;          // runs that no watch has reported yet, and when they were created
   bool more_ = true;     // there is more work, or the driver has not looked yet
   std::string refused_;  // the last refusal of the cluster
-  std::map<std::string, steady_clock::time_point> waiting_since_;  // of runs, in this driver's time
-  std::map<std::string, steady_clock::time_point> ended_since_;    // of runs, in this driver's time
+  std::map<std::string, steady_clock::time_point>
+      waiting_since_;  // of runs that wait now, in this driver's time
+  std::map<std::string, steady_clock::time_point> ended_since_;  // of runs, in this driver's time
   std::optional<steady_clock::time_point> failing_since_;
   bool has_worked_ = false;
   bool left_to_others_ = false;  // all trials of this driver have ended, and another command will add more

@@ -112,16 +112,25 @@ class LogHarvest {
  private:
   void read(const std::deque<Trial*>& due, Clock::time_point deadline) {
     kube::LogTails tails(client_, name_space_);
-    for (Trial* trial : due) {
-      const std::string& pod = status_.newest_pods.at(trial->number);
-      const auto program = status_.program_of.find(pod);
-      tails.add({.pod = pod,
-                 .container = program == status_.program_of.end() ? "" : program->second,
-                 .lines = lines_of_log,
-                 .bytes = bytes_of_log},
-                [this, trial](const kube::TailAnswer& answer) { on_answer(answer, *trial); });
-    }
+    for (Trial* trial : due) ask(tails, *trial, lines_of_log);
     tails.read(deadline);
+  }
+
+  // The server cuts off the newest lines of a text that is too long, so such a text is requested again with
+  // fewer lines.
+  void ask(kube::LogTails& tails, Trial& trial, int lines) {
+    const std::string& pod = status_.newest_pods.at(trial.number);
+    const auto program = status_.program_of.find(pod);
+    tails.add({.pod = pod,
+               .container = program == status_.program_of.end() ? "" : program->second,
+               .lines = lines,
+               .bytes = bytes_of_log},
+              [this, &tails, &trial, lines](const kube::TailAnswer& answer) {
+                const int whole_lines = static_cast<int>(answer.lines.size());
+                if (answer.cut_off && lines > 1)
+                  return ask(tails, trial, std::max(1, std::min(lines / 2, whole_lines)));
+                on_answer(answer, trial);
+              });
   }
 
   bool needs_log(const Trial& trial) const {
@@ -144,14 +153,29 @@ class LogHarvest {
     silent_.erase(&trial);
     if (trial.metrics.is_null()) trial.metrics = json::object();
     const Objective* objective = status_.record.objective ? &*status_.record.objective : nullptr;
-    const std::string failure = trial.failure;
+    const Trial known = trial;
     read_lines(answer.lines, objective, finder_ ? &*finder_ : nullptr, trial);
+    if (has_result(known)) keep_result(known, trial);
     if (trial.state != TrialState::succeeded) {
-      trial.failure = failure;  // only a trial that has succeeded gets a verdict
+      trial.failure = known.failure;  // only a trial that has succeeded gets a verdict
     } else if (answer.whole && objective != nullptr && !trial.objective && trial.failure.empty()) {
       (is_young ? silent_[&trial] : trial.failure) =
           never_reported(objective->metric, last_near_miss(answer.lines));
     }
+  }
+
+  // Whether the objective is from the result that the trial has written: a log gives a curve as well.
+  bool has_result(const Trial& known) const {
+    return has_ended(known.state) && known.objective && known.curve.empty() && status_.record.objective &&
+           status_.record.objective->of == Objective::Of::last;
+  }
+
+  // The log gives only the curve: the values of the result are final.
+  static void keep_result(const Trial& known, Trial& trial) {
+    trial.objective = known.objective;
+    trial.step = known.step;
+    trial.failure = known.failure;
+    trial.metrics = known.metrics;
   }
 
   std::string last_near_miss(const std::vector<kube::LogLine>& lines) const {

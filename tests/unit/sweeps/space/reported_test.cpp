@@ -46,6 +46,19 @@ TEST_CASE("a metric is found in the lines that training programs print") {
   check_found("loss=1 loss=2", 2, {});
 }
 
+TEST_CASE("the name of a metric may have signs that end other words") {
+  const MetricFinder finder(found_by("metrics/mAP50(B)"));
+  const std::string line = "epoch=1 metrics/mAP50(B)=0.93, metrics/mAP50-95(B)=0.6";
+  const std::optional<Reported> found = finder.find(line);
+  REQUIRE(found.has_value());
+  CHECK(found->value == 0.93);
+  CHECK(found->step == 1);
+  CHECK_FALSE(finder.near_miss(line).has_value());
+  CHECK_FALSE(finder.find("val_metrics/mAP50(B)=0.5").has_value());
+  CHECK_FALSE(finder.find("metrics/mAP50(B)=0.5x").has_value());
+  CHECK(MetricFinder(found_by("a[0]")).find("(a[0]=1,000) a[0]=2")->value == 2);
+}
+
 TEST_CASE("a line without the whole name of the metric, or without a number, has no report") {
   for (const char* line : {"", "loss", "loss=", "loss=high", "loss= 1", "val_loss=1", "loss=1x", "loss 1",
                            "=1", "mlk step=1 val_loss=1", "{\"loss\": null}", "{\"loss\": [1]}",

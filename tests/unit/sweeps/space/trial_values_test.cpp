@@ -47,11 +47,11 @@ struct Trials {
 
 // The output of a trial's program whose line is at `index` in `lines`.
 std::string run_trial(const std::vector<std::string>& lines, int index,
-                      const std::vector<std::string>& command) {
+                      const std::vector<std::string>& command, const std::string& variables = "") {
   const TemporaryFolder folder;
   const std::filesystem::path points = folder.write("points.env", join(lines, "\n") + "\n");
   std::string shell =
-      "MLK_POINTS=" + shell_word(points.string()) + " MLK_TRIAL_INDEX=" + std::to_string(index);
+      variables + " MLK_POINTS=" + shell_word(points.string()) + " MLK_TRIAL_INDEX=" + std::to_string(index);
   for (std::string word : trial_command(command)) {
     for (std::size_t at = word.find("$$"); at != std::string::npos; at = word.find("$$", at + 1))
       word.erase(at, 1);
@@ -145,6 +145,40 @@ TEST_CASE("a trial's program reads the line of its index, whatever the values co
   CHECK(run_trial(lines, 2, {"false"}) == hostile + "|last");
   CHECK(run_trial({"export MLK_TRIAL=3"}, 0, {"sh", "-c", "echo $$MLK_TRIAL $0", "name"}) == "3 name\n");
   CHECK(run_trial(lines, 3, {"false"}).find("has no line for trial 3") != std::string::npos);
+}
+
+TEST_CASE("each trial of one Job has folders of its own for checkpoints and event files") {
+  const TemporaryFolder claim;
+  const std::string folders =
+      "MLK_CHECKPOINTS=" + shell_word(claim.path().string()) + " MLK_TENSORBOARD=/events";
+  for (const std::string number : {"3", "12"}) {
+    const std::string shown = run_trial({"export MLK_TRIAL=" + number}, 0,
+                                        {"sh", "-c", "echo $$MLK_CHECKPOINTS $$MLK_TENSORBOARD"}, folders);
+    CHECK(shown == (claim.path() / number).string() + " /events/" + number + "\n");
+    CHECK(std::filesystem::is_directory(claim.path() / number));
+  }
+  const std::vector<std::string> shows = {"sh", "-c", "echo \"$$MLK_CHECKPOINTS|$$MLK_TENSORBOARD\""};
+  CHECK(run_trial({"export MLK_TRIAL=3"}, 0, shows) == "|\n");
+}
+
+TEST_CASE("the variables of a trial's program keep their values, whatever their names are") {
+  CHECK(run_trial({"export MLK_TRIAL=3"}, 0, {"sh", "-c", "echo $$n $$line"}, "n=5 line=abc") == "5 abc\n");
+}
+
+TEST_CASE("one Job cannot run trials whose pods refer to a variable that differs from trial to trial") {
+  const auto obstacle = [](const std::string& text) {
+    const Trials trials("name: x\nmode: single\n" + text,
+                        {{{"env.LR", Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
+    return trials.delta({{"env.LR", "1"}}, {{"env.LR", "1"}}).obstacle;
+  };
+  const std::string of_run = "run refers to a variable that differs from trial to trial";
+  CHECK(obstacle("run: [echo, '--lr=$(LR)']\n") == of_run);
+  CHECK(obstacle("run: [echo, $(MLK_CHECKPOINTS)]\n") == of_run);
+  CHECK(obstacle("run: [echo, $(MLK_TRIAL)]\n") == of_run);
+  CHECK(obstacle("run: a\nenv: {OUT: '/results/$(LR)'}\n") ==
+        "env.OUT refers to a variable that differs from trial to trial");
+  CHECK(obstacle("run: [echo, $(LRS), $(MLK_RANK), $LR]\n") == "");
+  CHECK(obstacle("run: echo $(LR)\n") == "");  // sh reads this text
 }
 
 TEST_CASE("describe() lists the values of a point, or says that it has no parameters") {

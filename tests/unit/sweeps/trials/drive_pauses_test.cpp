@@ -3,6 +3,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -32,11 +33,11 @@ constexpr char pausing_experiment[] =
 constexpr char volume[] = "checkpoint: {volume: {pvc: p}}\n";
 
 // Plays pods that train ten steps. The pods train their remaining steps after a pause and a resume, or at
-// once if trials are not paused. A suspended pod leaves a checkpoint.
+// once if trials are not paused. A suspended pod leaves a checkpoint. Each pod is Pending for a time.
 class PlayedTraining {
  public:
-  PlayedTraining(test::FakeCluster& cluster, bool waits_at_rung)
-      : cluster_(cluster), waits_at_rung_(waits_at_rung), thread_([this] {
+  PlayedTraining(test::FakeCluster& cluster, bool waits_at_rung, std::chrono::milliseconds pending = {})
+      : cluster_(cluster), waits_at_rung_(waits_at_rung), pending_(pending), thread_([this] {
           while (!done_) {
             step();
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -75,6 +76,7 @@ class PlayedTraining {
   struct Training {
     double lr = 0;
     int from = 0, at = 0, starts = 0;
+    std::optional<std::chrono::steady_clock::time_point> pending_since = {};
   };
 
   void step() {
@@ -86,7 +88,7 @@ class PlayedTraining {
       const std::lock_guard lock(mutex_);
       Training& run = runs_[name];
       run.lr = json::parse(owner["data"]["experiment"].get<std::string>())["train"]["optimizer"]["lr"];
-      json pod = test::pod_of(name, "Running");
+      json pod = test::pod_of(name, "Pending");
       const std::string pod_name = pod["metadata"]["name"];
       const bool there = cluster_.has("pods", pod_name);
       if (job["spec"].value("suspend", false)) {
@@ -96,11 +98,16 @@ class PlayedTraining {
       if (!there) {
         pod["metadata"]["labels"]["mlk.dev/sweep"] = job["metadata"]["labels"]["mlk.dev/sweep"];
         pod["metadata"]["uid"] = fmt::format("{}-{}", pod_name, run.starts);
-        pod["status"]["containerStatuses"] = {
-            {{"name", "main"}, {"state", {{"running", {{"startedAt", "2026-11-23T10:00:00Z"}}}}}}};
         cluster_.store.create("pods", pod);
         run.from = run.at;
         ++run.starts;
+        run.pending_since = std::chrono::steady_clock::now();
+      } else if (run.pending_since) {
+        if (std::chrono::steady_clock::now() - *run.pending_since < pending_) continue;
+        run.pending_since.reset();
+        const json running = {{"running", {{"startedAt", "2026-11-23T10:00:00Z"}}}};
+        patch_status(test::pods_path + "/" + pod_name,
+                     {{"phase", "Running"}, {"containerStatuses", {{{"name", "main"}, {"state", running}}}}});
       } else if (run.at < 10 || !waits_at_rung_ || run.starts > 1) {
         run.at += 5;
         if (run.at >= 20) end(job, run, pod_name);
@@ -132,6 +139,7 @@ class PlayedTraining {
 
   test::FakeCluster& cluster_;
   const bool waits_at_rung_;
+  const std::chrono::milliseconds pending_;
   std::mutex mutex_;
   std::map<std::string, Training> runs_;
   std::atomic<bool> done_{false};
@@ -171,6 +179,14 @@ TEST_CASE(
     "with checkpoints a trial is paused at its rung, and the best trial continues from its checkpoint") {
   Sweeper sweeper(std::string(pausing_experiment) + volume);
   PlayedTraining training(sweeper.cluster, true);
+  sweeper.let_all_through([&](const local::Request& asked) { return training.answer(asked); });
+  const SweepStatus status = drive_pausing(sweeper, {"lr=0.1,0.2"});
+  check_outcome(status, training.starts());
+}
+
+TEST_CASE("a trial that continues after a pause may wait for start_timeout once more") {
+  Sweeper sweeper(std::string(pausing_experiment) + volume + "start_timeout: 3s\n");
+  PlayedTraining training(sweeper.cluster, true, std::chrono::milliseconds(1500));
   sweeper.let_all_through([&](const local::Request& asked) { return training.answer(asked); });
   const SweepStatus status = drive_pausing(sweeper, {"lr=0.1,0.2"});
   check_outcome(status, training.starts());

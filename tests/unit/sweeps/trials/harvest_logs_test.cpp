@@ -52,8 +52,11 @@ struct Logged {
       const std::string number = asked.back().substr(asked.back().find("-trial-") + 7);
       local::Answer answer;
       answer.content_type = "text/plain";
-      for (const std::string& line : split(logs[std::stoi(number)], '\n'))
-        answer.body += "2026-11-23T10:00:02.000000000Z " + line + "\n";
+      const std::vector<std::string> lines = split(logs[std::stoi(number)], '\n');
+      const std::size_t wanted = std::stoul(query.find("tailLines")->second);
+      for (std::size_t i = lines.size() - std::min(lines.size(), wanted); i < lines.size(); ++i)
+        answer.body += "2026-11-23T10:00:02.000000000Z " + lines[i] + "\n";
+      answer.body.resize(std::min(answer.body.size(), std::stoul(query.find("limitBytes")->second)));
       return answer;
     });
   }
@@ -102,6 +105,34 @@ TEST_CASE("64 reports of a long log are kept, with the first, the last and the b
   CHECK(logged.read().trials.at(0).curve.size() == 64);
   CHECK(logged.query.find("tailLines")->second == "1000");
   CHECK(logged.query.find("limitBytes")->second == std::to_string(256 * 1024));
+}
+
+TEST_CASE("the newest report of a log with long lines is read, and no line that the server has cut in two") {
+  Logged logged;
+  logged.add_pod(0, true);
+  const std::string padding(300, '.');
+  logged.logs[0] = lines_told(1199, "mlk step={} accuracy={} " + padding) + "mlk step=1200 accuracy=0.125";
+  const Trial trial = logged.read(Harvest::all).trials.at(0);
+  CHECK(trial.step == 1200);
+  CHECK(trial.objective == 0.125);
+  CHECK(trial.curve.back() == std::pair<std::int64_t, double>(1200, 0.125));
+  // A single line that is longer than the limit has no report.
+  logged.add_pod(1, false);
+  logged.logs[1] = "mlk step=1 accuracy=0.5 " + std::string(300 * 1024, '.');
+  CHECK_FALSE(logged.read(Harvest::all).trials.at(1).objective.has_value());
+}
+
+TEST_CASE("the result of a trial stays its value after the log has given the curve") {
+  Logged logged;
+  logged.add_pod(0, true, told_result(0.95));
+  logged.logs[0] = "mlk step=1 accuracy=0.3 loss=2\nmlk step=2 accuracy=0.4 loss=1";
+  for (int read = 0; read < 2; ++read) {
+    const Trial trial = logged.read(Harvest::all).trials.at(0);
+    CHECK(trial.objective == 0.95);
+    CHECK(trial.metrics == json{{"accuracy", 0.95}});
+    CHECK(trial.step == 1);
+    CHECK(trial.curve == std::vector<std::pair<std::int64_t, double>>{{1, 0.3}, {2, 0.4}});
+  }
 }
 
 TEST_CASE("reports without a step are numbered, and the other metrics of the log are kept") {
