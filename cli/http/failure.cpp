@@ -70,8 +70,9 @@ Failure failure_of(CURLcode code, const std::string& text, int os_error, const C
       return {Kind::timed_out, "no connection within 10 s"};
     case CURLE_PEER_FAILED_VERIFICATION:
       return verification_failure(detail, problem);
-    case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CACERT_BADFILE:
+      return {Kind::authority, detail};
+    case CURLE_SSL_CERTPROBLEM:
       return {Kind::client_certificate, detail};
     case CURLE_SSL_CONNECT_ERROR:
       return {is_cut(text, os_error) ? Kind::handshake : Kind::tls, detail};
@@ -116,6 +117,9 @@ Failure blame_proxy(Failure failure, const Proxy& proxy, long answered) {
       return of_proxy("cannot be reached: " + failure.detail);
     case Kind::proxy:
       return of_proxy("does not let us through: " + failure.detail);
+    case Kind::authority:  // before the tunnel, only the proxy's certificate is checked
+      if (answered != 0 || !proxy.url.starts_with("https:")) return failure;
+      return of_proxy("cannot be trusted without this machine's certificate authorities: " + failure.detail);
     case Kind::timed_out:
       failure.detail += " through " + name;
       return failure;

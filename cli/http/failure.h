@@ -21,7 +21,8 @@ struct Failure {
     untrusted,           // the authority of the server's certificate is not trusted
     expired,             // the server's certificate has expired, or is not valid yet
     host_name,           // the server's certificate has other names
-    client_certificate,  // our certificate, or its authority's, cannot be used
+    authority,           // the authorities' certificates, against which the server's is checked, are unusable
+    client_certificate,  // our certificate cannot be used
     credentials,         // no credential is available
     tls,
     handshake,  // the connection ended within the TLS handshake: the request was not sent

@@ -23,6 +23,15 @@ std::string where_from(const Config& config) {
   return text;
 }
 
+// The authority at fault is in the cluster's entry or in this machine's list, never in the user's entry.
+Words words_for_authority(const std::string& detail, const Config& config, const std::string& from) {
+  if (config.ca_pem.empty())
+    return {"this machine's list of certificate authorities cannot be read: " + detail,
+            "install the package ca-certificates, or set certificate-authority in " + from};
+  return {"certificate-authority of the cluster cannot be used: " + detail,
+          "it must be in PEM in " + from + "; `kubectl config view` omits it without --raw"};
+}
+
 Words words_for(const Failure& failure, const Config& config) {
   using Kind = Failure::Kind;
   const std::string& detail = failure.detail;
@@ -47,6 +56,8 @@ Words words_for(const Failure& failure, const Config& config) {
     case Kind::host_name:
       return {"its certificate is for another name: " + detail,
               "check server and tls-server-name in " + from};
+    case Kind::authority:
+      return words_for_authority(detail, config, from);
     case Kind::client_certificate:
       return {"certificate or key of user \"" + config.user + "\" cannot be used: " + detail,
               "look at the entry in " + (config.user_source.empty() ? from : config.user_source)};

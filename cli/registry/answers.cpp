@@ -20,6 +20,8 @@ std::string describe(const http::Failure& failure) {
       return "there is no such host";
     case Kind::untrusted:
       return "its certificate is not trusted: " + failure.detail;
+    case Kind::authority:
+      return "the certificates of its authorities cannot be used: " + failure.detail;
     case Kind::expired:
       return "its certificate: " + failure.detail;
     case Kind::host_name:

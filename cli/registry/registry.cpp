@@ -54,6 +54,24 @@ std::string accepted_manifests() {
                      image::docker_types.index, image::docker_types.manifest);
 }
 
+std::string hint_for(const Failure& failure, const std::string& registry, const std::string& authorities) {
+  switch (failure.kind) {
+    case Failure::Kind::tls:
+    case Failure::Kind::handshake:
+      return "if it speaks http without TLS, and you trust the network: --insecure";
+    case Failure::Kind::proxy:
+      return failure.hint;
+    case Failure::Kind::untrusted:
+      return fmt::format("put the authority's certificate into ~/.config/containers/certs.d/{}/ca.crt",
+                         registry);
+    case Failure::Kind::authority:
+      return authorities.empty() ? "install the package ca-certificates"
+                                 : fmt::format("the files certs.d/{}/*.crt must be in PEM", registry);
+    default:
+      return "";
+  }
+}
+
 [[noreturn]] void refuse_mirror(const std::string& pair) {
   const bool may_be_login = pair.find('@') != pair.npos;
   throw Error(ExitCode::usage,
@@ -262,16 +280,9 @@ void Registry::fail(const Reply& reply, const std::string& what, const Denial& d
     throw Error(ExitCode::failure,
                 fmt::format("{}: {} is too large: {}", subject, what, reply.failure.detail));
   if (reply.failure.kind != Failure::Kind::none)
-    throw Error(
-        ExitCode::cluster,
-        fmt::format("{} cannot be reached for {}: {}", subject, what, describe(reply.failure)),
-        reply.failure.kind == Failure::Kind::tls || reply.failure.kind == Failure::Kind::handshake
-            ? "if it speaks http without TLS, and you trust the network: --insecure"
-        : reply.failure.kind == Failure::Kind::proxy ? reply.failure.hint
-        : reply.failure.kind == Failure::Kind::untrusted
-            ? fmt::format("put the authority's certificate into ~/.config/containers/certs.d/{}/ca.crt",
-                          name_)
-            : "");
+    throw Error(ExitCode::cluster,
+                fmt::format("{} cannot be reached for {}: {}", subject, what, describe(reply.failure)),
+                hint_for(reply.failure, name_, authorities_));
   const std::string words = words_of(reply.body);
   const std::string said = words.empty() ? "" : ": " + words;
   if (reply.status == 401 || reply.status == 403)

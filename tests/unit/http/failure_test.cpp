@@ -80,7 +80,7 @@ TEST_CASE("each result of libcurl has its kind and its detail") {
                         {CURLE_PROXY, Kind::proxy, "some words"},
                         {CURLE_OPERATION_TIMEDOUT, Kind::timed_out, "no connection within 10 s"},
                         {CURLE_SSL_CERTPROBLEM, Kind::client_certificate, "some words"},
-                        {CURLE_SSL_CACERT_BADFILE, Kind::client_certificate, "some words"},
+                        {CURLE_SSL_CACERT_BADFILE, Kind::authority, "some words"},
                         {CURLE_SSL_CONNECT_ERROR, Kind::tls, "some words"},
                         {CURLE_SSL_CIPHER, Kind::tls, "some words"},
                         {CURLE_SSL_ISSUER_ERROR, Kind::tls, "some words"},

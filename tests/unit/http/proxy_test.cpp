@@ -200,6 +200,19 @@ TEST_CASE("a failure at a proxy is reported as the proxy's") {
   CHECK(blame_proxy({Kind::refused, ""}, proxy_of("http://h:1", "proxy-url"), 0).hint == "check proxy-url");
 }
 
+TEST_CASE("unusable authorities are the proxy's fault only before the tunnel of a proxy with TLS") {
+  const auto told = [](const std::string& proxy, long answered) {
+    return blame_proxy({Kind::authority, "no file"}, proxy_of(proxy, "HTTPS_PROXY"), answered);
+  };
+  CHECK(told("https://h:1", 0).kind == Kind::proxy);
+  CHECK(told("https://h:1", 0).detail ==
+        "the proxy h:1 of HTTPS_PROXY cannot be trusted without this machine's certificate authorities: no "
+        "file");
+  CHECK(told("https://h:1", 200).kind == Kind::authority);
+  CHECK(told("http://h:1", 0).kind == Kind::authority);
+  CHECK(told("http://h:1", 200).detail == "no file");
+}
+
 TEST_CASE("only the variables that name a proxy are read from the environment") {
   const std::vector<const char*> names{"HTTPS_PROXY", "https_proxy",    "HTTP_PROXY",
                                        "http_proxy",  "NO_PROXY",       "no_proxy",

@@ -47,6 +47,8 @@ TEST_CASE("each cause of a missing answer has its own message and hint") {
        "check this machine's clock; otherwise the cluster's operators must renew it"},
       {Kind::host_name, "its certificate is for another name: D",
        "check server and tls-server-name in /f (context c)"},
+      {Kind::authority, "this machine's list of certificate authorities cannot be read: D",
+       "install the package ca-certificates, or set certificate-authority in /f (context c)"},
       {Kind::client_certificate, "certificate or key of user \"me\" cannot be used: D",
        "look at the entry in /g"},
       {Kind::tls, "no TLS connection: D", "check the server in /f (context c)"},
@@ -64,6 +66,14 @@ TEST_CASE("each cause of a missing answer has its own message and hint") {
           std::string("0 Unreachable | cannot reach https://api.example:6443: ") + row.what + " | " +
               row.hint);
   }
+}
+
+TEST_CASE("the error for an unusable authority of the cluster's entry blames this entry") {
+  Config config = some_config();
+  config.ca_pem = "no certificate";
+  CHECK(told(unreachable_error({.kind = Kind::authority, .detail = "D"}, config)) ==
+        "0 Unreachable | cannot reach https://api.example:6443: certificate-authority of the cluster cannot "
+        "be used: D | it must be in PEM in /f (context c); `kubectl config view` omits it without --raw");
 }
 
 TEST_CASE("error messages leave out unknown details") {

@@ -50,6 +50,20 @@ TEST_CASE("a server is trusted only if the configured authority signed its certi
   CHECK(outcome(config) == "200");
 }
 
+TEST_CASE("the error for a certificate authority that is not in PEM names the authority, not the user") {
+  const Certificate authority = make_authority("cluster ca");
+  FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
+  answer_all(server);
+  Config config = server.start();
+  const std::string pem = authority.pem();
+  for (const std::string& unusable : {std::string("no certificate"), pem.substr(0, pem.size() / 2)}) {
+    config.ca_pem = unusable;
+    const std::string refused = outcome(config);
+    CHECK(contains(refused, "certificate-authority of the cluster cannot be used"));
+    CHECK_FALSE(contains(refused, config.user));
+  }
+}
+
 TEST_CASE("the error for an expired certificate, or one with another name, gives the reason") {
   const Certificate authority = make_authority("cluster ca");
   SUBCASE("expired") {

@@ -77,9 +77,9 @@ TEST_CASE(
   using Kind = Failure::Kind;
   for (const Kind kind : {Kind::broken, Kind::handshake, Kind::timed_out, Kind::no_route, Kind::refused})
     CHECK(may_pass(failed(kind)));
-  for (const Kind kind :
-       {Kind::resolve, Kind::untrusted, Kind::expired, Kind::host_name, Kind::tls, Kind::closed,
-        Kind::too_large, Kind::other, Kind::proxy, Kind::client_certificate, Kind::credentials}) {
+  for (const Kind kind : {Kind::resolve, Kind::untrusted, Kind::expired, Kind::host_name, Kind::tls,
+                          Kind::closed, Kind::too_large, Kind::other, Kind::proxy, Kind::authority,
+                          Kind::client_certificate, Kind::credentials}) {
     Reply reply = failed(kind);
     CHECK_FALSE(may_pass(reply));
     reply.status = 503;  // the status of an incomplete answer
@@ -99,6 +99,7 @@ TEST_CASE("describe() has words for each failure") {
       {Kind::refused, "nothing listens there"},
       {Kind::resolve, "there is no such host"},
       {Kind::untrusted, "its certificate is not trusted: issuer x"},
+      {Kind::authority, "the certificates of its authorities cannot be used: issuer x"},
       {Kind::expired, "its certificate: issuer x"},
       {Kind::host_name, "its certificate is for another name"},
       {Kind::handshake, "the connection ended within the TLS handshake"},

@@ -356,3 +356,18 @@ TEST_CASE("the error for a certificate of another name has no hint about authori
   CHECK(std::string(error.what()).ends_with(": its certificate is for another name"));
   CHECK(error.hint().empty());
 }
+
+TEST_CASE("the error for authorities that are not in PEM names their files") {
+  const Certificate authority = make_authority("own");
+  PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.1", &authority}));
+  const TemporaryFolder folder;
+  folder.write(played.name + "/ca.crt", "no certificate");
+  Access access;
+  access.authorities = {folder.path()};
+  Registry registry(access, played.reference());
+  const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(std::string(error.what()).find(": the certificates of its authorities cannot be used: ") !=
+        std::string::npos);
+  CHECK(error.hint() == "the files certs.d/" + played.name + "/*.crt must be in PEM");
+}
