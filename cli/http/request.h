@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,8 @@ struct Request {
                                              // answer has come, 0 for no bound
   bool twice = false;                        // idempotent: may be executed twice, as a GET may
   bool patient = false;                      // each part of the answer restarts the timeout if true
+  std::size_t longest_line = 0;              // bytes, 8 or more; of a stream: a longer line loses its middle.
+                                             // 0: a line of more than 16 MiB is a failure
   Headers headers{};                         // replace the server's own (ServerAccess::headers), unless empty
 };
 

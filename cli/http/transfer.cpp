@@ -335,15 +335,18 @@ bool Transfer::receive_body(std::string_view data) {
 }
 
 bool Transfer::receive_lines(std::string_view data) {
+  const std::size_t longest = request.longest_line > 0 ? request.longest_line : line_limit;
   while (!data.empty()) {
     const std::size_t end = data.find('\n');
     const std::string_view part = data.substr(0, end);
-    if (end == std::string_view::npos) return hold(partial_, part, line_limit, "a line of ");
+    const bool ends = end != std::string_view::npos;
     bool alive;
-    if (partial_.empty()) {
+    if (ends && partial_.empty() && part.size() <= longest) {
       alive = deliver(part);
     } else {
       if (!hold(partial_, part, line_limit, "a line of ")) return false;
+      shorten();
+      if (!ends) return true;
       alive = deliver(partial_);
       partial_.clear();
       peer_->held -= held_;
@@ -353,6 +356,19 @@ bool Transfer::receive_lines(std::string_view data) {
     data.remove_prefix(end + 1);
   }
   return true;
+}
+
+// Removes the middle of the incomplete line if it is too long. Its beginning and its end remain: a line of a
+// log begins with its time, and a progress bar ends with its last state.
+void Transfer::shorten() {
+  constexpr std::string_view mark = "...";
+  const std::size_t longest = request.longest_line;
+  if (longest == 0 || partial_.size() <= longest) return;
+  const std::size_t head = longest / 4, middle = partial_.size() - head - longest / 2;
+  partial_.replace(head, middle, mark);
+  const std::size_t gone = middle - mark.size();
+  held_ -= gone;
+  peer_->held -= gone;
 }
 
 bool Transfer::deliver(std::string_view text) {

@@ -89,6 +89,7 @@ struct Transfer {
   template <typename Action>
   bool guarded(const Action& action);
   bool receive_lines(std::string_view data);
+  void shorten();
   void receive_header(std::string_view header);
   bool deliver(std::string_view text);
   std::string set_other_name(const ServerAccess& server);

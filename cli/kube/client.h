@@ -130,9 +130,9 @@ class Client {
   [[nodiscard]] std::future<Answer> ask(const Request& request);
 
   // Calls `line` for each line of the body as it arrives, on the loop thread; then `ended` once. A line is at
-  // most 16 MiB. `opened` gets the HTTP status when the head of the answer has come. The callbacks must be
-  // quick. A stream may be destroyed in any thread, also in its own callback; a stream that outlives the
-  // client makes no more calls.
+  // most 16 MiB, or Request::longest_line. `opened` gets the HTTP status when the head of the answer has
+  // come. The callbacks must be quick. A stream may be destroyed in any thread, also in its own callback; a
+  // stream that outlives the client makes no more calls.
   [[nodiscard]] std::unique_ptr<Stream> stream(const Request& request,
                                                std::function<void(std::string_view)> line,
                                                std::function<void(StreamEnd)> ended,

@@ -15,6 +15,9 @@ using std::chrono::seconds;
 // If a node's clock is set back by at most so many seconds, a reader gets no line twice.
 constexpr std::size_t most_seconds = 600;
 
+// A longer line would fail each request for the log, and the lines after it could never be read.
+constexpr std::size_t longest_line = 1u << 20;
+
 // Removes the URL that the API server requested and quotes, because this URL differs between the pods of a
 // node.
 std::string without_address(const std::string& text) {
@@ -85,6 +88,7 @@ Request log_request(const std::string& name_space, const std::string& pod, const
   Request request;
   request.path = path_of(resources::pods, name_space, pod) + "/log";
   request.accept = "*/*";
+  request.longest_line = longest_line;
   const auto ask = [&](const char* name, std::string value) {
     request.query.emplace_back(name, std::move(value));
   };

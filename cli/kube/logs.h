@@ -33,7 +33,8 @@ struct LogOptions {
 std::vector<LogLine> read_log(Client& client, const std::string& name_space, const std::string& pod,
                               const LogOptions& options = {});
 
-// The request and the parser of read_log(), for callers that request many logs at once.
+// The request and the parser of read_log(), for callers that request many logs at once. In a stream, a line
+// of more than 1 MiB loses its middle.
 Request log_request(const std::string& name_space, const std::string& pod, const LogOptions& options);
 std::vector<LogLine> parse_log(std::string_view body);  // without lines of the kubelet
 

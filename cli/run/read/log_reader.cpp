@@ -20,7 +20,7 @@ constexpr std::size_t most_held = 16u << 20, least_share = 32u << 10;  // bytes
 constexpr std::size_t first_part = 32u << 10;
 constexpr std::size_t most_sayings = 20;
 constexpr milliseconds longest_holding_up{2'000}, poll_interval{100};
-constexpr seconds longest_on_dead_connections{90};
+constexpr int most_dead_connections = 3;
 constexpr milliseconds first_retry{250}, longest_retry{2'000}, longest_retrying{10'000};
 
 struct OpenLog {
@@ -37,6 +37,7 @@ struct OpenLog {
   // since the log was opened or had its last line.
   milliseconds missed{0}, silent{0};
   milliseconds retry = first_retry;
+  int dead_connections = 0;  // since the last new line
   std::optional<Clock::time_point> trying_since{}, again{};
   // The members below are under the reader's mutex: the loop's thread writes them.
   std::string inbox{};
@@ -155,6 +156,11 @@ class LogReader {
         continue;
       }
       if (!log.position.admit(*line)) continue;
+      // Only a new line shows progress: if the log breaks at the same place each time, known lines always
+      // come.
+      log.trying_since.reset();
+      log.retry = first_retry;
+      log.dead_connections = 0;
       if (log.position.was_cut()) note(log, kube::rotated(log.about.source.who.pod));
       if (!log.about.first) log.about.first = line->time;
       log.about.last = line->time;
@@ -209,8 +215,6 @@ class LogReader {
       }
     }
     if (!log.text.empty()) {
-      log.trying_since.reset();
-      log.retry = first_retry;
       log.missed = log.silent = milliseconds(0);
       news_.notify_all();
       return true;
@@ -227,7 +231,7 @@ class LogReader {
   // once.
   bool on_end(OpenLog& log) {
     if (log.was_limited && log.end->status == 200) return true;
-    if (log.end->silent && log.missed < longest_on_dead_connections) return true;
+    if (log.end->silent && ++log.dead_connections <= most_dead_connections) return true;
     const Clock::time_point now = Clock::now();
     if (!log.trying_since) log.trying_since = now;
     const milliseconds longest = std::min(longest_retrying, client_.config().longest_trying);

@@ -347,6 +347,42 @@ TEST_CASE("a stream is delivered in lines of at most 16 MiB, and its last line i
   CHECK(opened == 0);
 }
 
+TEST_CASE("a line that is longer than the request allows loses its middle, and the next line arrives") {
+  FakeServer server;
+  std::string body;
+  server.http->Get(
+      ".*", [&](const httplib::Request&, httplib::Response& response) { answer(response, 200, body); });
+  Ends ends({.url = server.listen(), .most_held = 1 << 20});
+  ends.credentials->give("");
+  constexpr std::size_t most = 4096;
+  const auto read = [&] {
+    std::vector<std::string> lines;
+    std::promise<Failure> ended;
+    auto stream = std::make_shared<Transfer>(Request{.path = "/a", .longest_line = most});
+    stream->line = [&](std::string_view line) { lines.emplace_back(line); };
+    stream->done = [&](Response&, const Failure& failure) { ended.set_value(failure); };
+    ends.loop->add(stream);
+    CHECK(ended.get_future().get().kind == Failure::Kind::none);
+    return lines;
+  };
+  const std::string begin = "07:40:25Z begin", end = "the end";
+  for (const std::size_t middle : {most, std::size_t{17} << 20}) {
+    body = begin + std::string(middle, 'x') + end + "\nnext\n" + begin + std::string(middle, 'y') + end;
+    const std::vector<std::string> lines = read();
+    REQUIRE(lines.size() == 3);
+    CHECK(lines[1] == "next");
+    for (const std::string& line : {lines[0], lines[2]}) {  // the last line has no newline
+      CHECK(line.size() <= most);
+      CHECK(line.size() >= most / 2);
+      CHECK(line.starts_with(begin));
+      CHECK(line.find("...") != std::string::npos);
+      CHECK(line.ends_with(end));
+    }
+  }
+  body = std::string(most, 'x') + "\n";
+  CHECK(read() == std::vector<std::string>{std::string(most, 'x')});
+}
+
 TEST_CASE("when a loop stops, requests end as closed, and streams end without a callback") {
   FakeServer server;
   std::atomic<int> begun = 0;

@@ -103,6 +103,11 @@ TEST_CASE("read_log() returns the present log and sends all options") {
   }
 }
 
+TEST_CASE("a long line of a log does not end the stream, and a long line of a watch does") {
+  CHECK(log_request("n", "p", {}).longest_line == std::size_t{1} << 20);
+  CHECK(Request().longest_line == 0);
+}
+
 TEST_CASE("the error for a missing log leaves out the address, which differs between the pods of a node") {
   const auto said = [](int status, const std::string& message) {
     const std::string body = json({{"kind", "Status"}, {"message", message}}).dump();

@@ -253,6 +253,60 @@ TEST_CASE("a log that breaks repeatedly is read to its end if each new request b
   CHECK(problems.empty());
 }
 
+// Reads the log of one pod. Returns its lines; `log` gets how the log ended.
+Texts read_one(kube::Client& client, LogRead& log) {
+  log.source = choose_sources({pod_of_rank("a", 0)}, {}).front().first;
+  log.options.container = log.source.container;
+  std::vector<LogRead> logs = {log};
+  Texts lines;
+  read_logs(client, "lab", logs, {.line = [&](const RunLogLine& line) {
+              lines.push_back(line.text);
+              return true;
+            }});
+  log = logs.front();
+  return lines;
+}
+
+TEST_CASE("a log that breaks at the same place each time is given up") {
+  std::vector<BreakingLog::Answer> answers(20, {stamped(1, "a1"), true});
+  answers.push_back({stamped(1, "a1") + stamped(2, "a2"), false});
+  BreakingLog server(answers);
+  kube::Config config = server.server.start();
+  config.longest_trying = milliseconds(600);
+  kube::Client client(config);
+  LogRead log;
+  CHECK(read_one(client, log) == Texts{"a1"});
+  CHECK(log.end.status == 0);
+  CHECK_FALSE(log.end.error.empty());
+  CHECK(server.targets.size() < answers.size());
+}
+
+TEST_CASE("a log whose connections always die after the same line is given up") {
+  constexpr int enough = 20;
+  std::atomic<int> asked = 0;
+  FakeServer server;
+  server.http->Get("/version", [](const auto&, auto& response) { response.set_content("{}", "text/plain"); });
+  server.http->Get("/api/v1/namespaces/lab/pods/a/log", [&](const auto&, auto& response) {
+    const bool whole = ++asked > enough;
+    response.set_chunked_content_provider("text/plain", [&, whole](std::size_t, httplib::DataSink& sink) {
+      const std::string text = stamped(1, "a1") + (whole ? stamped(2, "a2") : "");
+      sink.write(text.data(), text.size());
+      if (!whole) server.hang();
+      sink.done();
+      return true;
+    });
+  });
+  kube::Config config = server.start();
+  config.silence = {.suspect = milliseconds(100), .leave = milliseconds(150)};
+  config.longest_trying = milliseconds(100);
+  kube::Client client(config);
+  LogRead log;
+  CHECK(read_one(client, log) == Texts{"a1"});
+  CHECK(log.end.status == 0);
+  CHECK(asked >= 4);  // a new connection may work
+  CHECK(asked <= enough);
+}
+
 TEST_CASE("a silent log is opened again, although lines of other logs arrive") {
   std::atomic<int> asked = 0;
   FakeServer server;
