@@ -1,6 +1,9 @@
 // mlk context: shows the cluster, the user and the namespace, the file that they come from, and the user's
 // permissions.
 
+#include <algorithm>
+#include <map>
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -22,34 +25,41 @@ struct ContextOptions {
   std::string output;
 };
 
-// A permission that mlk's commands need, with a description for researchers.
+using Questions = std::vector<kube::AccessQuestion>;
+
+// The permissions that a group of mlk's commands needs, with a description for researchers.
 struct Need {
   std::string purpose;
-  std::vector<kube::AccessQuestion> questions;
+  Questions questions;
 };
 
+Questions joined(Questions some, const Questions& more) {
+  some.insert(some.end(), more.begin(), more.end());
+  return some;
+}
+
+// Each group has the permissions for all options of its commands: `logs -f` watches the run, and
+// `delete --where` reads all runs.
 std::vector<Need> needs() {
   using namespace kube::resources;
-  return {{"submit",
-           {{"create", config_maps, ""},
-            {"create", secrets, ""},
-            {"create", services, ""},
-            {"create", jobs, ""},
-            {"list", config_maps, ""},
-            {"list", jobs, ""},
-            {"list", pods, ""}}},
-          {"ls, status, wait",
-           {{"list", config_maps, ""},
-            {"list", jobs, ""},
-            {"list", pods, ""},
-            {"get", config_maps, ""},
-            {"watch", config_maps, ""},
-            {"watch", jobs, ""},
-            {"watch", pods, ""}}},
-          {"logs", {{"get", config_maps, ""}, {"list", pods, ""}, {"get", pods, "log"}}},
-          {"stop, resume", {{"patch", config_maps, ""}, {"patch", jobs, ""}}},
-          {"delete", {{"get", config_maps, ""}, {"list", services, ""}, {"delete", config_maps, ""}}},
+  const Questions to_list{{"list", config_maps, ""}, {"list", jobs, ""}, {"list", pods, ""}};
+  const Questions to_read = joined(to_list, {{"get", config_maps, ""}});
+  const Questions to_watch =
+      joined(to_read, {{"watch", config_maps, ""}, {"watch", jobs, ""}, {"watch", pods, ""}});
+  return {{"submit", joined(to_list, {{"create", config_maps, ""},
+                                      {"create", secrets, ""},
+                                      {"create", services, ""},
+                                      {"create", jobs, ""}})},
+          {"ls, status, wait", to_watch},
+          {"logs", joined(to_watch, {{"get", pods, "log"}})},
+          {"stop, resume", joined(to_watch, {{"patch", config_maps, ""}, {"patch", jobs, ""}})},
+          {"delete", joined(to_read, {{"list", services, ""}, {"delete", config_maps, ""}})},
           {"reasons of waiting runs", {{"list", events, ""}}}};
+}
+
+// Identifies a permission, because several groups need the same one.
+std::string key_of(const kube::AccessQuestion& question) {
+  return question.verb + "/" + question.resource.plural + "/" + question.subresource;
 }
 
 // Facts that only the cluster knows.
@@ -63,16 +73,20 @@ Told ask(kube::Client& client) {
   Told told;
   told.version = kube::server_version(client).text;
   told.known_as = kube::whoami(client).name;
-  std::vector<kube::AccessQuestion> questions;
   const std::vector<Need> all = needs();
-  for (const Need& need : all)
-    questions.insert(questions.end(), need.questions.begin(), need.questions.end());
-  const std::vector<bool> answers = kube::may_all(client, client.config().name_space, questions);
-  std::size_t at = 0;
+  Questions questions;
+  std::map<std::string, bool> allowed;  // by key_of()
   for (const Need& need : all) {
-    bool yes = true;
-    for (std::size_t i = 0; i < need.questions.size(); ++i) yes = answers[at++] && yes;
-    told.allowed[need.purpose] = yes;
+    for (const kube::AccessQuestion& question : need.questions) {
+      if (allowed.emplace(key_of(question), false).second) questions.push_back(question);
+    }
+  }
+  const std::vector<bool> answers = kube::may_all(client, client.config().name_space, questions);
+  for (std::size_t i = 0; i < questions.size(); ++i) allowed[key_of(questions[i])] = answers[i];
+  for (const Need& need : all) {
+    told.allowed[need.purpose] =
+        std::all_of(need.questions.begin(), need.questions.end(),
+                    [&](const kube::AccessQuestion& question) { return allowed.at(key_of(question)); });
   }
   return told;
 }

@@ -2,8 +2,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -78,6 +82,57 @@ TEST_CASE("stop with --timeout 0 stops the run without waiting") {
   CHECK(contains(said, "the run is being stopped all the same"));
   CHECK(cluster.job().at("spec").at("suspend") == true);
   CHECK(cluster.mark().is_string());
+}
+
+TEST_CASE("context allows commands only to a user who has each right that they need, and asks for it once") {
+  // The groups of commands that are not allowed if one right is missing.
+  const auto forbidden_without = [](const std::string& missing) {
+    std::mutex mutex;
+    std::multiset<std::string> asked;
+    Cluster cluster;
+    cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+      if (!contains(request.path, "selfsubjectaccessreviews")) return std::nullopt;
+      const json of = json::parse(request.body).at("spec").at("resourceAttributes");
+      const std::string below = of.value("subresource", "");
+      const std::string right = of.at("verb").get<std::string>() + " " +
+                                of.at("resource").get<std::string>() + (below.empty() ? "" : "/" + below);
+      const std::lock_guard lock(mutex);
+      asked.insert(right);
+      mlk::local::Answer answer;
+      answer.status = 201;
+      answer.body = json{{"status", {{"allowed", right != missing}}}}.dump();
+      return answer;
+    });
+    Tree tree;
+    CHECK(tree.run({"context", "-o", "json", "--kubeconfig", cluster.kubeconfig()}) == 0);
+    for (const std::string& right : asked) CHECK_MESSAGE(asked.count(right) == 1, right);
+    std::string groups;
+    const json told = json::parse(tree.out.str());
+    for (const auto& [group, allowed] : told.at("allowed").items()) {
+      if (allowed == false) groups += group + "; ";
+    }
+    return groups;
+  };
+  const std::string all_of_runs = "delete; logs; ls, status, wait; stop, resume; submit; ";
+  for (const auto& [missing, forbidden] : std::vector<std::pair<std::string, std::string>>{
+           {"", ""},
+           {"list jobs", all_of_runs},
+           {"list configmaps", all_of_runs},
+           {"list pods", all_of_runs},
+           {"get configmaps", "delete; logs; ls, status, wait; stop, resume; "},
+           {"watch configmaps", "logs; ls, status, wait; stop, resume; "},
+           {"watch jobs", "logs; ls, status, wait; stop, resume; "},
+           {"watch pods", "logs; ls, status, wait; stop, resume; "},
+           {"get pods/log", "logs; "},
+           {"patch configmaps", "stop, resume; "},
+           {"patch jobs", "stop, resume; "},
+           {"list services", "delete; "},
+           {"delete configmaps", "delete; "},
+           {"create secrets", "submit; "},
+           {"list events", "reasons of waiting runs; "}}) {
+    CAPTURE(missing);
+    CHECK(forbidden_without(missing) == forbidden);
+  }
 }
 
 TEST_CASE("an option that ends with = has an empty value, and does not take the next word as its value") {
