@@ -244,7 +244,9 @@ void LogFollower::State::on_end(const StreamEnd& ended) {
   const std::lock_guard lock(mutex);
   const bool goes_on = mode == Mode::follow || mode == Mode::poll;
   if (goes_on && progress) wait = times.first_wait;
-  if (ended.status != 403) refused_since.reset();
+  const bool without_pod = pod_is_gone(ended);
+  const bool doubtful = ended.status == 403 || (ended.status == 404 && !without_pod);  // LogTimes::refusal
+  if (!doubtful) refused_since.reset();
   if (lacks_followers) follow_at = Clock::now() + times.follow_again;
   if (ended.status == 200) {
     trouble.clear();
@@ -265,12 +267,15 @@ void LogFollower::State::on_end(const StreamEnd& ended) {
     due = Clock::now();
     return;
   }
-  trouble = ended.status == 404 && whole ? "" : log_error(ended, client.config()).what();
-  if (ended.status == 403 && !refused_since) refused_since = Clock::now();
+  trouble = without_pod && whole ? "" : log_error(ended, client.config()).what();
+  if (doubtful && !refused_since) refused_since = Clock::now();
   const bool refused = refused_since && Clock::now() - *refused_since >= times.refusal;
-  const bool gone = ended.status == 404 || ended.status == 401 || refused;
+  if (doubtful && !refused && mode == Mode::previous) drained = false;
+  // While the container runs, its node will know the pod again.
+  const bool gone =
+      without_pod || ended.status == 401 || (refused && (ended.status == 403 || mode == Mode::final));
   // A node answers 400 or 500 for a log that it has cleaned up.
-  const bool lost = mode != Mode::follow && ended.status >= 400 && ended.status < 500 && ended.status != 429;
+  const bool lost = !doubtful && ended.status >= 400 && ended.status < 500 && ended.status != 429;
   if (gone || (lost && mode == Mode::final)) is_finished = true;
   postpone();
 }

@@ -51,13 +51,21 @@ std::string rotated(const std::string& pod) {
   return "it has rotated the log of " + pod + ": lines may be missing";
 }
 
+bool pod_is_gone(const StreamEnd& end) {
+  if (end.status != 404 || !end.error.empty()) return false;
+  return std::string_view(status_error(end.status, end.body, "", nullptr).what()).starts_with("pods ");
+}
+
 ApiError log_error(const StreamEnd& end, const Config& config) {
   const ApiError error = end.error.empty() ? status_error(end.status, end.body, "", &config)
                                            : ApiError(end.status, "Unreachable", end.error);
-  const std::string text = error.what();
-  const bool without_pod = error.status() == 404 && text.starts_with("pods ");
-  return ApiError(error.status(), error.reason(),
-                  without_pod ? "deleted with the pod" : without_address(text), error.hint());
+  std::string text = without_address(error.what());
+  if (pod_is_gone(end)) {
+    text = "deleted with the pod";
+  } else if (error.status() == 404 && text.find("( pods/log ") != std::string::npos) {
+    text = "the node does not know the pod";  // the API server's words for a 404 of the kubelet have its name
+  }
+  return ApiError(error.status(), error.reason(), text, error.hint());
 }
 
 bool LogPosition::admit(const LogLine& line) {

@@ -53,6 +53,10 @@ std::string kubelet_said(std::string_view line);
 // Whether such a line says that the node can start no more followers; mlk then polls the node's logs. Pure.
 bool lacks_inotify(std::string_view line);
 
+// Whether a stream ended because the pod is gone. Only the API server knows this. Another 404 comes from the
+// node: a kubelet that has just started does not know its pods yet. Pure.
+[[nodiscard]] bool pod_is_gone(const StreamEnd& end);
+
 // Makes the error that says why a log did not arrive, from a StreamEnd that is an error. The text is the same
 // for all pods with the same cause. Pure.
 ApiError log_error(const StreamEnd& end, const Config& config);

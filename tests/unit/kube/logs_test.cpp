@@ -117,7 +117,21 @@ TEST_CASE("the error for a missing log leaves out the address, which differs bet
         "dial tcp: refused");
   CHECK(said(404, R"(pods "p" not found)") == "deleted with the pod");
   CHECK(said(404, R"(nodes "n1" not found)") == R"(nodes "n1" not found)");
+  CHECK(said(404, "the server could not find the requested resource ( pods/log p)") ==
+        "the node does not know the pod");
   CHECK(std::string(log_error({0, "it broke", ""}, Config()).what()) == "it broke");
+}
+
+TEST_CASE("only the API server's own words mean that the pod of a log is gone") {
+  const auto gone = [](int status, const std::string& message) {
+    return pod_is_gone({status, "", json({{"kind", "Status"}, {"message", message}}).dump()});
+  };
+  CHECK(gone(404, R"(pods "p" not found)"));
+  CHECK_FALSE(gone(500, R"(pods "p" not found)"));
+  CHECK_FALSE(gone(404, "the server could not find the requested resource ( pods/log p)"));
+  CHECK_FALSE(gone(404, R"(nodes "n1" not found)"));
+  CHECK_FALSE(pod_is_gone({404, "", "404 page not found"}));
+  CHECK_FALSE(pod_is_gone({0, "pods are away", ""}));
 }
 
 TEST_CASE("a message of a node becomes one bounded line with its meaning") {
