@@ -70,6 +70,7 @@ ApiError log_error(const StreamEnd& end, const Config& config) {
 
 bool LogPosition::admit(const LogLine& line) {
   const Time second = std::chrono::floor<seconds>(line.time);
+  if (to_skip_ > 0 && line.time < earliest_) return false;  // it was not asked for
   if (to_skip_ > 0) {
     if (!seen_.empty() && second <= seen_.rbegin()->first) {
       --to_skip_;
@@ -79,6 +80,7 @@ bool LogPosition::admit(const LogLine& line) {
     was_cut_ = true;
   }
   second_ = second;
+  earliest_ = std::min(earliest_.value_or(line.time), line.time);
   ++seen_[second];
   if (seen_.size() > most_seconds) seen_.erase(seen_.begin());
   return true;

@@ -63,10 +63,12 @@ ApiError log_error(const StreamEnd& end, const Config& config);
 
 // The position of a reader in a log, by stern's rule. A request can start only at a whole second, so mlk
 // counts the lines that it has from the last line's second on, and skips as many lines after it reconnects.
-// It also counts lines of later seconds, because a node's clock can be set back. Pure.
+// It also counts lines of later seconds, because a node's clock can be set back. With tailLines or
+// sinceSeconds the log begins within a second; the lines before this beginning then come too, and are left
+// out. Pure.
 class LogPosition {
  public:
-  [[nodiscard]] bool admit(const LogLine& line);  // false for a line that was seen before
+  [[nodiscard]] bool admit(const LogLine& line);  // false for a line that was seen, or left out, before
   void resume();                                  // the next lines come from a new request
   std::optional<Time> since() const;              // the second at which the next request starts
   // True if fewer known lines came again than expected. In this case the node has rotated the log, and lines
@@ -74,9 +76,10 @@ class LogPosition {
   bool was_cut() const { return was_cut_; }
 
  private:
-  std::optional<Time> second_;  // of the last line
-  std::map<Time, long> seen_;   // number of lines of each of the latest seconds
-  long to_skip_ = 0;            // how many known lines the next request returns again
+  std::optional<Time> second_;    // of the last line
+  std::optional<Time> earliest_;  // the earliest time of all lines
+  std::map<Time, long> seen_;     // number of lines of each of the latest seconds
+  long to_skip_ = 0;              // how many known lines the next request returns again
   bool was_cut_ = false;
 };
 

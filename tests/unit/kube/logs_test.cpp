@@ -63,6 +63,22 @@ TEST_CASE("after a reconnect the known lines of the last second are skipped") {
   CHECK(take("05.1Z f"));
 }
 
+TEST_CASE(
+    "after a reconnect the lines before the requested tail do not come, although they are of its second") {
+  LogPosition position;
+  const auto take = [&](const std::string& text) {
+    return position.admit(*parse_log_line("2026-11-21T07:40:" + text));
+  };
+  CHECK(take("02.8Z h"));
+  CHECK(take("02.9Z i"));
+  position.resume();
+  for (int tenth = 1; tenth <= 9; ++tenth) CHECK_FALSE(take("02." + std::to_string(tenth) + "Z x"));
+  CHECK(take("02.95Z j"));
+  CHECK(take("03.0Z k"));
+  CHECK(take("02.1Z set back"));  // the node's clock
+  CHECK_FALSE(position.was_cut());
+}
+
 TEST_CASE("after a reconnect no line is repeated or lost if the node's clock was set back") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
