@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "cli/kube/log_parser.h"
 #include "cli/util/json_path.h"
 
 namespace mlk::kube {
@@ -68,6 +69,7 @@ struct LogFollower::State {
   mutable std::mutex mutex;
   // Guarded by the mutex: the loop's thread writes these.
   LogPosition position;
+  LogParser parser;
   std::optional<StreamEnd> end;
   Clock::time_point last_line{};
   bool progress = false;  // a line came since the stream was opened
@@ -186,6 +188,7 @@ void LogFollower::State::open(Mode how) {
     const std::lock_guard lock(mutex);
     position.resume();
     options.from = position.since();
+    parser.open(options, std::chrono::system_clock::now());
     last_line = Clock::now();
     progress = false;
     lacks_followers = false;
@@ -215,28 +218,30 @@ void LogFollower::State::let_go() {
 // If the reader has no room for a line, the stream ends. A pause would not work: over HTTP/2 libcurl
 // continues to read, and the transfer fails at 64 MiB.
 void LogFollower::State::consume(std::string_view text) {
-  const std::optional<LogLine> next = parse_log_line(text);
+  LogParser::Parsed next;
   {
     std::unique_ptr<Stream> ending;
     const std::lock_guard lock(mutex);
     if (behind) return;
     last_line = Clock::now();
-    if (!next) {
-      lacks_followers = lacks_followers || lacks_inotify(text);
-      if (!text.empty()) note(kubelet_said(text));
-      return;
-    }
-    progress = true;
-    trouble.clear();
     if (!has_room()) {
       behind = true;
       ending = std::move(stream);
       return;
     }
-    if (!position.admit(*next)) return;
+    next = parser.parse(text);
+    if (next.kind == LogParser::Kind::nothing) return;
+    if (next.kind == LogParser::Kind::sentence) {
+      lacks_followers = lacks_followers || lacks_inotify(text);
+      note(kubelet_said(text));
+      return;
+    }
+    progress = true;
+    trouble.clear();
+    if (next.kind == LogParser::Kind::line && !position.admit(next.line)) return;
     if (position.was_cut()) note(rotated(pod));
   }
-  reader.line(*next);
+  reader.line(next.line);
 }
 
 // The way in which a stream ended decides whether and when the next stream starts.

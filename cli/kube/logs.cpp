@@ -42,6 +42,10 @@ std::string kubelet_said(std::string_view line) {
   return "it says of the log: " + printable(cut(line, longest));
 }
 
+bool is_by_kubelet(std::string_view line) {
+  return line.starts_with("failed to ") || line.starts_with("unable to retrieve ") || lacks_inotify(line);
+}
+
 bool lacks_inotify(std::string_view line) {
   return line.find("fsnotify watcher") != std::string_view::npos ||
          (line.find("inotify") != std::string_view::npos && line.find("too many") != std::string_view::npos);

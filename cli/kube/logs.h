@@ -47,9 +47,11 @@ std::optional<LogLine> parse_log_line(std::string_view line);
 enum class AtLimit { goes_on, ends_after, ends_within };
 AtLimit at_limit(std::size_t limit, std::size_t came);
 
-// Explains a line without a time, as words to follow "node n1: ". The kubelet and not the program writes such
-// a line, with status 200, to say why it cannot continue. Pure.
+// Explains a sentence of the kubelet, as words to follow "node n1: ". Such a line has no time. The kubelet
+// writes it, with status 200, to say why it cannot continue. Pure.
 std::string kubelet_said(std::string_view line);
+// Whether a line without a time begins as the sentences of the kubelet do. Pure.
+bool is_by_kubelet(std::string_view line);
 // Whether such a line says that the node can start no more followers; mlk then polls the node's logs. Pure.
 bool lacks_inotify(std::string_view line);
 

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "cli/kube/log_parser.h"
+
 namespace mlk {
 namespace {
 
@@ -28,6 +30,7 @@ struct OpenLog {
   const std::size_t index;
   // The members below belong to the reader's thread.
   kube::LogPosition position{};
+  kube::LogParser parser{};
   std::string text{};    // lines to be given out, in their order of arrival
   std::size_t next = 0;  // the position of the next line in `text`
   kube::LogLine line{};  // the line that is given out next
@@ -95,6 +98,7 @@ class LogReader {
     options.from = log.position.since();
     if (!log.was_asked && !options.tail_lines && !options.since) options.limit_bytes = first_part;
     log.was_asked = true;
+    log.parser.open(options, std::chrono::system_clock::now());
     {
       const std::lock_guard lock(mutex_);
       log.limit = options.limit_bytes.value_or(0);
@@ -146,26 +150,25 @@ class LogReader {
 
   // Moves to the next line of the text. Returns false if the text has no further line.
   static bool advance(OpenLog& log) {
+    using Kind = kube::LogParser::Kind;
     while (log.next < log.text.size()) {
       const std::size_t end = log.text.find('\n', log.next);
       const auto raw = std::string_view(log.text).substr(log.next, end - log.next);
       log.next = end + 1;
-      std::optional<kube::LogLine> line = kube::parse_log_line(raw);
-      if (!line) {
-        note(log, raw.empty() ? "" : kube::kubelet_said(raw));
-        continue;
-      }
-      if (!log.position.admit(*line)) continue;
+      auto [kind, line] = log.parser.parse(raw);
+      if (kind == Kind::sentence) note(log, kube::kubelet_said(raw));
+      if (kind == Kind::sentence || kind == Kind::nothing) continue;
+      if (kind == Kind::line && !log.position.admit(line)) continue;
       // Only a new line shows progress: if the log breaks at the same place each time, known lines always
       // come.
       log.trying_since.reset();
       log.retry = first_retry;
       log.dead_connections = 0;
       if (log.position.was_cut()) note(log, kube::rotated(log.about.source.who.pod));
-      if (!log.about.first) log.about.first = line->time;
-      log.about.last = line->time;
+      if (!log.about.first) log.about.first = line.time;
+      log.about.last = line.time;
       log.about.bytes += raw.size();
-      log.line = std::move(*line);
+      log.line = std::move(line);
       return true;
     }
     return false;

@@ -149,6 +149,18 @@ TEST_CASE("lines without a time become notes of the node and do not change the p
   CHECK(seen[1].find("follow") == std::string::npos);  // the node cannot follow, so the follower polls it
 }
 
+TEST_CASE("the end of a long line without a time is not repeated when the follower opens the log again") {
+  LogServer logs;
+  logs.answers = {{stamp("02", "b")},
+                  {"rest of a long line\n" + stamp("02", "b") + stamp("03", "c"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get().size() >= 2; }));
+  CHECK(lines.get() == Texts{"b", "c"});
+  CHECK(follower.notes().empty());
+}
+
 TEST_CASE("a follower polls a node that cannot follow logs, and after a while requests to follow again") {
   LogServer logs;
   logs.answers = {
@@ -362,6 +374,25 @@ TEST_CASE("a log closed for lack of room continues at its position, also after a
   REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return full.lines.get().size() == 5; }));
   CHECK(full.lines.get() == Texts{"a", "b", "c", "d", "fresh"});
   CHECK(logs.seen()[2].find("previous=true") != std::string::npos);
+}
+
+TEST_CASE("the end of a line that began before the requested time is shown, once, when there is room") {
+  LogServer logs;
+  logs.answers = {{"46%\n", "stay"},
+                  {"46%\n", "cut"},
+                  {"47%\n" + stamp("01", "a"), "cut"},
+                  {"48%\n" + stamp("01", "a") + stamp("02", "b"), "stay"}};
+  Client client(logs.start());
+  FullReader full;
+  full.most = 0;
+  LogFollower follower(client, "n", "p", "main", {.since = std::chrono::seconds(60)}, full.reader(),
+                       quick_follower());
+  follower.update(pod_with("running"));
+  REQUIRE(eventually([&] { return full.refused.load(); }));
+  full.most = 9;
+  REQUIRE(drive(follower, pod_with("running"), [&] { return full.lines.get().size() >= 3; }));
+  CHECK(full.lines.get() == Texts{"46%", "a", "b"});
+  CHECK(follower.notes().empty());
 }
 
 TEST_CASE("the rest of a previous incarnation's log is read when the reader has room again") {

@@ -158,6 +158,11 @@ TEST_CASE("a message of a node becomes one bounded line with its meaning") {
   CHECK(kubelet_said("too many words") == "it says of the log: too many words");
   CHECK(kubelet_said("a\x1b[1m") == "it says of the log: a?[1m");
   CHECK(kubelet_said(std::string(301, 'x')) == "it says of the log: " + std::string(300, 'x'));
+  CHECK(is_by_kubelet("failed to create fsnotify watcher: x"));
+  CHECK(is_by_kubelet("inotify_init: too many open files"));
+  CHECK(is_by_kubelet("unable to retrieve container logs for containerd://1"));
+  CHECK_FALSE(is_by_kubelet("it failed to run"));
+  CHECK_FALSE(is_by_kubelet("too many words"));
   CHECK(lacks_inotify("too many inotify instances"));
   CHECK_FALSE(lacks_inotify("too many open files"));
   CHECK_FALSE(lacks_inotify("inotify has many instances"));

@@ -361,6 +361,24 @@ TEST_CASE("a kubelet's message without a time is reported once for each node, an
               "node n1: it says of the log: Gone."});
 }
 
+TEST_CASE("the end of a line that began before --since is a line of the log, once") {
+  const auto read = [](const std::vector<BreakingLog::Answer>& answers, Texts* problems) {
+    BreakingLog log(answers);
+    kube::Client client(log.server.start());
+    return texts_of(read_run_logs(client, "lab", {pod_of_rank("a", 0)}, {.since = seconds(60)}, problems));
+  };
+  Texts problems;
+  CHECK(read({{" 46%|##| loss=0.3", false}}, &problems) == Texts{" 46%|##| loss=0.3"});
+  CHECK(problems.empty());
+  CHECK(read({{"46%\n", true},
+              {"47%\n" + stamped(1, "a1"), true},
+              {"48%\n" + stamped(1, "a1") + stamped(2, "a2"), false}},
+             &problems) == Texts{"46%", "a1", "a2"});
+  CHECK(problems.empty());
+  CHECK(read({{"failed to open log file\n", false}}, &problems).empty());
+  CHECK(problems == Texts{"node n1: it says of the log: failed to open log file"});
+}
+
 TEST_CASE("the requested number of last lines counts the lines of all pods of a rank together") {
   LogsOfPods pods;
   pods.logs["old"] = {stamped(1, "old1"), stamped(2, "old2"), stamped(3, "old3")};
