@@ -13,6 +13,7 @@
 #include "cli/run/facts/at_fault.h"
 #include "cli/run/facts/deletion.h"
 #include "cli/run/facts/denied.h"
+#include "cli/run/facts/job_times.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/last_words.h"
 #include "cli/run/facts/next_try.h"
@@ -179,9 +180,8 @@ bool is_decided(const JobFacts& job) { return job.end != JobFacts::End::none || 
 // The newest pod of each rank since the latest start of the Job.
 std::map<int, const PodFacts*> newest_pods(const Facts& facts, const JobFacts& job) {
   std::map<int, const PodFacts*> newest;
-  for (const PodFacts& pod : facts.pods) {                           // oldest first
-    const bool earlier = job.started && pod.created < *job.started;  // from before the run was stopped
-    if (pod.job == job.name && !earlier) newest[pod.rank] = &pod;
+  for (const PodFacts& pod : facts.pods) {  // oldest first
+    if (pod.job == job.name && !is_of_earlier_start(pod, job)) newest[pod.rank] = &pod;
   }
   return newest;
 }
@@ -209,8 +209,8 @@ void expect_failure(Facts& facts) {
   JobFacts& decider = facts.jobs.front();
   if (is_decided(decider)) return;
   for (const PodFacts& pod : facts.pods) {
-    const bool earlier = decider.started && pod.created < *decider.started;
-    if (pod.final && pod.job == decider.name && !earlier) return expect_end(decider, pod, "PodFailurePolicy");
+    if (pod.final && pod.job == decider.name && !is_of_earlier_start(pod, decider))
+      return expect_end(decider, pod, "PodFailurePolicy");
   }
   const PodFacts* last = nullptr;
   for (const auto& [rank, pod] : newest_pods(facts, decider)) {
@@ -235,9 +235,9 @@ bool has_succeeded(const Facts& facts) {
   // runs, so mlk counts such ranks.
   Indexes done = decider.completed;
   for (const PodFacts& pod : facts.pods) {
-    const bool earlier = decider.started && pod.created < *decider.started;
     const bool said_by_job = pod.phase == "Succeeded" && pod.deleting;
-    if (pod.job == decider.name && pod.done && has_containers_beside(pod) && !said_by_job && !earlier)
+    if (pod.job == decider.name && pod.done && has_containers_beside(pod) && !said_by_job &&
+        !is_of_earlier_start(pod, decider))
       done.insert(pod.rank);
   }
   if (static_cast<int>(done.size()) >= decider.enough) return true;

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "cli/run/facts/at_fault.h"
+#include "cli/run/facts/job_times.h"
 #include "cli/run/facts/last_words.h"
 
 namespace mlk {
@@ -61,9 +62,7 @@ std::vector<Rank> collect_ranks(const Facts& facts) {
   for (const PodFacts& pod : facts.pods) {
     const auto job = jobs.find(pod.job);
     if (job == jobs.end()) continue;
-    // Stopping and resuming a run starts its Jobs again; failures of earlier pods do not count for this
-    // start.
-    if (pod.ended() && job->second->started && pod.created < *job->second->started) continue;
+    if (pod.ended() && is_of_earlier_start(pod, *job->second)) continue;
     pods[{pod.job, pod.rank}].push_back(&pod);
   }
   for (const JobFacts& job : facts.jobs) {

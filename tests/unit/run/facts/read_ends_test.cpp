@@ -84,7 +84,7 @@ TEST_CASE("a rank that has failed for the last time ends its run if too few othe
   job["status"]["completedIndexes"] = "2";  // the status of its Job overrides the pod
   CHECK_FALSE(decider().ending);
   job["status"].erase("completedIndexes");
-  job["status"]["startTime"] = "2026-01-03T11:00:01Z";  // all ends were before this start of the Job
+  job["status"]["startTime"] = "2026-01-03T12:00:01Z";  // all ends were before this start of the Job
   CHECK_FALSE(decider().ending);
   job["status"]["startTime"] = "2026-01-03T11:00:00Z";
   // While another container keeps a pod, the end of the pod's program is the end of the run.

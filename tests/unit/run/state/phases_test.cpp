@@ -101,11 +101,17 @@ TEST_CASE(
 
 TEST_CASE("a pod that ended before the latest start of its Job is ignored, a live pod is not") {
   Run run;
-  run.fail(run.pod(1), 1);
+  run.fail(run.pod(1), 1, "2026-01-03T11:29:59Z");
   run.job()["status"]["startTime"] = "2026-01-03T11:30:00Z";
   CHECK_FALSE(run.observed().last_failure);
   CHECK(run.state(1) == "Missing");
   CHECK(run.state(0) == "Running");
+  // A pod that the stop had deleted may end after the run was resumed.
+  run.fail(run.pod(1), 143, "2026-01-03T11:30:05Z");
+  run.pod(1)["metadata"]["deletionTimestamp"] = "2026-01-03T11:30:20Z";
+  run.pod(1)["metadata"]["deletionGracePeriodSeconds"] = 30;
+  CHECK_FALSE(run.observed().last_failure);
+  CHECK(run.state(1) == "Missing");
 }
 
 TEST_CASE(

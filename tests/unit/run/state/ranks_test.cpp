@@ -123,7 +123,7 @@ TEST_CASE("the state of each rank follows from its newest pod and its Job") {
 TEST_CASE("a rank has only the pods since the latest start of its Job, and counts its known restarts") {
   OneJob run;
   run.job().started = moment;
-  run.fail(1, 1).created = moment - seconds(1);
+  run.fail(1, 1, seconds(-1)).created = moment - seconds(2);
   run.fail(1, 2).created = moment;
   run.add(1);
   run.add(2).created = moment - seconds(1);  // a live pod

@@ -246,6 +246,27 @@ TEST_CASE("a program that ended with 0 because its pod was ended does not count 
   CHECK_FALSE(done([](Pair& pair) { pair.main()["state"] = runs; }));
 }
 
+TEST_CASE("the end of a pod counts although the Job controller made the pod in the second before the start") {
+  // The whole seconds of a resume: the controller makes the pods, and then sets the start.
+  Pair pair;
+  pair.run.job()["status"]["startTime"] = "2026-01-03T11:00:02Z";
+  REQUIRE(pair.pod()["metadata"]["creationTimestamp"] == "2026-01-03T11:00:01Z");
+  pair.add("containers", "agent", runs, false);
+  pair.main()["state"] = main_ends(0);
+  CHECK(pair.run.phase() == "Succeeded");
+  pair.main()["state"] = main_ends(3);
+  CHECK(pair.run.phase() == "Failed");
+
+  test::Run run;
+  run.job()["status"]["startTime"] = "2026-01-03T11:00:02Z";
+  run.condition("Failed", "FailedIndexes");
+  run.job()["status"]["failedIndexes"] = "1";
+  run.fail(run.pod(1), 3);
+  REQUIRE(run.observed().first_failure);
+  CHECK(run.observed().first_failure->exit_code == 3);
+  CHECK(run.why() == "worker/1: exit code 3 (4 of 4 tries failed)");
+}
+
 TEST_CASE(
     "a failed init container is named in the reason, its log is read, and the run counts as not started") {
   Pair pair;

@@ -1,0 +1,16 @@
+#include "cli/run/facts/job_times.h"
+
+#include "cli/run/facts/facts.h"
+
+namespace mlk {
+
+// When a Job is resumed, its controller makes the new pods first, and only then sets the time of the start.
+// So a pod that was created before this time may still be new, and its end decides. The run may be resumed in
+// the second in which a stop deleted the pod.
+bool is_of_earlier_start(const PodFacts& pod, const JobFacts& job) {
+  if (!job.started || pod.created >= *job.started) return false;
+  if (pod.asked_to_end && *pod.asked_to_end <= *job.started) return true;
+  return pod.finished ? *pod.finished < *job.started : pod.ended();
+}
+
+}  // namespace mlk
