@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/run/change/first_error.h"
 #include "cli/select/selection.h"
 #include "cli/session/session.h"
 #include "cli/wait/await_run.h"
@@ -51,19 +52,22 @@ void stop(const StopOptions& options, Session& session) {
                 "stop it with: " + session.command("stop " + name_of(target)));
   }
   const ChangeHooks hooks = session.change_hooks();
+  FirstError errors(hooks);
   std::vector<std::string> runs;
   for (const RunAddress& target : targets) {
     if (target.trial) continue;
     if (!target.is_sweep) {
       runs.push_back(target.run);
-    } else if (options.drain) {
-      drain_sweep(*client, target.run, hooks);
     } else {
-      stop_sweep(*client, target.run, hooks);
+      errors.attempt([&] {
+        options.drain ? drain_sweep(*client, target.run, hooks) : stop_sweep(*client, target.run, hooks);
+      });
     }
   }
-  for (const auto& [sweep, numbers] : trials_by_sweep(targets)) stop_trials(*client, sweep, numbers, hooks);
-  stop_runs(*client, runs, timeout, hooks);
+  for (const auto& [sweep, numbers] : trials_by_sweep(targets))
+    errors.attempt([&, &sweep = sweep, &numbers = numbers] { stop_trials(*client, sweep, numbers, hooks); });
+  errors.attempt([&] { stop_runs(*client, runs, timeout, hooks); });
+  errors.rethrow();
 }
 
 void resume(const StopOptions& options, Session& session) {
@@ -71,15 +75,18 @@ void resume(const StopOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::vector<RunAddress> targets = targets_of(options, "resume", session, *client);
   const ChangeHooks hooks = session.change_hooks();
+  FirstError errors(hooks);
   for (const RunAddress& target : targets) {
     if (target.trial) continue;
-    if (target.is_sweep) {
-      resume_sweep(*client, target.run, hooks);
-    } else {
-      resume_stopped_run(*client, target.run, hooks);
-    }
+    errors.attempt([&] {
+      target.is_sweep ? resume_sweep(*client, target.run, hooks)
+                      : resume_stopped_run(*client, target.run, hooks);
+    });
   }
-  for (const auto& [sweep, numbers] : trials_by_sweep(targets)) resume_trials(*client, sweep, numbers, hooks);
+  for (const auto& [sweep, numbers] : trials_by_sweep(targets))
+    errors.attempt(
+        [&, &sweep = sweep, &numbers = numbers] { resume_trials(*client, sweep, numbers, hooks); });
+  errors.rethrow();
 }
 
 void add_names(CLI::App& command, StopOptions& options) {

@@ -9,6 +9,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/run/change/first_error.h"
 #include "cli/run/change/suspend.h"
 #include "cli/run/change/write_record.h"
 #include "cli/run/facts/going_on.h"
@@ -19,6 +20,7 @@
 #include "cli/run/state/status.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
+#include "cli/util/text.h"
 
 namespace mlk {
 namespace {
@@ -107,7 +109,8 @@ class StopWait {
   // Waits until the deadline at most.
   void for_watches() {
     while (!watcher_.synced() && steady_clock::now() < deadline_) {
-      if (hooks_.interrupted()) throw Error(ExitCode::interrupted, "interrupted; nothing was changed");
+      if (hooks_.interrupted())
+        throw Error(ExitCode::interrupted, "interrupted before run " + run_ + " was stopped");
       watcher_.wait_for_change(between_changes);
     }
   }
@@ -187,14 +190,29 @@ class RunStop {
 void stop_runs(kube::Client& client, const std::vector<std::string>& runs, std::chrono::seconds timeout,
                const ChangeHooks& hooks) {
   constexpr std::size_t most_at_once = 16;
-  for (std::size_t first = 0; first < runs.size(); first += most_at_once) {
-    const steady_clock::time_point deadline = steady_clock::now() + timeout;
-    std::vector<std::unique_ptr<RunStop>> stops;
-    for (std::size_t i = first; i < std::min(first + most_at_once, runs.size()); ++i)
-      stops.push_back(std::make_unique<RunStop>(hooks, client, runs[i], deadline));
-    for (const auto& stop : stops) stop->begin();
-    for (const auto& stop : stops) stop->finish();
+  FirstError errors(hooks);
+  std::size_t begun = 0;
+  try {
+    while (begun < runs.size()) {
+      const steady_clock::time_point deadline = steady_clock::now() + timeout;
+      const std::size_t first = begun, end = std::min(first + most_at_once, runs.size());
+      std::vector<std::unique_ptr<RunStop>> stops;
+      for (std::size_t i = first; i < end; ++i)
+        stops.push_back(std::make_unique<RunStop>(hooks, client, runs[i], deadline));
+      for (auto& stop : stops) {
+        if (!errors.attempt([&] { stop->begin(); })) stop.reset();
+        ++begun;
+      }
+      for (const auto& stop : stops) {
+        if (stop) errors.attempt([&] { stop->finish(); });
+      }
+    }
+  } catch (const Error&) {  // interrupted
+    const auto next = runs.begin() + static_cast<std::ptrdiff_t>(begun);
+    if (runs.size() > 1 && next != runs.end()) hooks.warn("not stopped: " + join({next, runs.end()}, ", "));
+    throw;
   }
+  errors.rethrow();
 }
 
 void resume_stopped_run(kube::Client& client, const std::string& run, const ChangeHooks& hooks) {

@@ -179,6 +179,21 @@ TEST_CASE("stop fails with a message if the run is resumed while stop waits") {
   CHECK(contains(said, "run x-abcde was resumed before its processes had ended"));
 }
 
+TEST_CASE("resume resumes the other runs if one of them has ended, and then fails") {
+  Cluster cluster;
+  CHECK(cluster.mlk({"stop", "x", "--timeout", "0"}).first == 124);
+  cluster.ask("POST", config_maps_path, mlk::test::owner_of("y-fghij", "y"));
+  cluster.ask("POST", jobs_path, mlk::test::job_of("y-fghij"));
+  cluster.store.modify("jobs", "default", "y-fghij-worker", [](json& job) {
+    job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
+  });
+  const auto [code, said] = cluster.mlk({"resume", "y", "x"});
+  CHECK(code == 1);
+  CHECK(contains(said, "mlk: error: run y-fghij has ended: Succeeded"));
+  CHECK(cluster.job().at("spec").at("suspend") == false);
+  CHECK(cluster.mark().is_null());
+}
+
 TEST_CASE("wait with --timeout 0 reports a run that has ended") {
   Cluster cluster;
   CHECK(cluster.mlk({"wait", "x", "--timeout", "0"}).first == 124);

@@ -1,0 +1,31 @@
+// Changes several runs one after the other: an error of one run does not keep the others from being changed.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+
+#include "cli/run/change/hooks.h"
+
+namespace mlk {
+
+class FirstError {
+ public:
+  // The hooks must outlive the object.
+  explicit FirstError(const ChangeHooks& hooks) : hooks_(hooks) {}
+
+  // Carries out the action. Returns false after an Error: keeps the first one for rethrow(), and warns of
+  // each later one. Passes on Error{interrupted}, since the user wants to end the command, and other
+  // exceptions.
+  bool attempt(const std::function<void()>& action);
+
+  // Throws the first error, if there was one. Call it after the last action.
+  void rethrow() const;
+
+ private:
+  const ChangeHooks& hooks_;
+  std::exception_ptr first_;
+  std::string what_;  // of the first error
+};
+
+}  // namespace mlk
