@@ -1,6 +1,7 @@
 #include "cli/run/facts/read_facts.h"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -33,6 +34,7 @@ namespace {
 using json = nlohmann::json;
 using kube::annotation_of;
 using kube::label_of;
+using std::chrono::seconds;
 
 constexpr char index_annotation[] = "batch.kubernetes.io/job-completion-index";
 constexpr char failures_annotation[] = "batch.kubernetes.io/job-index-failure-count";
@@ -61,10 +63,23 @@ void read_program(const json& pod, PodFacts& facts) {
   }
 }
 
+// Whether the program of a disrupted pod had ended before the disruption. The kubelet reports a disruption of
+// its own only when the last container has ended, so the time of such a report does not help. But the kubelet
+// asks all containers to end at the same time, and kills them after the grace period. So a program that ended
+// much earlier than the last container was not asked to end.
+bool had_ended_before_disruption(const json& pod, const PodFacts& facts) {
+  if (!facts.finished || !facts.asked_to_end || *facts.finished >= *facts.asked_to_end) return false;
+  if (facts.disruption != "TerminationByKubelet") return true;
+  constexpr seconds slack{60};  // for nodes that are slow to kill a container
+  const seconds grace(number_of(pod, {"spec", "terminationGracePeriodSeconds"}, 30));
+  return facts.pod_finished && *facts.finished + grace + slack < *facts.pod_finished;
+}
+
 // Whether the program has ended well by itself, and not because its pod was ended.
-bool has_ended_well(const PodFacts& facts) {
+bool has_ended_well(const json& pod, const PodFacts& facts) {
   if (facts.exit_code != 0 || facts.phase == "Succeeded") return facts.phase == "Succeeded";
-  if (!facts.pod_reason.empty() || !facts.disruption.empty()) return false;
+  if (!facts.disruption.empty()) return had_ended_before_disruption(pod, facts);
+  if (!facts.pod_reason.empty()) return false;
   // If no other container failed, the pod failed for another reason, so its program has not ended well.
   const bool others_failed =
       std::any_of(facts.others.begin(), facts.others.end(), [](const Container& other) {
@@ -100,11 +115,11 @@ PodFacts read_pod(const json& pod) {
   facts.scheduled = !facts.node.empty();
   facts.asked_to_end = deletion_of(pod);
   if (const json* disrupted = kube::condition_of(pod, "DisruptionTarget")) {
-    facts.asked_to_end = time_of(*disrupted, {"lastTransitionTime"});
+    const std::optional<Time> at = time_of(*disrupted, {"lastTransitionTime"});
+    if (at) facts.asked_to_end = std::min(facts.asked_to_end.value_or(*at), *at);
     facts.disruption = text_of(*disrupted, {"reason"});
     facts.disruption_message = text_of(*disrupted, {"message"});
-    if (!facts.finished && facts.phase == "Failed")
-      facts.finished = time_of(*disrupted, {"lastTransitionTime"});
+    if (!facts.finished && facts.phase == "Failed") facts.finished = at;
   }
   if (const Container* other = at_fault(facts); other != nullptr && other->end)
     facts.finished = other->end->finished;
@@ -114,7 +129,7 @@ PodFacts read_pod(const json& pod) {
     if (!facts.finished) facts.finished = time_of(pod, {"metadata", "deletionTimestamp"});
   }
   if (!facts.pod_finished) facts.pod_finished = facts.finished;
-  facts.done = has_ended_well(facts);
+  facts.done = has_ended_well(pod, facts);
   return facts;
 }
 

@@ -221,29 +221,79 @@ TEST_CASE(
   CHECK(three.observed().first_failure->container == "agent");
 }
 
+// Its program ends with 0 at 11:59:50, and its agent with 143 at 11:59:52.
+struct PairWithAgent : Pair {
+  PairWithAgent() {
+    add("containers", "agent", other_ends(143), false);
+    main()["state"] = main_ends(0);
+    pod()["status"]["phase"] = "Failed";
+  }
+  void delete_by(const char* deadline) {
+    pod()["metadata"]["deletionTimestamp"] = deadline;
+    pod()["metadata"]["deletionGracePeriodSeconds"] = 30;
+  }
+  void disrupt(const char* reason, const char* at) {
+    pod()["status"]["conditions"] = {
+        {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", reason}, {"lastTransitionTime", at}}};
+  }
+  bool is_done() const { return read_facts(run.objects).pods.at(0).done; }
+};
+
 TEST_CASE("a program that ended with 0 because its pod was ended does not count as done") {
-  const auto done = [](const std::function<void(Pair&)>& change) {
-    Pair pair;
-    pair.add("containers", "agent", other_ends(143), false);
-    pair.main()["state"] = main_ends(0);
-    pair.pod()["status"]["phase"] = "Failed";
+  const auto done = [](const std::function<void(PairWithAgent&)>& change) {
+    PairWithAgent pair;
     change(pair);
-    return read_facts(pair.run.objects).pods.at(0).done;
+    return pair.is_done();
   };
-  const auto delete_at = [](Pair& pair, const char* deadline) {
-    pair.pod()["metadata"]["deletionTimestamp"] = deadline;
-    pair.pod()["metadata"]["deletionGracePeriodSeconds"] = 30;
+  CHECK(done([](PairWithAgent&) {}));
+  CHECK(done([](PairWithAgent& pair) { pair.delete_by("2026-01-03T12:00:20Z"); }));  // requested at 11:59:50
+  CHECK_FALSE(done([](PairWithAgent& pair) { pair.delete_by("2026-01-03T12:00:19Z"); }));  // a second before
+  CHECK_FALSE(done([](PairWithAgent& pair) { pair.pod()["status"]["reason"] = "DeadlineExceeded"; }));
+  CHECK_FALSE(done([](PairWithAgent& pair) { pair.disrupt("x", ""); }));
+  CHECK_FALSE(done([](PairWithAgent& pair) { pair.main()["state"] = main_ends(1); }));
+  CHECK_FALSE(done([](PairWithAgent& pair) { pair.main()["state"] = runs; }));
+}
+
+TEST_CASE("a program that had ended with 0 before its pod was disrupted counts as done") {
+  const auto done = [](const char* disrupted) {
+    PairWithAgent pair;
+    pair.disrupt("EvictionByEvictionAPI", disrupted);
+    return pair.is_done();
   };
-  CHECK(done([](Pair&) {}));
-  CHECK(done([&](Pair& pair) { delete_at(pair, "2026-01-03T12:00:20Z"); }));        // requested at 11:59:50
-  CHECK_FALSE(done([&](Pair& pair) { delete_at(pair, "2026-01-03T12:00:19Z"); }));  // a second before
-  CHECK_FALSE(done([](Pair& pair) { pair.pod()["status"]["reason"] = "DeadlineExceeded"; }));
-  CHECK_FALSE(done([](Pair& pair) {
-    pair.pod()["status"]["conditions"] = {
-        {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "x"}}};
-  }));
-  CHECK_FALSE(done([](Pair& pair) { pair.main()["state"] = main_ends(1); }));
-  CHECK_FALSE(done([](Pair& pair) { pair.main()["state"] = runs; }));
+  CHECK(done("2026-01-03T11:59:55Z"));
+  CHECK(done("2026-01-03T11:59:51Z"));
+  CHECK_FALSE(done("2026-01-03T11:59:50Z"));
+  CHECK_FALSE(done("2026-01-03T11:59:45Z"));
+  // Its node is gone, so the agent reports no end.
+  PairWithAgent pair;
+  pair.pod()["status"]["containerStatuses"][1]["state"] = runs;
+  pair.disrupt("DeletionByPodGC", "2026-01-03T11:59:55Z");
+  CHECK(pair.is_done());
+  CHECK(pair.run.phase() == "Succeeded");
+  // Meanwhile the Job has made another pod.
+  pair.run.add_pod("worker", 0, "2026-01-03T11:59:59Z");
+  CHECK(pair.run.phase() == "Succeeded");
+  CHECK(pair.run.state(0) == "Succeeded");
+  pair.delete_by("2026-01-03T12:00:19Z");  // the deletion at 11:59:49 was before the disruption
+  CHECK_FALSE(pair.is_done());
+  CHECK(pair.run.phase() == "Running");
+}
+
+TEST_CASE("a program that ended with 0 while the kubelet ended its pod does not count as done") {
+  // The kubelet reports the disruption after the end of the last container. The grace period is 30 s.
+  const auto done = [](const char* agent_ended, int grace) {
+    PairWithAgent pair;
+    pair.pod()["status"]["containerStatuses"][1]["state"]["terminated"]["finishedAt"] = agent_ended;
+    pair.pod()["status"]["reason"] = "Terminated";
+    pair.pod()["spec"]["terminationGracePeriodSeconds"] = grace;
+    pair.disrupt("TerminationByKubelet", "2026-01-03T12:05:00Z");
+    return pair.is_done();
+  };
+  CHECK_FALSE(done("2026-01-03T11:59:52Z", 30));
+  CHECK_FALSE(done("2026-01-03T12:01:20Z", 30));
+  CHECK(done("2026-01-03T12:01:21Z", 30));
+  CHECK_FALSE(done("2026-01-03T12:01:21Z", 31));
+  CHECK(done("2026-01-03T12:01:21Z", 0));
 }
 
 TEST_CASE("the end of a pod counts although the Job controller made the pod in the second before the start") {
