@@ -82,6 +82,7 @@ struct JobFacts {
   std::string end_reason, end_message;
   // The time of the end or, while `ending`, of the decision. Empty until the Job itself reports it.
   std::optional<Time> ended_at;
+  std::optional<Time> failure_decided_at;  // when the Job decided to fail, before it ended its pods
 };
 
 // A warning of the cluster about one object.

@@ -1,5 +1,6 @@
 #include "cli/run/facts/job_times.h"
 
+#include "cli/run/facts/at_fault.h"
 #include "cli/run/facts/facts.h"
 
 namespace mlk {
@@ -11,6 +12,12 @@ bool is_of_earlier_start(const PodFacts& pod, const JobFacts& job) {
   if (!job.started || pod.created >= *job.started) return false;
   if (pod.asked_to_end && *pod.asked_to_end <= *job.started) return true;
   return pod.finished ? *pod.finished < *job.started : pod.ended();
+}
+
+bool was_asked_before_failure(const PodFacts& pod, const JobFacts& job) {
+  if (job.suspended || job.deleting || !pod.asked_to_end || failed_by_itself(pod)) return false;
+  if (job.failure_decided_at) return *pod.asked_to_end < *job.failure_decided_at;
+  return job.failing;  // mlk expects the failure. The Job has not reported it yet, and so has ended no pod.
 }
 
 }  // namespace mlk

@@ -159,6 +159,9 @@ void read_end(const json& job, JobFacts& facts) {
     facts.end_message = text_of(*condition, {"message"});
     facts.ended_at = at;
   }
+  const json* decision = kube::condition_of(job, "FailureTarget");
+  if (!decision) decision = kube::condition_of(job, "Failed");
+  if (decision) facts.failure_decided_at = time_of(*decision, {"lastTransitionTime"});
 }
 
 JobFacts read_job(const json& job) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/run/facts/at_fault.h"
+#include "cli/run/facts/job_times.h"
 #include "cli/run/facts/last_words.h"
 #include "cli/run/facts/next_try.h"
 #include "cli/run/facts/program_error.h"
@@ -306,7 +307,8 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
   failure.message = std::string(trim(cut_front(error.text, longest_message))) + printable(pod.denied);
   failure.reason = other == nullptr ? describe_exit(pod) : describe_other(*other, end);
   const bool killed_by_job =
-      pod.deleting && (job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting);
+      pod.deleting && (job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting) &&
+      !was_asked_before_failure(pod, job);
   failure.disruption = !pod.disruption.empty() || pod.node_lost || pod.pod_reason == "NodeLost" ||
                        (pod.deleting && !killed_by_job && pod.end_reason != "OOMKilled");
   failure.attempts = pod.final ? 1 : job.attempts;

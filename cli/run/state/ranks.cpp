@@ -96,8 +96,9 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
       PodEnd end{pod, describe_end(*pod, job, pod == rank.pods.back()), false};
       const bool over =
           job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting || stopped;
-      end.cascade =
-          pod->fell_with_job || (pod->deleting && pod->disruption.empty() && over && !failed_by_itself(*pod));
+      const bool by_job = over && (stopped || !was_asked_before_failure(*pod, job));
+      end.cascade = pod->fell_with_job ||
+                    (pod->deleting && pod->disruption.empty() && by_job && !failed_by_itself(*pod));
       end.blames_a_peer = !end.failure.disruption && blames_a_peer(end.failure.message);
       ends.push_back(std::move(end));
     }

@@ -41,5 +41,34 @@ TEST_CASE("a pod is of an earlier start of its Job if it had ended, or was asked
   CHECK_FALSE(is_of_earlier_start(pod, job));
 }
 
+TEST_CASE("a Job has not ended a pod that was asked to end before the Job decided to fail") {
+  JobFacts job;
+  job.end = JobFacts::End::failed;
+  job.failure_decided_at = start;
+  PodFacts pod;
+  pod.deleting = true;
+  pod.finished = start + seconds(2);
+  pod.exit_code = 143;
+  CHECK_FALSE(was_asked_before_failure(pod, job));
+  pod.asked_to_end = start;
+  CHECK_FALSE(was_asked_before_failure(pod, job));
+  pod.asked_to_end = start - seconds(1);
+  CHECK(was_asked_before_failure(pod, job));
+  job.suspended = true;
+  CHECK_FALSE(was_asked_before_failure(pod, job));
+  job.suspended = false;
+  job.deleting = true;
+  CHECK_FALSE(was_asked_before_failure(pod, job));
+  job.deleting = false;
+  pod.finished = start - seconds(2);
+  pod.exit_code = 3;
+  CHECK_FALSE(was_asked_before_failure(pod, job));  // it had failed by itself
+  pod.exit_code = 143;
+  job.failure_decided_at.reset();
+  CHECK_FALSE(was_asked_before_failure(pod, job));
+  job.failing = true;  // expected: the Job does not report it yet
+  CHECK(was_asked_before_failure(pod, job));
+}
+
 }  // namespace
 }  // namespace mlk

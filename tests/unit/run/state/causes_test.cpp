@@ -110,6 +110,40 @@ TEST_CASE(
         }) == "killed by signal 9 (SIGKILL)");
 }
 
+TEST_CASE("a pod that was deleted before its Job decided to fail is shown as the cause of the failure") {
+  Run run;
+  run.job()["spec"]["backoffLimitPerIndex"] = 0;
+  run.fail(run.pod(1), 143, "2026-01-03T11:57:59Z");
+  json& metadata = run.pod(1)["metadata"];
+  metadata["deletionTimestamp"] = "2026-01-03T11:57:50Z";
+  metadata["deletionGracePeriodSeconds"] = 0;
+  CHECK(run.phase() == "Running");  // the Job has not reported its failure yet
+  CHECK(run.why() == "failing: worker/1: its pod was deleted");
+  run.condition("FailureTarget", "FailedIndexes");
+  CHECK(run.why() == "failing: worker/1: its pod was deleted");
+  run.condition("Failed", "FailedIndexes");
+  run.job()["status"]["conditions"][1]["lastTransitionTime"] = "2026-01-03T11:58:20Z";
+  run.job()["status"]["failedIndexes"] = "1";
+  const auto first = [&] { return run.observed().first_failure; };
+  REQUIRE(first());
+  CHECK(first()->reason == "its pod was deleted");
+  CHECK(first()->disruption);
+  CHECK(exit_code(run.observed()) == ExitCode::disrupted);
+  CHECK(run.why() == "worker/1: its pod was deleted");
+  run.stop();
+  CHECK_FALSE(first());
+  run.objects.owner["metadata"]["annotations"].erase(annotations::stopped);
+  for (const char* deleted : {"2026-01-03T11:58:00Z", "2026-01-03T11:58:10Z"}) {
+    metadata["deletionTimestamp"] = deleted;  // the Job had decided to fail, and ended the pod
+    CHECK_FALSE(first());
+  }
+  // A program that had failed before its pod was deleted is no disruption.
+  metadata["deletionTimestamp"] = "2026-01-03T11:57:59Z";
+  run.fail(run.pod(1), 3, "2026-01-03T11:57:59Z");
+  REQUIRE(first());
+  CHECK_FALSE(first()->disruption);
+}
+
 TEST_CASE(
     "a rank that blames a peer is ordered after the peer, and a disrupted pod by the start of its "
     "disruption") {
