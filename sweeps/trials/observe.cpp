@@ -63,7 +63,7 @@ class SweepObservation {
     status_.created = time_of(objects_.owner, {"metadata", "creationTimestamp"});
     status_.record = read_record(objects_.owner);
     facts_ = read_facts(objects_.jobs, objects_.pods, objects_.events, now_);
-    stopped_ = !kube::annotation_of(objects_.owner, annotations::stopped).empty();
+    stopped_ = is_stopped(objects_.owner, facts_);
     status_.jobs_go_on = any_job_goes_on(batches_);
     status_.draining = !kube::annotation_of(objects_.owner, annotations::draining).empty();
     for (const PodFacts& pod : facts_.pods) newest_[{pod.job, pod.rank}] = &pod;  // oldest first

@@ -22,6 +22,10 @@ using nlohmann::json;
 
 constexpr char failed_reason[] = "FailedIndexes";  // of a Job all of whose indexes have ended
 
+// Whether the indexes of the Job are trials. Otherwise a trial is a run, and this Job is one of the run's
+// Jobs.
+bool is_of_trials(const JobFacts& job) { return job.role == "trial"; }
+
 // The reason in the row. Does not read the trials, unlike `mlk status`. `ending`: why a Job gave up.
 std::string why_of_row(const RunStatus& row, std::size_t failed, bool active, bool draining,
                        const std::string& ending) {
@@ -36,6 +40,12 @@ std::string why_of_row(const RunStatus& row, std::size_t failed, bool active, bo
 
 }  // namespace
 
+bool is_stopped(const json& owner, const Facts& facts) {
+  const bool resumed = std::any_of(facts.jobs.begin(), facts.jobs.end(),
+                                   [](const JobFacts& job) { return is_of_trials(job) && job.resumed; });
+  return !resumed && !kube::annotation_of(owner, annotations::stopped).empty();
+}
+
 RunStatus row_of_sweep(const RunObjects& objects) {
   const Facts facts = read_facts(objects.jobs, objects.pods, objects.events);
   RunStatus row;
@@ -48,7 +58,7 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   bool ended = !facts.jobs.empty(), hopeless = false, active = false;
   std::string ending;  // why a Job gave up
   for (const JobFacts& job : facts.jobs) {
-    const bool of_run = job.role != "trial";  // the trial is a run; one of the run's Jobs decides its end
+    const bool of_run = !is_of_trials(job);  // one of the run's Jobs decides its end
     if (of_run && !job.decides && job.role != "worker") continue;
     succeeded +=
         of_run ? static_cast<std::size_t>(job.end == JobFacts::End::succeeded) : job.completed.size();
@@ -68,7 +78,7 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   ended = ended && (hopeless || static_cast<long>(succeeded + failed) >= row.steps);
   const bool draining = !kube::annotation_of(objects.owner, annotations::draining).empty();
   const bool drained = draining && !active;
-  const bool stopped = drained || !kube::annotation_of(objects.owner, annotations::stopped).empty();
+  const bool stopped = drained || is_stopped(objects.owner, facts);
   const std::optional<Phase> written = parse_phase(kube::annotation_of(objects.owner, annotations::phase));
   row.phase = written   ? *written
               : ended   ? (hopeless || succeeded == 0 ? Phase::failed : Phase::succeeded)

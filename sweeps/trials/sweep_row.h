@@ -1,6 +1,7 @@
 // A sweep as a row of `mlk ls`. Pure.
 #pragma once
 
+#include "cli/run/facts/facts.h"
 #include "cli/run/state/status.h"
 
 namespace mlk::sweeps {
@@ -9,6 +10,10 @@ namespace mlk::sweeps {
 inline constexpr char starter_was_cut_off[] = "the command that starts the sweep was cut off: type it again";
 inline constexpr char drains[] =
     "no more trials are started; the sweep is stopped when its running trials have ended";
+
+// Whether the owner is marked as stopped, and no other program has resumed a Job whose indexes are trials
+// since.
+bool is_stopped(const nlohmann::json& owner, const Facts& facts);
 
 // The row of `mlk ls`, from the owner's metadata and the Jobs alone. Its steps are trials.
 RunStatus row_of_sweep(const RunObjects& objects);

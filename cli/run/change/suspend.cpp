@@ -19,9 +19,18 @@ std::int64_t generation_of(const json& job) { return count_of(job, {"metadata", 
 
 bool is_suspended(const json& job) { return at_path(job, {"spec", "suspend"}) == true; }
 
+bool is_marked_suspended(const json& job) {
+  return kube::annotation_of(job, annotations::suspended) == "true";
+}
+
+// Whether another program has resumed the Job after mlk has suspended it.
+bool is_resumed_by_another(const json& job) { return is_marked_suspended(job) && !is_suspended(job); }
+
 json suspend_one(kube::Client& client, const std::string& name_space, const std::string& job,
                  bool suspended) {
-  return client.patch(kube::resources::jobs, name_space, job, {{"spec", {{"suspend", suspended}}}});
+  json patch = {{"spec", {{"suspend", suspended}}}};
+  patch["metadata"]["annotations"][annotations::suspended] = suspended ? json("true") : json(nullptr);
+  return client.patch(kube::resources::jobs, name_space, job, patch);
 }
 
 void annotate(kube::Client& client, const std::string& name_space, const json& owner, json annotations) {
@@ -48,14 +57,14 @@ bool is_marked_stopped(const json& owner) {
 Generations suspend_run(kube::Client& client, const std::string& name_space, const RunObjects& run,
                         const json& annotations) {
   json marks = annotations;
-  if (!is_marked_stopped(run.owner))
+  if (!is_marked_stopped(run.owner) || std::any_of(run.jobs.begin(), run.jobs.end(), is_resumed_by_another))
     marks[annotations::stopped] = format_time(std::chrono::system_clock::now());
   if (!marks.empty()) annotate(client, name_space, run.owner, marks);
   Generations generations;
   for (const json& job : run.jobs) generations[kube::name_of(job)] = generation_of(job);
   bool none_yet = true;
   for (const json& job : run.jobs) {
-    if (is_suspended(job)) continue;
+    if (is_suspended(job) && is_marked_suspended(job)) continue;
     try {
       generations[kube::name_of(job)] =
           generation_of(suspend_one(client, name_space, kube::name_of(job), true));
@@ -95,7 +104,8 @@ bool was_resumed(const RunObjects& run, const Generations& generations) {
 void set_suspended(kube::Client& client, const std::string& name_space, const std::vector<json>& jobs,
                    bool suspended) {
   for (const json& job : jobs) {
-    if (is_suspended(job) != suspended) suspend_one(client, name_space, kube::name_of(job), suspended);
+    if (is_suspended(job) != suspended || is_marked_suspended(job) != suspended)
+      suspend_one(client, name_space, kube::name_of(job), suspended);
   }
 }
 

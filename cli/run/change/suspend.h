@@ -1,5 +1,5 @@
 // Suspends and resumes the Jobs of runs, and sets the mark on the owner that records the stop
-// (annotations::stopped).
+// (annotations::stopped), and the one on each Job (annotations::suspended).
 //
 // mlk sets the mark before it suspends the first Job, and removes the mark after it has resumed the last Job.
 // So if a stop or a resume was cut off at any point, the same command completes it later.
@@ -24,9 +24,10 @@ namespace mlk {
 // The metadata.generation of each Job of a run after a command has changed the Job, by name.
 using Generations = std::map<std::string, std::int64_t>;
 
-// Marks the owner as stopped, unless it has the mark, adds `annotations`, and suspends the Jobs that are not
-// suspended. If the server refuses to suspend the first Job, no Job was stopped, and the annotations of this
-// call are removed again. Throws ApiError.
+// Marks the owner as stopped, adds `annotations`, and suspends the Jobs. An owner that has the mark keeps the
+// time of the first stop, unless another program has resumed a Job since. Also marks Jobs that another
+// program has suspended, since that program may resume them. If the server refuses to suspend the first Job,
+// no Job was stopped, and the annotations of this call are removed again. Throws ApiError.
 Generations suspend_run(kube::Client& client, const std::string& name_space, const RunObjects& run,
                         const nlohmann::json& annotations = nlohmann::json::object());
 
@@ -45,7 +46,7 @@ bool was_resumed(const RunObjects& run, const Generations& generations);
 // Whether the owner of a run or sweep has the mark. Pure.
 bool is_marked_stopped(const nlohmann::json& owner);
 
-// Suspends the Jobs that are not suspended, or resumes the Jobs that are. Throws ApiError.
+// Suspends or resumes and marks those of the Jobs that are not in that state. Throws ApiError.
 void set_suspended(kube::Client& client, const std::string& name_space,
                    const std::vector<nlohmann::json>& jobs, bool suspended);
 

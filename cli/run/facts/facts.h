@@ -69,6 +69,7 @@ struct JobFacts {
   bool run_over = false;        // the end of the run is decided
   int active = 0;
   bool decides = false, trains = false, has_success_policy = false, suspended = false, deleting = false;
+  bool resumed = false;  // by another program, after mlk had suspended the Job (annotations::suspended)
   bool replaced_when_terminating = false;  // podReplacementPolicy
   Indexes completed, failed_ranks;
   std::optional<Time> started;

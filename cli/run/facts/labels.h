@@ -50,6 +50,11 @@ inline constexpr char decides[] = "mlk.dev/decides";  // "true": its end is the 
 // "true" on the Job that decides: mlk's own runtime trains, and a rank that ends with 0 shows that the whole
 // run is trained.
 inline constexpr char trains[] = "mlk.dev/trains";
+// "true": mlk has suspended the Job, and has not resumed it since. If such a Job is not suspended, another
+// program (Kueue, kubectl) has resumed it. mlk changes this annotation and spec.suspend in one request, so
+// that no moment of a stop or of a resume looks like that. Times would not show it: the clocks of the user's
+// machine and of the cluster differ, and the Job controller may miss a suspension that is short.
+inline constexpr char suspended[] = "mlk.dev/suspended";
 
 // Annotations of other objects.
 inline constexpr char owner[] = "mlk.dev/owner";    // of an object of the whole cluster: the uid of its owner

@@ -184,6 +184,7 @@ JobFacts read_job(const json& job) {
   facts.decides = annotation_of(job, annotations::decides) == "true";
   facts.has_success_policy = at_path(job, {"spec", "successPolicy"}).is_object();
   facts.suspended = at_path(job, {"spec", "suspend"}) == true;
+  facts.resumed = !facts.suspended && annotation_of(job, annotations::suspended) == "true";
   facts.deleting = at_path(job, {"metadata", "deletionTimestamp"}).is_string();
   facts.replaced_when_terminating = text_of(job, {"spec", "podReplacementPolicy"}) != "Failed";
   facts.completed = Indexes::valid_parts_of(text_of(job, {"status", "completedIndexes"}));

@@ -43,16 +43,16 @@ constexpr std::size_t bytes_of_words = 16 * 1024;
 bool has_peers(const json& owner) {
   const std::optional<Phase> recorded = parse_phase(kube::annotation_of(owner, annotations::phase));
   const bool deleting = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
-  const bool stopped = !kube::annotation_of(owner, annotations::stopped).empty();
-  if (deleting || stopped || (recorded && is_final(*recorded))) return false;
+  if (deleting || (recorded && is_final(*recorded))) return false;
   int ranks = 0;
   for (const auto& [role, count] : roles_of(owner)) ranks += count;
   return ranks > 1;
 }
 
-bool goes_on(const Facts& facts) {
+bool goes_on(const json& owner, const Facts& facts) {
   const JobFacts* decider = facts.decider();
-  return decider != nullptr && decider->end == JobFacts::End::none && !decider->ending;
+  if (decider == nullptr || decider->end != JobFacts::End::none || decider->ending) return false;
+  return decider->resumed || kube::annotation_of(owner, annotations::stopped).empty();
 }
 
 bool all_run(const Facts& facts) {
@@ -118,7 +118,7 @@ struct SideReads::State {
     const bool first = service.looked == Clock::time_point{};
     if (service.answer.valid() || (!first && Clock::now() - service.looked < ask_service_again)) return;
     const Facts facts = read_facts(objects);
-    if (!goes_on(facts)) return;
+    if (!goes_on(objects.owner, facts)) return;
     service.looked = Clock::now();
     if (!first && !service.gone && all_run(facts)) return;
     kube::Request request;

@@ -94,7 +94,8 @@ class Observation {
     if (!experiment.is_object()) status_.steps = steps_of(owner);
     owner_deleting_ = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
     const std::string stopped = kube::annotation_of(owner, annotations::stopped);
-    if (!stopped.empty()) stopped_at_ = parse_time(stopped).value_or(now_);
+    const bool resumed = facts_.decider() && facts_.decider()->resumed;  // the run trains despite the mark
+    if (!stopped.empty() && !resumed) stopped_at_ = parse_time(stopped).value_or(now_);
   }
 
   void set(Phase phase, std::string why = "") {
@@ -108,7 +109,8 @@ class Observation {
   //   enough ranks of the deciding Job ended well, or the Job says so Succeeded
   //   the deciding Job says that it failed                            Failed
   //   the deciding Job will end, and its remaining pods are lost      Succeeded or Failed
-  //   the owner is marked as stopped                                  Stopped
+  //   the owner is marked as stopped, and no other program has
+  //   resumed the deciding Job                                        Stopped
   //   the deciding Job is missing, or was not made yet                Incomplete
   //   the run, or its deciding Job, is being deleted                  by the states of its ranks
   //   the deciding Job is suspended by another program                Queued

@@ -177,6 +177,9 @@ TEST_CASE("stop fails with a message if the run is resumed while stop waits") {
   other.join();
   CHECK(code == 1);
   CHECK(contains(said, "run x-abcde was resumed before its processes had ended"));
+  CHECK(json::parse(cluster.mlk({"status", "x", "-o", "json"}).second).at("phase") == "Running");
+  CHECK(cluster.mlk({"resume", "x"}).first == 0);  // the Jobs that nobody has resumed go on, too
+  CHECK(cluster.mark().is_null());
 }
 
 TEST_CASE("resume resumes the other runs if one of them has ended, and then fails") {

@@ -152,6 +152,27 @@ TEST_CASE("--again makes a new run only if the newest run of the experiment has 
   CHECK(submitter.submit().run == run + "-2");
 }
 
+TEST_CASE("--again makes no new run beside a stopped run that another program has resumed") {
+  Submitter submitter;
+  submitter.again = true;
+  const std::string run = submitter.submit().run;
+  submitter.cluster.store.modify("configmaps", "default", run, [](json& owner) {
+    owner["metadata"]["annotations"][mlk::annotations::stopped] = "2026-11-22T12:00:00Z";
+  });
+  const auto suspend = [&](bool suspended) {
+    submitter.cluster.store.modify("jobs", "default", run + "-worker", [&](json& job) {
+      job["metadata"]["annotations"][mlk::annotations::suspended] = "true";
+      job["spec"]["suspend"] = suspended;
+    });
+  };
+  suspend(false);
+  const Submitted again = submitter.submit();
+  CHECK(again.run == run);
+  CHECK(again.outcome == SubmitOutcome::running);
+  suspend(true);
+  CHECK(submitter.submit().run == run + "-2");
+}
+
 TEST_CASE("if a submit was cut off, the next submit creates the missing objects") {
   Submitter submitter;
   const std::string run = submitter.cut_off();

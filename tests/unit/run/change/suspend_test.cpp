@@ -1,14 +1,19 @@
 #include "cli/run/change/suspend.h"
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "cli/kube/client.h"
+#include "cli/kube/objects.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/read/find.h"
+#include "cli/run/state/status.h"
 #include "cli/util/json_path.h"
 #include "tests/unit/fake_cluster.h"
 
@@ -38,6 +43,22 @@ struct RunOfTwo : FakeCluster {
     int count = 0;
     for (const json& job : read().jobs) count += at_path(job, {"spec", "suspend"}) == true ? 1 : 0;
     return count;
+  }
+  void suspend_as_another(const std::string& job, bool suspended) {
+    ask("PATCH", test::jobs_path + "/" + job, {{"spec", {{"suspend", suspended}}}},
+        "application/merge-patch+json");
+  }
+  void annotate_owner(const char* name, const char* value) {
+    ask("PATCH", test::config_maps_path + "/r", {{"metadata", {{"annotations", {{name, value}}}}}},
+        "application/merge-patch+json");
+  }
+  // The phase without a request of mlk.
+  Phase phase_in_store() {
+    RunObjects objects;
+    objects.owner = ask("GET", test::config_maps_path + "/r");
+    for (const char* role : {"server", "worker"})
+      objects.jobs.push_back(ask("GET", test::jobs_path + "/r-" + role));
+    return observe(objects, std::chrono::system_clock::now()).phase;
   }
   // Answers each patch of a Job with this status, except the first `first` patches.
   void refuse_jobs(int status, int first) {
@@ -97,6 +118,49 @@ TEST_CASE("a repeated stop keeps the time of the first stop and adds its own ann
   suspend_run(run.client, "default", run.read(), {{"mlk.dev/why", "tired"}});
   CHECK(run.annotation(annotations::stopped) == since);
   CHECK(run.annotation("mlk.dev/why") == "tired");
+}
+
+TEST_CASE("a run that another program resumes after a stop is not stopped, until it is stopped once more") {
+  RunOfTwo run;
+  const auto phase = [&] { return observe(run.read(), std::chrono::system_clock::now()).phase; };
+  for (const json& job : run.read().jobs) run.suspend_as_another(kube::name_of(job), true);
+  suspend_run(run.client, "default", run.read());  // the Jobs of this run wait in a queue
+  CHECK(phase() == Phase::stopped);
+  for (const json& job : run.read().jobs) run.suspend_as_another(kube::name_of(job), false);
+  CHECK(phase() != Phase::stopped);
+  CHECK(is_marked_stopped(run.read().owner));
+  run.annotate_owner(annotations::stopped, "2001-01-01T00:00:00Z");
+  suspend_run(run.client, "default", run.read());
+  CHECK(phase() == Phase::stopped);
+  CHECK(run.annotation(annotations::stopped) > "2001-01-01T00:00:00Z");
+  run.suspend_as_another("r-worker", false);
+  resume_run(run.client, "default", run.read());
+  CHECK(run.suspended() == 0);
+  CHECK_FALSE(is_marked_stopped(run.read().owner));
+  suspend_run(run.client, "default", run.read());
+  CHECK(phase() == Phase::stopped);
+}
+
+TEST_CASE(
+    "at no moment of a stop or a resume by mlk does the run look as if another program had resumed it") {
+  RunOfTwo run;
+  for (int i = 0; i < 2; ++i) {
+    std::vector<Phase> seen;
+    run.before([&](const local::Request& request) -> std::optional<local::Answer> {
+      if (request.method == "PATCH") seen.push_back(run.phase_in_store());
+      return std::nullopt;
+    });
+    suspend_run(run.client, "default", run.read());
+    seen.push_back(run.phase_in_store());
+    REQUIRE(seen.size() == 4);  // before the patches of the owner and of both Jobs, and at the end
+    CHECK(seen[0] != Phase::stopped);
+    CHECK(std::count(seen.begin(), seen.end(), Phase::stopped) == 3);
+    seen.clear();
+    resume_run(run.client, "default", run.read());
+    CHECK(seen == std::vector(3, Phase::stopped));
+    CHECK(run.phase_in_store() != Phase::stopped);
+    run.before(nullptr);
+  }
 }
 
 TEST_CASE(

@@ -141,6 +141,11 @@ TEST_CASE("the Service of a run is requested once, and only while ranks of the r
   CHECK(asked_services([&](test::Run& run) { annotate(run, annotations::roles, R"({"worker":1})"); }) == 0);
   CHECK(asked_services([&](test::Run& run) { annotate(run, annotations::phase, "Failed"); }) == 0);
   CHECK(asked_services([](test::Run& run) { run.stop(); }) == 0);
+  CHECK(asked_services([](test::Run& run) {
+          run.stop();
+          run.job()["metadata"]["annotations"][annotations::suspended] =
+              "true";  // resumed by another program
+        }) == 1);
   CHECK(asked_services([](test::Run& run) { run.condition("Complete"); }) == 0);
   CHECK(asked_services([](test::Run& run) { run.condition("FailureTarget"); }) == 0);
   CHECK(asked_services([](test::Run& run) { run.objects.jobs.clear(); }) == 0);

@@ -223,6 +223,27 @@ TEST_CASE(
   CHECK(run.observed().ended == now);
 }
 
+TEST_CASE("a stopped run whose deciding Job another program has resumed is not stopped any more") {
+  Run run;
+  run.stop();
+  const auto suspend = [&](const char* role, bool suspended) {
+    run.job(role)["metadata"]["annotations"][annotations::suspended] = "true";
+    run.job(role)["spec"]["suspend"] = suspended;
+  };
+  suspend("worker", true);
+  suspend("server", false);  // this Job does not decide
+  CHECK(run.phase() == "Stopped");
+  suspend("worker", false);
+  CHECK(run.phase() == "Running");
+  CHECK(run.why().empty());
+  CHECK_FALSE(run.observed().ended);
+  run.pending(run.pod(0));
+  CHECK(run.phase() == "Starting");
+  // mlk itself removes both at once when it resumes a Job, and removes the mark of the owner after that.
+  run.job()["metadata"].erase("annotations");
+  CHECK(run.phase() == "Stopped");
+}
+
 TEST_CASE(
     "a run whose Job is failing shows the reason, and the ranks that the Job ends do not count as failures") {
   Run run;

@@ -161,6 +161,16 @@ TEST_CASE("the row of a sweep says that a Job is gone, unless the sweep is stopp
   CHECK(row_of_sweep(objects).phase == Phase::succeeded);
 }
 
+TEST_CASE("the row of a stopped sweep says Stopped, unless another program has resumed its Job") {
+  RunObjects objects = listed_sweep({job_of_trials(0, {{"active", 1}})});
+  objects.owner["metadata"]["annotations"][annotations::stopped] = "2026-11-23T10:00:00Z";
+  CHECK(row_of_sweep(objects).phase == Phase::stopped);
+  objects.jobs[0]["metadata"]["annotations"][annotations::suspended] = "true";
+  CHECK(row_of_sweep(objects).phase == Phase::running);
+  objects.jobs[0]["spec"]["suspend"] = true;
+  CHECK(row_of_sweep(objects).phase == Phase::stopped);
+}
+
 TEST_CASE("a row takes phase, reason, counts and times from the sweep's status") {
   RunStatus row;
   row.run = "s-abcde";

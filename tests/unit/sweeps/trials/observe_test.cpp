@@ -155,7 +155,10 @@ TEST_CASE("if a sweep does not have all of its Jobs, its status says that its st
   CHECK(observe_sweep({Sweep().objects.owner, {}, {}, {}}, {}).phase == Phase::incomplete);
 }
 
-TEST_CASE("a stopped sweep has the phase stopped, and its trials that have not ended are stopped too") {
+TEST_CASE(
+    "a stopped sweep has the phase stopped, and so have its trials that have not ended, until another "
+    "program "
+    "resumes its Job") {
   Sweep sweep;
   sweep.objects.owner["metadata"]["annotations"]["mlk.dev/stopped"] = "2026-11-23T10:00:00Z";
   sweep.objects.jobs[0]["spec"]["suspend"] = true;
@@ -164,6 +167,11 @@ TEST_CASE("a stopped sweep has the phase stopped, and its trials that have not e
   CHECK(status.phase == Phase::stopped);
   CHECK(exit_code(status) == ExitCode::stopped);
   CHECK(status.counts.stopped == 3);
+  sweep.objects.jobs[0]["metadata"]["annotations"]["mlk.dev/suspended"] = "true";
+  CHECK(observe_sweep(sweep.objects, {}).phase == Phase::stopped);
+  sweep.objects.jobs[0]["spec"]["suspend"] = false;  // by another program
+  CHECK(observe_sweep(sweep.objects, {}).phase == Phase::running);
+  CHECK(observe_sweep(sweep.objects, {}).counts.stopped == 0);
   sweep.objects.jobs[0]["status"]["completedIndexes"] = "0-3";
   sweep.finish("Complete", "CompletionsReached");
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::succeeded);
