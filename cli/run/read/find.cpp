@@ -16,6 +16,7 @@
 #include "cli/run/read/confirm_absences.h"
 #include "cli/run/read/side_reads.h"
 #include "cli/run/read/tails.h"
+#include "cli/run/state/ranks.h"
 #include "cli/util/json_path.h"
 #include "cli/util/number.h"
 #include "cli/util/text.h"
@@ -240,13 +241,21 @@ void read_node_events(kube::Client& client, const std::string& name_space,
   }
 }
 
-// If the cluster rejects all pods of a Job, the Job has no pods, and only a warning gives the reason.
+// Whether ranks have no pod that should have one. If the cluster refuses their pods, because of a quota for
+// example, only a warning about the Job gives the reason.
 bool lacks_pods(const RunObjects& run) {
   const Facts facts = read_facts(run);
+  const std::vector<Rank> ranks = collect_ranks(facts);
   return std::any_of(facts.jobs.begin(), facts.jobs.end(), [&](const JobFacts& job) {
-    const bool rests = job.finished || job.suspended || job.deleting;
-    return !rests && std::none_of(facts.pods.begin(), facts.pods.end(),
-                                  [&](const PodFacts& pod) { return pod.job == job.name; });
+    if (job.finished || job.suspended || job.deleting || job.run_over) return false;
+    int left = 0, with_pod = 0;
+    for (const Rank& rank : ranks) {
+      const bool over = job.completed.contains(rank.number) || job.failed_ranks.contains(rank.number);
+      if (rank.job != &job || over) continue;
+      ++left;
+      if (!rank.pods.empty()) ++with_pod;
+    }
+    return with_pod < std::min(left, job.parallelism);
   });
 }
 

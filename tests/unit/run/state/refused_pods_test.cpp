@@ -32,9 +32,9 @@ struct RefusedPods {
     });
     add_run("x-abcde");
   }
-  void add_run(const std::string& run) {
+  void add_run(const std::string& run, int ranks = 1) {
     cluster.ask("POST", test::config_maps_path, test::owner_of(run));
-    cluster.ask("POST", test::jobs_path, test::job_of(run));
+    cluster.ask("POST", test::jobs_path, test::job_of(run, "worker", ranks));
   }
   void warn(const std::string& run, const std::string& message) {
     const json job = cluster.ask("GET", test::jobs_path + "/" + run + "-worker");
@@ -77,6 +77,45 @@ TEST_CASE("a list shows why the cluster refuses the pods of a run, as status doe
   CHECK(why.at("y-abcde") == "worker/0: the cluster refuses its pods: too large");
   CHECK(test.asked == std::vector<std::string>{"type!=Normal,involvedObject.kind=Job"});
   for (const auto& [run, reason] : why) CHECK(test.status(run) == reason);
+}
+
+TEST_CASE("a list shows why the cluster refuses some of the pods of a run, as status does") {
+  RefusedPods test;
+  const std::string quota =
+      "exceeded quota: gpus, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=2, "
+      "limited: requests.nvidia.com/gpu=2";
+  test.add_run("y-abcde", 4);
+  for (const int rank : {0, 1})
+    test.cluster.store.create("pods", test::pod_of("y-abcde", "Running", "worker", rank));
+  test.warn("y-abcde", quota);
+  CHECK(test.listed().at("y-abcde") == "worker/2-3: the quota of the namespace is used up: " + quota);
+  CHECK(test.status("y-abcde") == test.listed().at("y-abcde"));
+}
+
+TEST_CASE("a list of runs requests events only if a rank that should have a pod has none") {
+  RefusedPods test;
+  test.cluster.store.create("pods", test::pod_of("x-abcde", "Running"));
+  test.add_run("y-abcde", 5);
+  const auto set = [&](const char* part, const json& values) {
+    test.cluster.store.modify("jobs", "default", "y-abcde-worker",
+                              [&](json& job) { job[part].update(values); });
+  };
+  const auto asks = [&] {
+    test.asked.clear();
+    test.listed();
+    return !test.asked.empty();
+  };
+  set("spec", {{"parallelism", 2}, {"maxFailedIndexes", 1}});
+  set("status", {{"completedIndexes", "0"}, {"failedIndexes", "1"}});
+  CHECK(asks());
+  test.cluster.store.create("pods", test::pod_of("y-abcde", "Running", "worker", 2));
+  CHECK(asks());
+  test.cluster.store.create("pods", test::pod_of("y-abcde", "Failed", "worker", 3));  // it is tried again
+  CHECK_FALSE(asks());  // the Job runs two pods at a time
+  set("status", {{"completedIndexes", "0,2-3"}});
+  CHECK(asks());  // rank 4 should run now
+  test.cluster.store.create("pods", test::pod_of("y-abcde", "Running", "worker", 4));
+  CHECK_FALSE(asks());
 }
 
 TEST_CASE("a list of runs requests no events if each Job has pods or is not active") {
