@@ -58,8 +58,11 @@ def start(self, args, *more, **named):
 
 subprocess.Popen.__init__ = start
 
-from pip._vendor.packaging import markers
+from pip._vendor.packaging import markers, tags
 
+# Without the path of Python in sys.executable, packaging cannot find the C library of this machine.
+own_platforms = list(tags.platform_tags())
+tags.platform_tags = lambda: iter(own_platforms)
 plain_evaluate = markers.Marker.evaluate
 
 

@@ -120,14 +120,14 @@ std::vector<std::string> pip_words(const PythonTarget& target, const fs::path& i
   add("--target", into.string());
   add("--implementation", "cp");
   add("--python-version", target.full_version.empty() ? target.version : target.full_version);
-  if (target.markers.empty()) {  // else this machine's python3 runs the packages
+  if (target.markers.empty()) {  // else this machine's python3 runs the packages, and pip knows its wheels
     std::string abi = "cp" + target.version;
     std::erase(abi, '.');
     const bool has_m = target.version.size() == 3 && target.version < oldest_without_m;
     add("--abi", has_m ? abi + "m" : abi);
+    for (const std::string& platform : wheel_platforms(target.platform, target.libc))
+      add("--platform", platform);
   }
-  for (const std::string& platform : wheel_platforms(target.platform, target.libc))
-    add("--platform", platform);
   return out;
 }
 

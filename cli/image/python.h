@@ -31,7 +31,8 @@ Layer python_layer(const PythonPackages& packages, const std::string& prefix);
 // The packages as a folder of the cache, for programs of this machine.
 std::filesystem::path python_folder(const PythonPackages& packages);
 
-// The platform names that wheels may have, as pip writes them, for glibc up to 2.28 or musl up to 1.2. Pure.
+// The platform names that wheels for an image may have, as pip writes them, for glibc up to 2.28 or musl up
+// to 1.2. Pure.
 std::vector<std::string> wheel_platforms(const Platform& platform, Libc libc);
 
 }  // namespace mlk::image

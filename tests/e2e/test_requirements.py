@@ -61,6 +61,9 @@ def index(tmp_path_factory):
     for python, machine in PLACES.values():
         tag = f"cp{python[0]}{python[1]}"
         wheels.make(folder, "native", tag=f"{tag}-{tag}-manylinux2014_{machine}")
+        wheels.make(folder, "fresh", tag=f"{tag}-{tag}-manylinux2014_{machine}")
+    libc = os.confstr("CS_GNU_LIBC_VERSION").split()[1].replace(".", "_")  # of this machine
+    wheels.make(folder, "fresh", "2.0", tag=f"cp{OWN[0]}{OWN[1]}-cp{OWN[0]}{OWN[1]}-manylinux_{libc}_{OWN[3]}")
     sources = tmp_path_factory.mktemp("sources") / "own"
     sources.mkdir()
     (sources / "setup.py").write_text("import pathlib\npathlib.Path(__file__).with_name('executed').touch()\n")
@@ -96,7 +99,7 @@ TOGETHER = {
     "mac; sys_platform == 'darwin'\nlinux; sys_platform == 'linux' and platform_system == 'Linux'": lambda *_: {"linux"},
     "windows; os_name == 'nt'\ncpython; implementation_name == 'cpython'": lambda *_: {"cpython"},
     "split": lambda *_: {"split"},
-    "native": lambda *_: {"native"},
+    "native\nfresh": lambda *_: {"native", "fresh"},
     "./dist/local-1.0-py3-none-any.whl": lambda *_: {"local"},
 }
 # Requirements -> the packages that are installed in a place, or a part of the refusal. CODE is the folder of the code. It has a folder `own`
@@ -219,6 +222,8 @@ def test_requirements_are_installed_for_the_python_of_the_image_or_refused(place
     assert set(found) == expected(python, machine)
     if "split" in found:
         assert found["split"] == ("2.0" if python >= (3, 10) else "1.0")
+    if "fresh" in found:
+        assert found["fresh"] == ("2.0" if place.place == "local" else "1.0")
     if "plain" in found:
         assert found["plain"] == ("2.0" if "\nplain\n" in requirements or "release" in requirements else "1.0")
 

@@ -205,15 +205,22 @@ TEST_CASE("pip gets the known part of the Python version, and the names of its A
     CHECK_THROWS_AS((void)mlk::image::python_layer(packages, "mlk/python"), mlk::Error);
     CHECK_MESSAGE(machine.calls().find(row.words) != std::string::npos, machine.calls());
   }
+}
+
+TEST_CASE("for this machine's own python3, pip itself finds the platforms and ABIs of wheels") {
   const Machine machine;
   PythonPackages packages = machine.packages();
   packages.target.markers = {{"os_name", "posix"}};
-  (void)mlk::image::python_layer(packages, "mlk/python");
-  CHECK(machine.calls().find("--abi") == std::string::npos);
-  CHECK(machine.calls().find("--implementation cp --python-version 3.11 --platform ") != std::string::npos);
+  (void)mlk::image::python_folder(packages);
+  CHECK(machine.installations() == 1);
+  const std::string calls = machine.calls();
+  for (const char* unknown : {"--abi", "--platform"})
+    CHECK_MESSAGE(calls.find(unknown) == calls.npos, std::string(unknown));
+  for (const char* after : {" -r ", " --no-deps "})
+    CHECK(calls.find(std::string("--implementation cp --python-version 3.11") + after) != calls.npos);
   CHECK(
-      machine.calls().starts_with("--disable-pip-version-check --no-input install --only-binary=:all: "
-                                  "--no-compile --progress-bar off --target "));
+      calls.starts_with("--disable-pip-version-check --no-input install --only-binary=:all: "
+                        "--no-compile --progress-bar off --target "));
 }
 
 TEST_CASE("pip gets constraints and sources of packages if the requirements have some") {
