@@ -80,6 +80,12 @@ std::string hint_for(const Failure& failure, const std::string& registry, const 
               "for example: MLK_REGISTRY_MIRRORS=docker.io=mirror.example:5000");
 }
 
+// Why a request may be sent again.
+std::string shown_failure(const Reply& reply) {
+  return reply.failure.kind == Failure::Kind::none ? fmt::format("answered with status {}", reply.status)
+                                                   : "cannot be reached: " + describe(reply.failure);
+}
+
 // The name of a registry alone, without a path.
 std::string registry_in(const std::string& side, const std::string& pair) {
   const image::Reference named = image::parse_repository(side + "/a/b");
@@ -186,7 +192,7 @@ const std::string& Registry::base() {
   if (!base_.empty()) return base_;
   base_ = known_base_.empty() ? find_base() : known_base_;
   tokens_ = std::make_unique<Tokens>(
-      base_, [this] { return find_own_login(); }, [this](const Call& call) { return exchange(call); });
+      base_, [this] { return find_own_login(); }, [this](const Call& call) { return ask_for_token(call); });
   return base_;
 }
 
@@ -216,13 +222,40 @@ void Registry::wait(milliseconds time, const std::string& why) {
   }
 }
 
+struct Registry::Attempts {
+  int count = 1;
+  milliseconds pause = first_wait;
+};
+
+bool Registry::wait_to_repeat(Attempts& attempts, const Reply& reply, const std::string& why) {
+  if (attempts.count >= most_attempts || !access_.is_patient) return false;
+  milliseconds time = attempts.pause;
+  const std::string asked = reply.header("retry-after");
+  if (!asked.empty() && asked.size() < 6 && asked.find_first_not_of("0123456789") == asked.npos)
+    time = std::max(time, milliseconds(1000L * std::stol(asked)));
+  if (time > longest_wait) return false;
+  wait(time, why);
+  ++attempts.count;
+  attempts.pause = std::min(attempts.pause * 2, longest_wait);
+  return true;
+}
+
+// Other threads that need a token wait meanwhile, since Tokens calls this with its mutex held.
+Reply Registry::ask_for_token(const Call& call) {
+  for (Attempts attempts;;) {
+    Reply reply = exchange(call);
+    if (!may_pass(reply) ||
+        !wait_to_repeat(attempts, reply, "has a token server that " + shown_failure(reply)))
+      return reply;
+  }
+}
+
 Reply Registry::send(Call call, const Scope& scope, Repeat repeat) {
   (void)base();
   const bool is_ours = is_same_server(base(), call.url);  // a registry may redirect uploads elsewhere
   const http::Headers own = call.headers;
   bool renewed = false;
-  milliseconds pause = first_wait;
-  for (int attempt = 1;; ++attempt) {
+  for (Attempts attempts;;) {
     const std::string authorization = is_ours ? tokens_->authorization(scope) : "";
     call.headers = own;
     if (!authorization.empty()) call.headers.emplace_back("Authorization", authorization);
@@ -232,28 +265,18 @@ Reply Registry::send(Call call, const Scope& scope, Repeat repeat) {
     if (reply.failure.kind != Failure::Kind::none) {
       // `refused`: no program listened, so the request was not sent and may be repeated.
       const bool may_repeat = repeat == Repeat::all || reply.failure.kind == Failure::Kind::refused;
-      if (may_pass(reply) && may_repeat && !call.take) why = "cannot be reached: " + describe(reply.failure);
+      if (may_pass(reply) && may_repeat && !call.take) why = shown_failure(reply);
     } else if (reply.status == 401 && is_ours && !renewed) {
       std::string challenges;
       for (const auto& [name, value] : reply.headers) {
         if (name == "www-authenticate") challenges += (challenges.empty() ? "" : ", ") + value;
       }
       renewed = !authorization.empty();  // the first request only fetches the challenge
-      if (tokens_->renew(scope, challenges, authorization)) {
-        --attempt;
-        continue;
-      }
+      if (tokens_->renew(scope, challenges, authorization)) continue;
     } else if (may_pass(reply) && (repeat == Repeat::all || reply.status == 429)) {
-      why = fmt::format("answered with status {}", reply.status);
+      why = shown_failure(reply);
     }
-    if (!why || attempt >= most_attempts || !access_.is_patient) return reply;
-    milliseconds time = pause;
-    const std::string asked = reply.header("retry-after");
-    if (!asked.empty() && asked.size() < 6 && asked.find_first_not_of("0123456789") == asked.npos)
-      time = std::max(time, milliseconds(1000L * std::stol(asked)));
-    if (time > longest_wait) return reply;
-    wait(time, *why);
-    pause = std::min(pause * 2, longest_wait);
+    if (!why || !wait_to_repeat(attempts, reply, *why)) return reply;
     renewed = false;
   }
 }

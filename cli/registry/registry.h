@@ -103,7 +103,12 @@ class Registry {
   http::Reply exchange(const http::Call& call);
   http::Reply send(http::Call call, const Scope& scope, Repeat repeat = Repeat::all);
   http::Reply read(http::Call call, const Scope& scope);
+  http::Reply ask_for_token(const http::Call& call);
   void wait(std::chrono::milliseconds time, const std::string& why);
+  struct Attempts;
+  // Waits before a request is sent again, also for the time that the answer asks for. False: do not send the
+  // request again.
+  bool wait_to_repeat(Attempts& attempts, const http::Reply& reply, const std::string& why);
   void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take, bool is_long);
   // The words of an error: the registry "does not let you use" something, or "has no" such thing.

@@ -127,6 +127,58 @@ TEST_CASE("a registry may ask for a wait of up to a minute, and waits of five se
   }
 }
 
+TEST_CASE("a temporary failure of a token server is retried like a failure of the registry") {
+  const std::vector<int> failures{503, 429, 408, 500, 504};
+  for (const std::size_t count : {std::size_t{2}, failures.size(), failures.size() + 1}) {
+    CAPTURE(count);
+    PlayedRegistry played;
+    played.manifests[repository]["1"] = manifest_text;
+    TokenGuard guard{played.url};
+    std::size_t failed = 0;
+    played.before = [&](const Request& request, Response& response) {
+      if (request.path != "/token" || failed == count) return guard(request, response);
+      return answered_with(response, failures[failed++ % failures.size()]);
+    };
+    std::vector<std::string> notes;
+    Access access = hasty();
+    access.note = [&](const std::string& note) { notes.push_back(note); };
+    Registry registry(access, played.reference());
+    const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+    const bool works = count <= failures.size();
+    CHECK(std::string(error.what()) ==
+          (works ? "accepted" : "the token server " + played.name + " answered with status 503"));
+    CHECK(played.count("GET /token") == static_cast<int>(works ? count + 1 : count));
+    CHECK(played.count("GET /v2/team/x/manifests/1") == (works ? 2 : 1));
+    const std::string note =
+        "registry " + played.name + " has a token server that answered with status 504; trying again in 8 s";
+    CHECK(notes == std::vector<std::string>(count < failures.size() ? 0 : 1, note));
+  }
+}
+
+TEST_CASE("a token server gets one request if its failure is final, or if mlk is not patient") {
+  struct Row {
+    int status;
+    bool is_patient;
+    const char* asked;
+  };
+  for (const Row& row : {Row{503, false, ""}, Row{429, true, "61"}, Row{404, true, ""}, Row{403, true, ""}}) {
+    CAPTURE(row.status);
+    PlayedRegistry played;
+    TokenGuard guard{played.url};
+    played.before = [&](const Request& request, Response& response) {
+      if (request.path != "/token") return guard(request, response);
+      if (*row.asked != '\0') response.set_header("Retry-After", row.asked);
+      return answered_with(response, row.status);
+    };
+    Access access = hasty();
+    access.is_patient = row.is_patient;
+    Registry registry(access, played.reference());
+    const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+    CHECK(std::string(error.what()).starts_with("the token server " + played.name + " "));
+    CHECK(played.count("GET /token") == 1);
+  }
+}
+
 TEST_CASE("if a registry refuses every token, mlk sends exactly three requests") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
