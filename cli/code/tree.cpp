@@ -101,7 +101,7 @@ struct IgnoreFiles {
 // The part of one folder that travels. Several threads each fill in one Listing.
 struct Listing {
   std::string path;                // from the top, with a slash at its end; empty for the top
-  bool travels = false;            // the folder itself travels, perhaps without content
+  bool is_empty = false;           // it has no content at all, and travels as an empty folder
   std::vector<TreeEntry> files{};  // files and links, in the order of the bytes of their paths
   std::vector<std::string> no_files{}, secrets{}, ignored{};
   std::deque<Listing> folders{};
@@ -109,8 +109,10 @@ struct Listing {
   std::string_view name() const { return std::string_view(path).substr(0, path.size() - 1); }
 };
 
+// Whether the folder travels. A folder whose whole content stays behind stays behind too: what tools leave in
+// it must not make another run of the same code.
 bool holds_something(const Listing& folder) {
-  return folder.travels || !folder.files.empty() ||
+  return folder.is_empty || !folder.files.empty() ||
          std::any_of(folder.folders.begin(), folder.folders.end(), holds_something);
 }
 
@@ -194,8 +196,8 @@ class Lister {
                                                  is_made_by_tools(folder, to.path));
     const bool left_out = is_out && !found.included;
     if (left_out && !found.may_hold_included) return;
-    to.travels = !left_out;
-    if (to.travels && !to.path.empty()) count_one();
+    to.is_empty = !left_out && folder.entries.empty();
+    if (!left_out && !to.path.empty()) count_one();
     auto ignore_files = found.ignore_files;
     if (!left_out && (has(folder, ".gitignore") || has(folder, ".mlkignore")))
       ignore_files =

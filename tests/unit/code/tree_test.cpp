@@ -74,12 +74,24 @@ TEST_CASE("each file that tools store beside a program stays behind without a me
     folder.write("f", "");
     folder.write(file, "");
     const Tree tree = list_tree(folder.path(), {});
-    PathsOfTree files = paths_of_tree(tree);
-    std::erase_if(files, [](const std::string& path) { return path == "sub/" || path == "a/"; });
-    CHECK_MESSAGE(files == PathsOfTree{"f"}, std::string(file));
+    CHECK_MESSAGE(paths_of_tree(tree) == PathsOfTree{"f"}, std::string(file));
     CHECK_MESSAGE(tree.secrets.empty(), std::string(file));
     CHECK_MESSAGE(tree.ignored.empty(), std::string(file));
   }
+}
+
+TEST_CASE("a folder whose whole content stays behind stays behind too, and an empty folder travels") {
+  const TemporaryFolder folder;
+  folder.write("f", "");
+  folder.write(".gitignore", "*.pt\n");
+  for (const char* file : {"checkpoints/a.pt", "old_pkg/__pycache__/x", "keys/id_rsa", "deep/er/a.pt",
+                           "env/pyvenv.cfg", "mixed/a.pt", "mixed/deep/b.pt", "mixed/m.py", "only/x.yaml"})
+    folder.write(file, "");
+  fs::create_directory(folder.path() / "pipes");
+  REQUIRE(::mkfifo((folder.path() / "pipes/p").c_str(), 0600) == 0);
+  for (const char* empty : {"empty", "outer/inner"}) fs::create_directories(folder.path() / empty);
+  CHECK(paths_in(folder.path(), {.include = {}, .exclude = {}, .never = {"only/x.yaml"}}) ==
+        PathsOfTree{".gitignore", "empty/", "f", "mixed/", "mixed/m.py", "outer/", "outer/inner/"});
 }
 
 TEST_CASE("files travel if their names only resemble the names of files that stay behind") {
