@@ -68,6 +68,7 @@ std::string program_of(const std::string& helper) { return "docker-credential-" 
 struct HelperAnswer {
   std::optional<Login> login{};
   bool is_missing = false;  // the program does not exist
+  bool is_foreign = false;  // this machine cannot execute the program
 };
 
 HelperAnswer ask_helper(const std::string& name, const std::string& registry,
@@ -84,8 +85,11 @@ HelperAnswer ask_helper(const std::string& name, const std::string& registry,
   ProcessResult result;
   try {
     result = run_process(command);
+  } catch (const CannotExecute&) {
+    // The file of logins may come from another machine or from Windows, so a helper that is missing or cannot
+    // be executed is no error.
+    return {.is_foreign = true};
   } catch (const Error& error) {
-    // The file of logins may come from another machine or from Windows, so a missing helper is no error.
     if (error.code() == ExitCode::not_found) return {.is_missing = true};
     throw;
   }
@@ -166,9 +170,11 @@ std::optional<Login> find_login(const std::vector<fs::path>& files, const image:
     if (!program.empty()) {
       HelperAnswer answer = ask_helper(program, reference.registry, go_on);
       if (answer.login) return std::move(answer.login);
-      if (answer.is_missing && missing != nullptr && missing->empty())
-        *missing = fmt::format("there is no program {}, which {} names for logins", program_of(program),
-                               path.string());
+      if ((answer.is_missing || answer.is_foreign) && missing != nullptr && missing->empty()) {
+        const std::string what =
+            fmt::format("program {}, which {} names for logins", program_of(program), path.string());
+        *missing = answer.is_missing ? "there is no " + what : what + ", cannot be executed on this machine";
+      }
     }
     for (const std::string& key : keys) {
       if (const auto found = file.logins.find(key); found != file.logins.end()) return found->second;

@@ -40,8 +40,8 @@ std::optional<Login> parse_helper_answer(std::string_view output, const std::str
 std::vector<std::filesystem::path> login_files(const std::function<std::string(const std::string&)>& env);
 
 // The first login in the files or from their helpers; nullopt: there is none. mlk skips a helper that is not
-// installed, and stores its name in `missing`. Waits for helpers, 30 s at most. Throws Error: failure for a
-// file or a helper that cannot be used, interrupted when go_on returns false.
+// installed or cannot be executed, and stores this fact in `missing`. Waits for helpers, 30 s at most. Throws
+// Error: failure for a file or a helper that cannot be used, interrupted when go_on returns false.
 std::optional<Login> find_login(const std::vector<std::filesystem::path>& files,
                                 const image::Reference& reference, const std::function<bool()>& go_on,
                                 std::string* missing = nullptr);

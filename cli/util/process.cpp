@@ -248,8 +248,9 @@ pid_t spawn(const Command& command, Pipe& in, Pipe& out, Pipe& err) {
   while (got < 0 && errno == EINTR);
   if (got == sizeof number) {
     ::waitpid(pid, nullptr, 0);
-    throw Error(number == ENOENT ? ExitCode::not_found : ExitCode::failure,
-                "cannot run " + command.argv[0] + ": " + std::strerror(number));
+    const std::string what = "cannot run " + command.argv[0] + ": " + std::strerror(number);
+    if (number == ENOEXEC || number == EACCES) throw CannotExecute(ExitCode::failure, what);
+    throw Error(number == ENOENT ? ExitCode::not_found : ExitCode::failure, what);
   }
   return pid;
 }

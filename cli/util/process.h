@@ -8,7 +8,16 @@
 #include <utility>
 #include <vector>
 
+#include "cli/util/error.h"
+
 namespace mlk {
+
+// Thrown for a program that exists, but that this machine cannot execute: its file may not be executed, or is
+// for another system. The code is failure.
+class CannotExecute : public Error {
+ public:
+  using Error::Error;
+};
 
 struct ProcessResult {
   int exit_code = 0;       // if the program ended by itself; otherwise -1
@@ -40,7 +49,7 @@ struct Command {
 // Runs the command and waits for its end, at most `timeout`. Blocks; may be called from any thread. The child
 // leads its own process group, so that a time-out also ends the child's children. With `of_terminal` a
 // time-out ends only the child; Ctrl-C reaches the child's children through the terminal. Throws Error:
-// not_found if there is no such program, failure if it cannot be started or prints too much.
+// not_found if there is no such program, failure if it cannot be started (CannotExecute) or prints too much.
 ProcessResult run_process(const Command& command);
 
 }  // namespace mlk

@@ -193,6 +193,23 @@ TEST_CASE("if a helper is not installed, its file and the next files are searche
         "there is no program docker-credential-no-such-helper, which " + file.string() + " names for logins");
 }
 
+TEST_CASE("if a helper cannot be executed here, its file and the next files are searched") {
+  const PlayedPrograms programs;
+  programs.add_file("docker-credential-other.exe", "of another system");
+  const std::string store = R"({"credsStore":"other.exe"})";
+  CHECK(found_in({store}, "r.example/x") == "none");
+  CHECK(found_in({store, auths("r.example", "you:secret")}, "r.example/x") == "you:secret");
+  CHECK(found_in({R"({"credsStore":"other.exe","auths":{"r.example":{"auth":")" + base64_encode("me:secret") +
+                  R"("}}})"},
+                 "r.example/x") == "me:secret");
+  const TemporaryFolder folder;
+  const fs::path file = folder.write("config.json", store);
+  std::string missing;
+  CHECK_FALSE(find_login({file}, parse_reference("r.example/x"), {}, &missing));
+  CHECK(missing == "program docker-credential-other.exe, which " + file.string() +
+                       " names for logins, cannot be executed on this machine");
+}
+
 TEST_CASE("the error for a helper that fails or prints garbage has its name, but not its output") {
   mlk::Error error{mlk::ExitCode::ok, ""};
   for (const char* script : {"echo secret; exit 3", "echo secret >&2; exit 3"}) {

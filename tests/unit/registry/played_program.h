@@ -18,7 +18,11 @@ class PlayedPrograms {
   PlayedPrograms& operator=(const PlayedPrograms&) = delete;
 
   void add(const std::string& name, const std::string& script) const {
-    const std::filesystem::path file = folder_.write(name, "#!/bin/sh\n" + script + "\n");
+    add_file(name, "#!/bin/sh\n" + script + "\n");
+  }
+  // A file that may be executed, with any content.
+  void add_file(const std::string& name, const std::string& content) const {
+    const std::filesystem::path file = folder_.write(name, content);
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   }
 

@@ -169,8 +169,13 @@ TEST_CASE("a program that is missing, cannot run or prints too much is an error"
   command.argv = {"/no/such/program"};
   CHECK(code_of(command) == ExitCode::not_found);
   const TemporaryFolder folder;
-  command.argv = {folder.write("plain", "text").string()};
+  const std::filesystem::path plain = folder.write("plain", "text");
+  command.argv = {plain.string()};
   CHECK(code_of(command) == ExitCode::failure);
+  CHECK_THROWS_AS(run_process(command), mlk::CannotExecute);
+  std::filesystem::permissions(plain, std::filesystem::perms::owner_all);
+  CHECK(code_of(command) == ExitCode::failure);
+  CHECK_THROWS_AS(run_process(command), mlk::CannotExecute);
   command.argv = {"yes"};
   command.output_limit = 100'000;
   CHECK(code_of(command) == ExitCode::failure);
