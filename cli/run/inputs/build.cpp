@@ -44,7 +44,8 @@ std::string tag_made_of(const std::string& digest) {
   return built_tag + digest.substr(algorithm, digits);
 }
 
-image::PythonTarget python_of(const Experiment& experiment, const registry::FoundImage& base) {
+image::PythonTarget python_of(const Experiment& experiment, const registry::FoundImage& base,
+                              const registry::Access& access) {
   const std::string by_image = variable_of(base.image.configuration, "PYTHON_VERSION");
   const std::string said = experiment.effective["code"].value("python_version", by_image);
   image::PythonTarget out{base.image.configuration.platform, image::minor_version(said)};
@@ -57,7 +58,13 @@ image::PythonTarget python_of(const Experiment& experiment, const registry::Foun
   out.full_version = image::full_version(said);
   if (out.full_version.empty() && image::minor_version(by_image) == out.version)
     out.full_version = image::full_version(by_image);
-  out.libc = registry::libc_of(base).value_or(image::Libc::glibc);
+  const std::optional<image::Libc> libc = registry::libc_of(base);
+  if (!libc && access.note)
+    access.note(
+        fmt::format("code.python: mlk finds no C library in the layers of image {} (it cannot read "
+                    "layers of zstd), and takes wheels for glibc",
+                    printable(base.reference.name())));
+  out.libc = libc.value_or(image::Libc::glibc);
   return out;
 }
 
@@ -94,9 +101,9 @@ Build assemble(const Experiment& experiment, const FileContents& files, registry
   std::vector<image::Addition> additions;
   image::Settings settings;
   if (files.code && experiment.effective["code"].contains("python")) {
-    additions.push_back(
-        {python_layer(packages_of(files, python_of(experiment, *out.base), access), python_folder + 1),
-         "python"});
+    additions.push_back({python_layer(packages_of(files, python_of(experiment, *out.base, access), access),
+                                      python_folder + 1),
+                         "python"});
     const image::Configuration& below = out.base->image.configuration;
     const std::string path = variable_of(below, "PATH");
     settings.env.emplace_back("PYTHONPATH", path_first(python_folder, variable_of(below, "PYTHONPATH")));

@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/image/tar.h"
 #include "cli/util/error.h"
 #include "tests/unit/registry/played_image.h"
 #include "tests/unit/run/submitter.h"
+#include "tests/unit/util/environment_variable.h"
 
 TEST_SUITE_BEGIN("run/inputs/build");
 
@@ -229,6 +231,32 @@ TEST_CASE("packages need a Python version from the image or from the experiment"
   experiment.effective["code"]["python_version"] = "old";
   CHECK(assembly_error(experiment, files, {{"Env", {"PYTHON_VERSION=3.11.4"}}}).what() ==
         std::string("code.python: 'old' is no version of Python"));
+}
+
+TEST_CASE("mlk says that it takes wheels for glibc if it cannot find the C library of an image") {
+  std::string debian;
+  mlk::image::append_to_tar(debian, {.path = "etc/debian_version"}, "12");
+  const mlk::Experiment experiment = built_experiment("code: {path: ., python: requirements.txt}\n");
+  const TemporaryFolder folder;
+  const EnvironmentVariable cache("XDG_CACHE_HOME", folder.path().string());
+  mlk::FileContents files;
+  files.code = mlk::CodeArchive{.digest = "d", .bytes = "b"};
+  files.code->requirements = folder.path() / "gone.txt";
+  PlayedRegistry played;
+  const auto notes_for = [&](const std::string& layer) {
+    add_image(played, "team/x", "1", {layer});
+    mlk::registry::FoundImage found = mlk::registry::find_image({}, played.reference(), std::nullopt);
+    found.image.configuration.whole["config"] = {{"Env", {"PYTHON_VERSION=3.11.4"}}};
+    std::vector<std::string> notes;
+    mlk::registry::Access access;
+    access.note = [&](const std::string& note) { notes.push_back(note); };
+    CHECK_THROWS_AS((void)mlk::assemble(experiment, files, found, access), mlk::Error);  // no requirements
+    return notes;
+  };
+  CHECK(notes_for(debian).empty());
+  CHECK(notes_for("\x28\xb5\x2f\xfd of zstd" + std::string(1000, 'x')) ==
+        std::vector<std::string>{"code.python: mlk finds no C library in the layers of image " + played.name +
+                                 "/team/x (it cannot read layers of zstd), and takes wheels for glibc"});
 }
 
 TEST_CASE("the PYTHONPATH of the base image is recorded together with the origin of the code") {
