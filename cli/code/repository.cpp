@@ -77,13 +77,9 @@ std::optional<std::vector<std::string>> settings_for(const std::filesystem::path
   return harmless_settings(filters.output);
 }
 
-// Whether mlk has to run git for the ignore settings. To run git takes as long as to list a small folder.
-// True if one of git's files of settings may change which files git ignores, or if mlk does not know where
-// these files are.
-bool must_ask_for_ignoring(const std::filesystem::path& repository) {
-  for (char** each = environ; *each != nullptr; ++each) {
-    if (std::string_view(*each).starts_with("GIT_")) return true;
-  }
+// Whether one of git's files of settings may change which files git ignores, or mlk does not know where the
+// repository has its files.
+bool may_settings_change_ignoring(const std::filesystem::path& repository) {
   std::error_code error;
   if (!std::filesystem::is_directory(repository / ".git", error)) return true;
   std::vector<std::filesystem::path> files{"/etc/gitconfig", repository / ".git/config"};
@@ -100,13 +96,25 @@ bool must_ask_for_ignoring(const std::filesystem::path& repository) {
   });
 }
 
-// The output of git, without the end of the line; nullopt if git fails.
+// A variable of git may name other files of settings.
+bool has_variable_of_git() {
+  for (char** each = environ; *each != nullptr; ++each) {
+    if (std::string_view(*each).starts_with("GIT_")) return true;
+  }
+  return false;
+}
+
+// The output of git, without the end of the line; nullopt without git, or if git fails.
 std::optional<std::string> answer_of_git(const std::filesystem::path& folder,
                                          const std::vector<std::string>& words) {
-  ProcessResult result = run_process(git(folder, harmless, words));
-  if (!result.ok()) return std::nullopt;
-  if (result.output.ends_with('\n')) result.output.pop_back();
-  return result.output;
+  try {
+    ProcessResult result = run_process(git(folder, harmless, words));
+    if (!result.ok()) return std::nullopt;
+    if (result.output.ends_with('\n')) result.output.pop_back();
+    return result.output;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -153,26 +161,23 @@ IgnoreSettings ignore_settings(const std::filesystem::path& repository) {
   IgnoreSettings out;
   const auto home = config_home_if_any();
   const std::filesystem::path usual = home ? home->parent_path() / "git" / "ignore" : std::filesystem::path();
-  if (!must_ask_for_ignoring(repository)) {
-    if (!usual.empty()) out.files.push_back(usual);
-    out.files.push_back(repository / ".git/info/exclude");
-    return out;
-  }
-  try {
-    const auto own = answer_of_git(repository, {"rev-parse", "--git-path", "info/exclude"});
-    if (!own) return {};
-    const auto users = answer_of_git(repository, {"config", "--type=path", "--get", "core.excludesFile"});
-    if (users) {
-      out.files.push_back(repository / *users);
-    } else if (!usual.empty()) {
-      out.files.push_back(usual);
-    }
-    out.files.push_back(repository / *own);
+  std::optional<std::string> own, users;
+  // To run git takes as long as to list a small folder.
+  const bool may_change = may_settings_change_ignoring(repository);
+  if (may_change || has_variable_of_git()) {
+    // git refuses a repository of another user, but answers for the settings of this user.
+    own = answer_of_git(repository, {"rev-parse", "--git-path", "info/exclude"});
+    users = answer_of_git(repository, {"config", "--type=path", "--get", "core.excludesFile"});
     out.ignores_case =
         answer_of_git(repository, {"config", "--type=bool", "--get", "core.ignoreCase"}) == "true";
-  } catch (const Error&) {
-    // Without git mlk uses only the files .gitignore in the folders.
+    out.are_known = own || users || !may_change;
   }
+  if (users) {
+    out.files.push_back(repository / *users);
+  } else if (!usual.empty()) {
+    out.files.push_back(usual);
+  }
+  out.files.push_back(repository / own.value_or(".git/info/exclude"));
   return out;
 }
 

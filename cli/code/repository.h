@@ -33,10 +33,11 @@ struct IgnoreSettings {
   std::vector<std::filesystem::path>
       files{};  // the user's file for all repositories, then the repository's, which has priority
   bool ignores_case = false;
+  bool are_known = true;  // false: git gave no answer, although its files of settings may name other files
 };
 
-// The settings of the repository with this top folder. Empty if the folder is no repository for git, or
-// without git. Waits for git.
+// The settings of the repository with this top folder. If git gives no answer (there is no git, or git
+// refuses the repository of another user), the files are those that git usually reads. Waits for git.
 IgnoreSettings ignore_settings(const std::filesystem::path& repository);
 
 // Whether a file of git's settings may change which files git ignores, or includes another file that may.

@@ -55,6 +55,10 @@ Paths describe_what_stays(const Tree& tree, const Paths& tracked) {
     return std::find(committed.begin(), committed.end(), path) != committed.end();
   });
   add_line("files that usually hold secrets stay behind", secrets);
+  if (!tree.are_ignored_known)
+    out.emplace_back(
+        "code: git does not tell which files its settings ignore, so such files may travel; see: "
+        "git status");
   return out;
 }
 

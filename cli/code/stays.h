@@ -10,8 +10,9 @@
 
 namespace mlk::image {
 
-// At most three lines: about committed files, about files that git ignores, and about files that usually hold
-// secrets. `tracked`: the paths that git tracks, in the order of their bytes.
+// At most four lines: about committed files, about files that git ignores, about files that usually hold
+// secrets, and about settings of git that mlk does not know. `tracked`: the paths that git tracks, in the
+// order of their bytes.
 std::vector<std::string> describe_what_stays(const Tree& tree, const std::vector<std::string>& tracked);
 
 // Whether `content` is the pointer that Git LFS writes in the place of a file that it has not fetched.

@@ -164,6 +164,7 @@ class Lister {
     put_in_order(top, out);
     for (auto* list : {&out.no_files, &out.secrets, &out.ignored}) std::sort(list->begin(), list->end());
     out.vain = includes_.vain();
+    out.are_ignored_known = are_ignored_known_;
     return out;
   }
 
@@ -293,6 +294,7 @@ class Lister {
   std::shared_ptr<const IgnoreFiles> git_ignores(const fs::path& repository) {
     const IgnoreSettings settings = ignore_settings(repository);
     case_for_git_ = settings.ignores_case ? Case::is_ignored : Case::counts;
+    are_ignored_known_ = settings.are_known;
     std::shared_ptr<const IgnoreFiles> out;
     for (const fs::path& file : settings.files) {
       const auto rules =
@@ -387,6 +389,7 @@ class Lister {
       above_;  // the path from the repository to the top, with a slash at its end; empty if there is none
   IgnoreRules usual_, secret_, excludes_;
   Case case_for_git_ = Case::counts;
+  bool are_ignored_known_ = true;
   Includes includes_;
   ThreadPool* pool_ = nullptr;
   std::atomic<std::size_t> count_ = 0;  // of entries

@@ -33,6 +33,7 @@ struct Tree {
   // The paths that do not travel, in the order of their bytes, folders with a slash at the end. `secrets`:
   // hidden names and files that usually hold secrets. `ignored`: paths that git ignores.
   std::vector<std::string> secrets{}, ignored{};
+  bool are_ignored_known = true;  // false: git did not tell which files its settings ignore
 };
 
 inline constexpr std::size_t most_tree_entries = 100'000;  // files, links and folders

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/code/tree.h"
 #include "cli/util/process.h"
 #include "tests/unit/util/temporary_folder.h"
 
@@ -43,10 +44,11 @@ TEST_CASE("harmless_settings() overrules every filter, and gives nothing if it c
   CHECK(mlk::image::harmless_settings("filter.a=b.other") == Settings(always));
 }
 
-TEST_CASE("ignore_settings() gives the files by which git ignores, and none without a repository") {
+TEST_CASE("ignore_settings() gives the files by which git ignores, and the usual ones without a repository") {
   const TemporaryFolder folder;
   const std::filesystem::path top = folder.path();
-  CHECK(mlk::image::ignore_settings(top).files.empty());
+  CHECK(mlk::image::ignore_settings(top).files.size() <= 2);
+  CHECK(mlk::image::ignore_settings(top).files.back() == top / ".git/info/exclude");
   const auto git = [&](std::vector<std::string> words) {
     words.insert(words.begin(), "git");
     mlk::Command command;
@@ -59,6 +61,7 @@ TEST_CASE("ignore_settings() gives the files by which git ignores, and none with
   const mlk::image::IgnoreSettings found = mlk::image::ignore_settings(top);
   CHECK(found.files == std::vector<std::filesystem::path>{top / "yes", top / ".git/info/exclude"});
   CHECK(found.ignores_case);
+  CHECK(found.are_known);
   REQUIRE(git({"config", "--unset", "core.excludesFile"}));
   REQUIRE(git({"config", "core.ignoreCase", "false"}));
   CHECK(mlk::image::ignore_settings(top).files.size() <= 2);
@@ -140,6 +143,11 @@ class VariablesOfGit {
   std::vector<std::string> added_{};
 };
 
+void played_git(const TemporaryFolder& folder, const std::string& script) {
+  folder.write("bin/git", "#!/bin/sh\n" + script + "\n");
+  std::filesystem::permissions(folder.path() / "bin/git", std::filesystem::perms::owner_all);
+}
+
 }  // namespace
 
 TEST_CASE("git is run for its ignore settings if one of its files or variables may change them") {
@@ -148,7 +156,7 @@ TEST_CASE("git is run for its ignore settings if one of its files or variables m
   struct Row {
     const char *file, *variable;
     std::string text;
-    bool asks;  // whether git is run; git then gives no settings, as `top` is no repository
+    bool asks;  // whether git is run
   };
   for (const Row& row :
        {Row{"none", "", says_so, false}, Row{"home/.gitconfig", "", says_so, true},
@@ -162,15 +170,23 @@ TEST_CASE("git is run for its ignore settings if one of its files or variables m
     const std::filesystem::path top = folder.path() / "top";
     std::filesystem::create_directories(top / ".git");
     folder.write(row.file, row.text);
+    played_git(folder, ": > \"${0%/*}/asked\"; exit 128");
     std::vector<std::pair<std::string, std::string>> values{
+        {"PATH", (folder.path() / "bin").string()},
         {"HOME", (folder.path() / "home").string()},
         {"XDG_CONFIG_HOME", (folder.path() / "config").string()}};
     if (*row.variable != '\0') values.emplace_back(row.variable, "0");
     const VariablesOfGit variables(values);
     const Files usual{folder.path() / "config/git/ignore", top / ".git/info/exclude"};
-    CHECK_MESSAGE(mlk::image::ignore_settings(top).files == (row.asks ? Files{} : usual),
-                  std::string(row.file), " ", std::string(row.variable), " ", row.text.substr(0, 30));
-    CHECK_FALSE(mlk::image::ignore_settings(top).ignores_case);
+    const mlk::image::IgnoreSettings found = mlk::image::ignore_settings(top);
+    CAPTURE(row.file);
+    CAPTURE(row.variable);
+    CAPTURE(row.text.substr(0, 30));
+    CHECK(std::filesystem::exists(folder.path() / "bin/asked") == row.asks);
+    CHECK(found.files == usual);  // git refuses to answer
+    CHECK_FALSE(found.ignores_case);
+    const bool by_file = row.asks && *row.variable == '\0';
+    CHECK(found.are_known == !by_file);
   }
   const TemporaryFolder folder;
   const std::filesystem::path top = folder.path() / "top";
@@ -216,7 +232,44 @@ TEST_CASE("there is no information about a folder without a repository, or witho
   const VariablesOfGit variables({{"PATH", folder.path().string()}});
   CHECK_FALSE(mlk::image::revision_of(folder.path()));
   CHECK(mlk::image::tracked_files(folder.path()).empty());
-  CHECK(mlk::image::ignore_settings(folder.path() / "top").files.empty());
+  const mlk::image::IgnoreSettings found = mlk::image::ignore_settings(folder.path() / "top");
+  CHECK(found.files.back() == folder.path() / "top/.git/info/exclude");
+  CHECK_FALSE(found.are_known);
+}
+
+TEST_CASE("files that git ignores stay behind if git refuses the repository of another user, or is absent") {
+  const TemporaryFolder folder;
+  const std::filesystem::path top = folder.path() / "top";
+  folder.write("top/.git/info/exclude", "private.txt\n");
+  folder.write("config/git/ignore", "usual.txt\n");
+  folder.write("home/ignore", "notes.txt\n");
+  for (const char* file : {"private.txt", "usual.txt", "notes.txt", "train.py"})
+    folder.write(std::string("top/") + file, "");
+  const auto listed = [&](bool has_git) {
+    const VariablesOfGit variables({{"PATH", (folder.path() / (has_git ? "bin" : "none")).string()},
+                                    {"HOME", (folder.path() / "home").string()},
+                                    {"XDG_CONFIG_HOME", (folder.path() / "config").string()},
+                                    {"GIT_EDITOR", "vi"}});
+    CHECK(mlk::image::ignore_settings(top).files.back() == top / ".git/info/exclude");
+    return mlk::image::list_tree(top, {});
+  };
+  const auto paths = [](const mlk::image::Tree& tree) {
+    std::vector<std::string> out;
+    for (const mlk::image::TreeEntry& entry : tree.entries) out.push_back(entry.of_tar.path);
+    return out;
+  };
+  played_git(folder, "exit 128");
+  for (const bool has_git : {true, false}) {
+    CHECK(paths(listed(has_git)) == std::vector<std::string>{"notes.txt", "train.py"});
+    CHECK(listed(has_git).are_ignored_known);
+  }
+  folder.write("home/.gitconfig", "[core]\n\texcludesFile = ~/ignore\n");
+  for (const bool has_git : {true, false}) CHECK_FALSE(listed(has_git).are_ignored_known);
+  // git refuses the repository, but answers for the settings of the user.
+  const std::string answer = "echo '" + (folder.path() / "home/ignore").string() + "'";
+  played_git(folder, "case \"$*\" in *excludesFile) " + answer + " ;; *) exit 128 ;; esac");
+  CHECK(paths(listed(true)) == std::vector<std::string>{"train.py", "usual.txt"});
+  CHECK(listed(true).are_ignored_known);
 }
 
 TEST_CASE("lines of git's status other than commit, branch and changes are ignored") {

@@ -35,6 +35,13 @@ TEST_CASE("uncommitted hidden names stay behind without a message, and visible s
   CHECK(describe_what_stays({.secrets = {"key.pem"}}, {"key.pem"}).size() == 1);
 }
 
+TEST_CASE("a message says that ignored files may travel if git does not tell which files it ignores") {
+  const std::string unknown =
+      "code: git does not tell which files its settings ignore, so such files may travel; see: git status";
+  CHECK(describe_what_stays({.are_ignored_known = false}, {}) == PathsThatStay{unknown});
+  CHECK(describe_what_stays({.ignored = {"a"}, .are_ignored_known = false}, {}).size() == 2);
+}
+
 TEST_CASE("a pointer of Git LFS is identified by its first line and its digest") {
   const std::string pointer =
       "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 12345\n";
