@@ -13,6 +13,7 @@
 #include "cli/provide/images.h"
 #include "cli/session/session.h"
 #include "cli/ui/table.h"
+#include "cli/util/error.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 
@@ -39,6 +40,37 @@ std::string short_digest(const std::string& digest) {
   return digest.substr(algorithm, digits);
 }
 
+// What a tag names.
+struct Tagged {
+  std::string platforms{};
+  std::optional<std::uint64_t> size{};  // of an image for one platform
+  std::string error{};                  // not empty: mlk cannot read it as an image
+};
+
+Tagged describe_tagged(const registry::Access& access, const image::Reference& named,
+                       const registry::Registry::Document& document) {
+  Tagged out;
+  try {
+    const auto parsed = image::parse_manifest(document.bytes, document.type, "image " + named.text());
+    if (const auto* index = std::get_if<image::Index>(&parsed)) {
+      std::vector<std::string> names;
+      for (const image::Index::Entry& entry : index->entries) {
+        if (!entry.platform.architecture.empty()) names.push_back(entry.platform.text());
+      }
+      out.platforms = join(names, ",");
+    } else {
+      const FoundImage found = find_image(access, named, std::nullopt);
+      out.platforms = found.image.configuration.platform.text();
+      out.size = found.size;
+    }
+  } catch (const Error& error) {
+    // A tag may also name a cache of a build, a chart or another artifact.
+    if (error.code() != ExitCode::failure && error.code() != ExitCode::not_found) throw;
+    out.error = error.what();
+  }
+  return out;
+}
+
 void list_images(const ImageOptions& options, Session& session) {
   const image::Reference repository = image::parse_repository(options.first);
   const Registries registries(session, options.insecure);
@@ -47,28 +79,20 @@ void list_images(const ImageOptions& options, Session& session) {
   std::sort(tags.begin(), tags.end());
   json all = json::array();
   ui::Table table({"TAG", "DIGEST", "PLATFORM", "SIZE"});
+  std::vector<std::string> errors;
   for (const std::string& tag : tags) {
     image::Reference named = repository;
     named.tag = tag;
     const auto document = registry.find_manifest(repository.repository, tag);
     if (!document) continue;  // deleted since
-    const auto parsed = image::parse_manifest(document->bytes, document->type, "image " + named.text());
-    std::string platforms, size;
-    std::uint64_t bytes = 0;
-    if (const auto* index = std::get_if<image::Index>(&parsed)) {
-      std::vector<std::string> names;
-      for (const image::Index::Entry& entry : index->entries) {
-        if (!entry.platform.architecture.empty()) names.push_back(entry.platform.text());
-      }
-      platforms = join(names, ",");
-    } else {
-      const FoundImage found = find_image(registries.access(), named, std::nullopt);
-      platforms = found.image.configuration.platform.text();
-      bytes = found.size;
-      size = human_size(bytes);
-    }
-    table.add({tag, short_digest(document->digest), platforms, size});
-    all.push_back({{"tag", tag}, {"digest", document->digest}, {"platform", platforms}, {"bytes", bytes}});
+    const Tagged tagged = describe_tagged(registries.access(), named, *document);
+    if (!tagged.error.empty()) errors.push_back(tagged.error);
+    table.add(
+        {tag, short_digest(document->digest), tagged.platforms, tagged.size ? human_size(*tagged.size) : ""});
+    all.push_back({{"tag", tag},
+                   {"digest", document->digest},
+                   {"platform", tagged.platforms},
+                   {"bytes", tagged.size.value_or(0)}});
   }
   if (tags.size() == most_tags) session.warn(fmt::format("only the first {} tags are shown", most_tags));
   if (options.output == "json") {
@@ -76,6 +100,9 @@ void list_images(const ImageOptions& options, Session& session) {
   } else {
     table.print(session.out, session.out_is_terminal, session.style_out());
   }
+  if (!errors.empty())
+    session.note(fmt::format("{} of the tags {} no image that mlk can read, such as: {}", errors.size(),
+                             errors.size() == 1 ? "names" : "name", errors.front()));
 }
 
 json as_json(const FoundImage& found) {
