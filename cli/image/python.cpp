@@ -1,7 +1,6 @@
 #include "cli/image/python.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -139,15 +138,10 @@ struct Resolved {
 
 // `folder`: an empty folder.
 Resolved resolve(const PythonPackages& packages, const fs::path& folder) {
-  constexpr std::size_t longest_file = 4 << 20;
   Resolved out;
   out.requirements = read_requirements(
       fs::absolute(packages.requirements).lexically_normal(),
-      [](const fs::path& path) { return read_file(path, longest_file); },
-      [](const std::string& name) {
-        const char* value = std::getenv(name.c_str());
-        return std::string(value == nullptr ? "" : value);
-      });
+      [](const fs::path& path) { return read_file(path, longest_requirements); }, own_variable);
   std::vector<std::string> words = pip_words(packages.target, folder / "none");
   const fs::path wanted = folder / "requirements.txt", constraints = folder / "constraints.txt",
                  report = folder / "report.json";

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstdlib>
 #include <optional>
 
 #include <fmt/format.h>
@@ -36,6 +38,26 @@ std::string scheme_of(std::string_view text) {
     if (!is_letter && (out.empty() || !((c >= '0' && c <= '9') || c == '+' || c == '.' || c == '-')))
       return "";
     out += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  }
+  return out;
+}
+
+// The path of a URL "file:...", with the characters that its %XX stand for.
+std::string path_of_url(std::string_view url) {
+  constexpr std::string_view this_machine = "//localhost/", no_host = "//";
+  std::string_view path = url.substr(0, url.find_first_of("?#"));
+  path.remove_prefix(path.find(':') + 1);
+  path.remove_prefix(path.starts_with(this_machine) ? this_machine.size() - 1
+                     : path.starts_with(no_host)    ? no_host.size()
+                                                    : 0);
+  std::string out;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const std::string_view digits = path[i] == '%' ? path.substr(i + 1, 2) : "";
+    const char* const after = digits.data() + digits.size();
+    unsigned code = 0;
+    const bool is_escape = digits.size() == 2 && std::from_chars(digits.data(), after, code, 16).ptr == after;
+    out += is_escape ? static_cast<char>(code) : path[i];
+    if (is_escape) i += 2;
   }
   return out;
 }
@@ -178,7 +200,12 @@ class RequirementReader {
                                                "other",
                                                shown_path(file), most_nested));
     file_ = file;
-    for (const Line& line : lines_of(read_(file))) {
+    const std::string text = read_(file);
+    if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+      throw Error(ExitCode::usage,
+                  fmt::format("code.python: {} is in UTF-16, and must be in UTF-8", shown_path(file)),
+                  "in PowerShell: python -m pip freeze | Out-File -Encoding utf8 requirements.txt");
+    for (const Line& line : lines_of(text)) {
       file_ = file;
       line_ = line;
       one(file, constrains, depth);
@@ -273,12 +300,14 @@ class RequirementReader {
         refuse("would build a package, and so execute it, on this machine; only wheels are taken",
                "leave the option out, or take an image that has the package");
       case Effect::finds: {
-        const std::string place = expanded(given.value);
+        const std::string place = expanded(given.value), scheme = scheme_of(place);
+        if (scheme == "file") out_.places.emplace_back(path_of_url(place));
+        if (!scheme.empty()) return " " + name + "=" + shell_word(given.value);
         std::error_code error;
         const fs::path beside = file.parent_path() / place;
-        const fs::path found = fs::exists(beside, error) ? beside : folder_ / place;
-        return " " + name + "=" +
-               shell_word(scheme_of(place).empty() ? found.lexically_normal().string() : given.value);
+        const fs::path found = (fs::exists(beside, error) ? beside : folder_ / place).lexically_normal();
+        out_.places.push_back(found);
+        return " " + name + "=" + shell_word(found.string());
       }
       case Effect::reads:
       case Effect::constrains: {
@@ -323,14 +352,17 @@ class RequirementReader {
         out_.urls.push_back(source.place);
         return requirement;
       case RequirementKind::wheel_file: {
-        constexpr std::string_view scheme = "file:";
-        const bool is_url = source.place.starts_with(scheme);
-        const std::string path = is_url ? source.place.substr(scheme.size()) : source.place;
-        if (path.starts_with('/')) return requirement;
-        const std::string absolute = (folder_ / path).lexically_normal().string();
+        const bool is_url = !scheme_of(source.place).empty();
+        const std::string path = is_url ? source.place.substr(source.place.find(':') + 1) : source.place;
+        const bool is_absolute = path.starts_with('/');
+        const std::string absolute = is_absolute ? path : (folder_ / path).lexically_normal().string();
+        const std::string place = is_url && !is_absolute ? "file://" + absolute
+                                  : is_url               ? source.place
+                                                         : absolute;
+        out_.places.emplace_back(is_url ? path_of_url(place) : place);
+        if (is_absolute) return requirement;
         std::string out = expanded(requirement);
-        return out.replace(out.find(source.place), source.place.size(),
-                           is_url ? "file://" + absolute : absolute);
+        return out.replace(out.find(source.place), source.place.size(), place);
       }
       default:
         refuse_source(source.kind);
@@ -374,6 +406,11 @@ NamedSource classify_requirement(std::string_view line) {
   if (is_archive(path)) return {RequirementKind::sources, path};
   if (path.find('/') != path.npos || path.starts_with('.')) return {RequirementKind::folder, path};
   return {RequirementKind::package, ""};
+}
+
+std::string own_variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
 }
 
 Requirements read_requirements(const fs::path& file, const std::function<std::string(const fs::path&)>& read,

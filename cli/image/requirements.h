@@ -1,9 +1,10 @@
 // Reads files of requirements as pip does, and refuses lines that are not safe for the pip of this machine.
 // Only lines that name wheels are safe. If a line names a folder, a repository or an archive of sources, pip
 // would build it on this machine and so execute its code. Also, only the path would identify the content.
-// Pure.
+// Pure, except own_variable().
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -39,7 +40,15 @@ struct Requirements {
   std::string constraints;          // the text of a file for -c of pip; empty: no constraints
   std::string options;              // the option lines of `wanted`: indexes and other sources of wheels
   std::vector<std::string> urls{};  // of wheels, as written, since pip's report has no logins
+  // The wheels on this machine, and the folders and pages of --find-links. pip may take from them what is not
+  // in the folder of the code. They need not exist.
+  std::vector<std::filesystem::path> places{};
 };
+
+inline constexpr std::size_t longest_requirements = 4 << 20;  // of one file
+
+// The value of a variable of this process, for read_requirements(); empty if the variable is not set.
+std::string own_variable(const std::string& name);
 
 // `read` returns the text of a file. `variable` returns the value of ${NAME}. Throws Error{usage}, with file
 // and line, for a line that is not safe, an option that mlk does not know, and files that include each other

@@ -13,6 +13,7 @@
 #include "cli/experiment/yaml.h"
 #include "cli/render/limits.h"
 #include "cli/run/inputs/missing_files.h"
+#include "cli/run/inputs/python_files.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/json.h"
@@ -144,7 +145,8 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
                             fs::path(requirements).lexically_normal().generic_string()))
       throw Error(ExitCode::not_found, fmt::format("code.python: {} is no file of the code that travels",
                                                    printable(requirements)));
-    files.code->requirements = fs::absolute(folder / requirements).string();
+    files.code->requirements = fs::absolute(folder / requirements).lexically_normal().string();
+    check_python_files(from, {folder, files.code->requirements, files.code->files});
   }
   if (shall || files.code->bytes.empty()) store_large(options, folder, packed, *files.code);
   files.code->source = source_of(named, *files.code, revision.valid() ? revision.get() : std::nullopt);

@@ -74,7 +74,8 @@ class Reader {
     try {
       return read_checked(shown, limit);
     } catch (const Error& error) {
-      throw Error(error.code(), what_ + ": " + error.what(), "it is relative to the experiment file");
+      throw Error(error.code(), what_ + ": " + error.what(),
+                  fs::path(named).is_absolute() ? "" : "it is relative to the experiment file");
     }
   }
 

@@ -23,7 +23,7 @@ struct UserFiles {
 std::map<std::string, std::string> read_user_folder(const UserFiles& files, const std::string& named,
                                                     const std::string& what);
 
-// Checks the place of the folder `named` with the same rules. Returns its path.
+// Checks the place of the folder or file `named` with the same rules. It need not exist. Returns its path.
 std::filesystem::path user_folder(const UserFiles& files, const std::string& named, const std::string& what);
 
 // Reads one file of at most `limit` bytes, with the same rules.

@@ -91,6 +91,11 @@ TEST_CASE("classify_requirement() distinguishes packages, wheels and sources tha
 TEST_CASE("pip gets a file of requirements line by line, with absolute paths") {
   CHECK(wanted_of("# all\n\nsix==1.16.0  # why\ncow\\\nsay==6.1\n") == "six==1.16.0\ncowsay==6.1\n");
   CHECK(wanted_of("\xef\xbb\xbfsix\r\n") == "six\n");
+  for (const std::string& utf_16 : {std::string("\xff\xfes\0i\0x\0\n\0", 10), std::string("\xfe\xff\0s", 4)}) {
+    const mlk::Error error = requirement_refusal({{"requirements.txt", "-r more.txt"}, {"more.txt", utf_16}});
+    CHECK(error.code() == mlk::ExitCode::usage);
+    CHECK(std::string(error.what()) == "code.python: more.txt is in UTF-16, and must be in UTF-8");
+  }
   CHECK(wanted_of("own @ https://x/o.whl#sha256=aa\n") == "own @ https://x/o.whl#sha256=aa\n");
   CHECK(wanted_of("./dist/own.whl[a] ; os_name == 'posix'") ==
         "/code/dist/own.whl[a] ; os_name == 'posix'\n");
@@ -328,6 +333,31 @@ TEST_CASE(
   CHECK(found.constraints == "--no-index\nsix<2\n");
   CHECK(found.options == "--no-index\n");
   CHECK(found.wanted == "/code/w/own.whl\ncow\nsix\n");
+}
+
+TEST_CASE("the places of wheels on this machine are listed as pip finds them") {
+  using Places = std::vector<fs::path>;
+  const std::vector<std::pair<std::string, Places>> table{
+      {"six\nhttps://x/own.whl\n-f https://x/w", {}},
+      {"./dist/own.whl[a]", {"/code/dist/own.whl"}},
+      {"../own.whl", {"/own.whl"}},
+      {"/w/own.whl", {"/w/own.whl"}},
+      {"${TOKEN}/own.whl", {"/code/word/own.whl"}},
+      {"own @ file:./d/own.whl", {"/code/d/own.whl"}},
+      {"own @ file:///w/own.whl#sha256=aa", {"/w/own.whl"}},
+      {"own @ file://localhost/w/own.whl", {"/w/own.whl"}},
+      {"own @ file:/w/a%20b%2E%2fc.whl?x", {"/w/a b./c.whl"}},
+      {"own @ file:///w/%-1%zz%4.whl", {"/w/%-1%zz%4.whl"}},
+      {"own @ file:%2Fw/own.whl", {"/code//w/own.whl"}},
+      {"FILE:///w/own.whl", {"/w/own.whl"}},
+      {"-f wheels\n--find-links=file:///w%41", {"/code/wheels", "/wA"}},
+      {"-c c.txt", {"/code/w/own.whl"}},
+  };
+  for (const auto& [text, places] : table) {
+    const Requirements found = read_all({{"requirements.txt", text}, {"c.txt", "w/own.whl"}});
+    CHECK_MESSAGE(found.places == places, text);
+  }
+  CHECK(wanted_of("FILE:///w/own.whl") == "FILE:///w/own.whl\n");
 }
 
 TEST_CASE("a message shows only the beginning of a long line") {

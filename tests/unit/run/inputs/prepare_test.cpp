@@ -261,7 +261,7 @@ TEST_CASE("code that is too large for a ConfigMap becomes a layer, stays on this
   CHECK(layer.files.code->digest == here.files.code->digest);
 }
 
-TEST_CASE("a list of packages that does not travel with the code is refused") {
+TEST_CASE("a list of packages that does not travel with the code, or names files elsewhere, is refused") {
   const Beside beside;
   beside.folder.write("work/requirements.txt", "");
   for (const char* named : {"requirements.txt", "./requirements.txt"}) {
@@ -269,6 +269,13 @@ TEST_CASE("a list of packages that does not travel with the code is refused") {
     const fs::path list = beside.prepared(more).files.code->requirements;
     CHECK(list.lexically_normal() == beside.work / "requirements.txt");
   }
+  beside.folder.write("x.txt", "");
+  beside.folder.write("work/requirements.txt", "-r ../x.txt\n");
+  const std::string with_list = "code: {path: ., python: requirements.txt}\n";
+  CHECK(beside.error(with_list).code() == ExitCode::usage);
+  PrepareOptions allowed;
+  allowed.allow_files = {(beside.folder.path() / "x.txt").string()};
+  CHECK(beside.error(with_list, allowed).code() == ExitCode::ok);
   const Error absent = beside.error("code: {path: ., python: none.txt}\n");
   CHECK(absent.code() == ExitCode::not_found);
   CHECK(absent.what() == std::string("code.python: none.txt is no file of the code that travels"));
