@@ -88,14 +88,18 @@ TEST_CASE("classify_requirement() distinguishes packages, wheels and sources tha
   CHECK(classify_requirement("./own.whl[extra]").place == "./own.whl");
 }
 
-TEST_CASE("pip gets a file of requirements line by line, with absolute paths") {
-  CHECK(wanted_of("# all\n\nsix==1.16.0  # why\ncow\\\nsay==6.1\n") == "six==1.16.0\ncowsay==6.1\n");
-  CHECK(wanted_of("\xef\xbb\xbfsix\r\n") == "six\n");
-  for (const std::string& utf_16 : {std::string("\xff\xfes\0i\0x\0\n\0", 10), std::string("\xfe\xff\0s", 4)}) {
+TEST_CASE("a file of requirements in UTF-16 is refused with its name") {
+  for (const std::string& utf_16 :
+       {std::string("\xff\xfes\0i\0x\0\n\0", 10), std::string("\xfe\xff\0s", 4)}) {
     const mlk::Error error = requirement_refusal({{"requirements.txt", "-r more.txt"}, {"more.txt", utf_16}});
     CHECK(error.code() == mlk::ExitCode::usage);
     CHECK(std::string(error.what()) == "code.python: more.txt is in UTF-16, and must be in UTF-8");
   }
+}
+
+TEST_CASE("pip gets a file of requirements line by line, with absolute paths") {
+  CHECK(wanted_of("# all\n\nsix==1.16.0  # why\ncow\\\nsay==6.1\n") == "six==1.16.0\ncowsay==6.1\n");
+  CHECK(wanted_of("\xef\xbb\xbfsix\r\n") == "six\n");
   CHECK(wanted_of("own @ https://x/o.whl#sha256=aa\n") == "own @ https://x/o.whl#sha256=aa\n");
   CHECK(wanted_of("./dist/own.whl[a] ; os_name == 'posix'") ==
         "/code/dist/own.whl[a] ; os_name == 'posix'\n");
