@@ -51,7 +51,8 @@ std::vector<ResolvedPackage> parse_pip_report(const std::string& report, const M
     if (one.name.empty() || one.version.empty())
       throw Error(ExitCode::failure, "code.python: pip's report names a package without its version");
     const std::string url = text_of(item, {"download_info", "url"});
-    if (one.digest.empty() || (!url.empty() && !url.ends_with(".whl")))
+    const std::string path = url.substr(0, url.find_first_of("?#"));
+    if (one.digest.empty() || (!url.empty() && !path.ends_with(".whl")))
       throw Error(ExitCode::usage,
                   fmt::format("code.python: {} {} is not from a wheel: pip would build the package on this "
                               "machine, and each build may differ",
@@ -126,7 +127,18 @@ std::string last_collected(const std::string& output) {
   }
   if (const std::size_t at = found.find(by_file); at != found.npos) found = found.substr(0, at) + ")";
   found = found.substr(0, found.find(of_file));
-  return printable(cut(without_logins(found, "***@"), longest));
+  return printable(cut(without_secrets(found), longest));
+}
+
+std::string without_secrets(std::string text) {
+  constexpr std::string_view mark = "://";
+  text = without_logins(std::move(text), "***@");
+  for (std::size_t at = text.find(mark); at != text.npos; at = text.find(mark, at + mark.size())) {
+    const std::size_t end = std::min(text.find_first_of(" \n'\"", at), text.size());
+    const std::size_t query = text.find('?', at);
+    if (query < end) text.replace(query + 1, end - query - 1, "***");
+  }
+  return text;
 }
 
 }  // namespace mlk::image

@@ -49,7 +49,7 @@ std::string errors_of(const std::string& output) {
   for (const std::string& line : split(output, '\n')) {
     if (line.starts_with(mark)) out.push_back(with_few_versions(line.substr(mark.size())));
   }
-  return printable(cut(join(out, "; "), longest));
+  return printable(cut(without_secrets(join(out, "; ")), longest));
 }
 
 // Throws an error that explains pip's failure to the user.
@@ -224,11 +224,17 @@ void install(const PythonPackages& packages, const Resolved& resolved, const fs:
   write_scripts(into);
 }
 
-// The text of a RECORD without the lines of scripts, because mlk writes the scripts itself.
+// Where pip writes from which URL or file it has taken a package. It is not in the layer, since a URL may
+// hold a token, and a path differs from machine to machine.
+constexpr char origin_file[] = ".dist-info/direct_url.json";
+
+// The text of a RECORD without the origin of the package, and without the lines of scripts, because mlk
+// writes the scripts itself.
 std::string clean_record(const fs::path& path) {
   std::string out;
   for (const std::string& line : split(read_file(path, longest_record), '\n')) {
-    if (!line.empty() && !line.starts_with("../../bin/")) out += line + "\n";
+    const bool is_origin = line.substr(0, line.find(',')).ends_with(origin_file);
+    if (!line.empty() && !is_origin && !line.starts_with("../../bin/")) out += line + "\n";
   }
   return out;
 }
@@ -253,6 +259,7 @@ void add_folder(LayerWriter& writer, const fs::path& folder, const std::string& 
     const fs::file_status status = entry.symlink_status();
     const bool executable = (status.permissions() & fs::perms::owner_exec) != fs::perms::none;
     const TarEntry file{.path = path, .executable = executable};
+    if (path.ends_with(origin_file)) continue;
     if (fs::is_directory(status)) {
       writer.add({.path = path, .kind = TarEntry::Kind::folder});
     } else if (path.ends_with(".dist-info/RECORD")) {

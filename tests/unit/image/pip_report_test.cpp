@@ -61,6 +61,19 @@ TEST_CASE("a package is refused with its name if it has no digest, or if pip wou
   }
 }
 
+TEST_CASE("the path of a URL decides whether a package is a wheel, and the query of the URL does not") {
+  const auto report = [](const std::string& url) {
+    return report_with(R"({"download_info":{"url":")" + url +
+                       R"(","archive_info":{"hash":"sha256=aa"}},"is_direct":true,)"
+                       R"("metadata":{"name":"own","version":"0.1"}})");
+  };
+  for (const std::string& wheel : Lines{"https://x/own-0.1.whl?token=a", "https://x/own-0.1.whl#egg=own.zip"})
+    CHECK(parse_pip_report(report(wheel), of_image).at(0).url == wheel);
+  for (const std::string& source : Lines{"https://x/own-0.1.zip?as=own.whl", "https://x/get?own.whl",
+                                         "https://x/own-0.1.zip#own.whl", "https://x/own.whl/"})
+    CHECK_MESSAGE(report_error(report(source)).code() == mlk::ExitCode::usage, source);
+}
+
 TEST_CASE("a report that was made for another Python than the image's is refused") {
   mlk::Error error = report_error(report_of("six", "1", "aa", "3.12"));
   CHECK(error.code() == mlk::ExitCode::failure);
@@ -107,6 +120,17 @@ TEST_CASE("the package that pip collected last is reported without logins and wi
       "own@ git+https://***@h/o.git (from a->b==1)");
   CHECK(last_collected("Collecting a\nProcessing /x/own (from a->-r /x/r.txt (line 2))") ==
         "/x/own (from a)");
+}
+
+TEST_CASE("the logins and the queries of URLs are hidden, and the rest of the text stays") {
+  using mlk::image::without_secrets;
+  CHECK(without_secrets("own@ https://me:word@h/o.whl?a=word&b=c (from a)") ==
+        "own@ https://***@h/o.whl?*** (from a)");
+  CHECK(without_secrets("HTTP error 403 while getting https://h/o.whl?word") ==
+        "HTTP error 403 while getting https://h/o.whl?***");
+  CHECK(without_secrets("'https://h/a?b', https://h/c?d#e\nwhy? https://h/f is gone?") ==
+        "'https://h/a?***', https://h/c?***\nwhy? https://h/f is gone?");
+  CHECK(mlk::image::last_collected("Collecting o@ https://h/o.whl?word\n") == "o@ https://h/o.whl?***");
 }
 
 TEST_CASE("a text is refused if it is no report of pip") {

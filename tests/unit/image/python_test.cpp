@@ -273,6 +273,18 @@ printf '../../bin/kept\n' > "$2/own/RECORD"
   CHECK(std::count(paths.begin(), paths.end(), "a/b/c/bin/own") == 0);
 }
 
+TEST_CASE("the layer does not contain the URL of a package, since the URL may hold a token") {
+  const Machine machine(playing_pip + R"(
+echo '{"url":"https://x/six-1.16.0.whl?token"}' > "$2/six-1.16.0.dist-info/direct_url.json"
+echo six-1.16.0.dist-info/direct_url.json,sha256=b,9 >> "$2/six-1.16.0.dist-info/RECORD"
+)");
+  const Layer layer = mlk::image::python_layer(machine.packages(), "mlk/python");
+  const std::string tar = mlk::image::gunzip(mlk::read_file(layer.file, enough), enough);
+  CHECK(tar.find("token") == std::string::npos);
+  CHECK(tar.find("direct_url") == std::string::npos);
+  CHECK(tar.find("six-1.16.0.dist-info/RECORD,,\n") != std::string::npos);
+}
+
 TEST_CASE("mlk reads pip's settings from the file in PIP_CONFIG_FILE, and none if this is /dev/null") {
   const Machine machine("case \"$*\" in *pip._internal.configuration*) env > \"$PLAYED/listing\";; esac\n" +
                         playing_pip);
