@@ -40,6 +40,7 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
   }
   if (const std::optional<CodeArchive>& code = sweep.files.code) {
     out.code = code->digest;
+    out.python_files = code->python_files;
     out.code_in_image = code->is_layer();
     out.code_on_machine = code->on_machine;
   }

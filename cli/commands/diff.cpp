@@ -19,6 +19,7 @@
 #include "cli/session/session.h"
 #include "cli/ui/table.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/process.h"
 #include "cli/util/text.h"
 #include "cli/views/views.h"
@@ -68,6 +69,8 @@ Values values_of(const StoredRun& run) {
   if (run.image.find('@') == run.image.npos && !run.image.empty()) out["image"] = run.image;
   if (const std::string commit = commit_of(run.code_source); !commit.empty())
     out["commit"] = short_commit(commit);
+  if (const std::string packages = text_of(run.digests, {python_files_name}); !packages.empty())
+    out["files of code.python"] = packages.substr(0, shown_digits);
   for (const auto& [entry, files] : run.digests.items()) {
     if (!files.is_object()) continue;
     for (const auto& [file, digest] : files.items())

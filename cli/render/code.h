@@ -26,6 +26,7 @@ struct CodeArchive {
   std::string layer_file{};    // file of the image layer with the code; "-": the image has the layer already
   std::string on_machine{};    // with --local: the folder that holds its archive
   std::string requirements{};  // the file of code.python, on this machine
+  std::string python_files{};  // digest of the files that it names and that do not travel; empty: none
 
   bool is_layer() const { return !layer_file.empty(); }
 };
@@ -38,6 +39,7 @@ std::string code_map_name(const CodeArchive& code);
 nlohmann::json code_scope(const CodeArchive& code);
 
 inline constexpr char code_file[] = "code.tar";             // its name in the record of a run
+inline constexpr char python_files_name[] = "code.python";  // of CodeArchive::python_files there
 inline constexpr char code_archive_file[] = "code.tar.gz";  // its name in the ConfigMap
 inline constexpr char code_mount[] = "/etc/mlk/code";       // mount path of the ConfigMap
 inline constexpr char code_folder[] = "/mlk/code";          // the program starts here and may write here

@@ -69,6 +69,7 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
     }
   }
   if (files.code) out[code_file] = files.code->digest;
+  if (files.code && !files.code->python_files.empty()) out[python_files_name] = files.code->python_files;
   return out;
 }
 

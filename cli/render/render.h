@@ -25,8 +25,9 @@ struct Rendered {
 Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates,
                 const RenderOptions& options);
 
-// sha256 of each file that is sent with the run: {"<entry>": {"<file>": "<digest>"}}, and of the code:
-// {"code.tar": "<digest>"}. The keys are distinct, because no entry has a dot in its name. Throws
+// sha256 of each file that is sent with the run: {"<entry>": {"<file>": "<digest>"}}, of the code:
+// {"code.tar": "<digest>"}, and of files that code.python names and that are not in the code:
+// {"code.python": "<digest>"}. The keys are distinct, because no entry has a dot in its name. Throws
 // Error{usage} for files that cannot be sent.
 nlohmann::json digests_of(const Experiment& experiment, const FileContents& files);
 

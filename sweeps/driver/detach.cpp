@@ -75,7 +75,8 @@ DriverTask read_driver_task(kube::Client& client, const std::string& name_space,
     out.files.code = CodeArchive{.digest = out.input.code,
                                  .bytes = "",
                                  .layer_file = out.input.code_in_image ? in_image_already : "",
-                                 .on_machine = out.input.code_on_machine};
+                                 .on_machine = out.input.code_on_machine,
+                                 .python_files = out.input.python_files};
   out.files.image = out.input.image_built;
   out.files.user = out.input.user;
   out.files.python_on_machine = out.input.python_on_machine;

@@ -71,6 +71,7 @@ std::string to_text(const DriverInput& input) {
                     {"parameters", input.parameters},
                     {"folders", input.folders},
                     {"code", input.code},
+                    {"python_files", input.python_files},
                     {"image_built", input.image_built},
                     {"user", to_json(input.user)},
                     {"code_in_image", input.code_in_image},
@@ -99,6 +100,7 @@ DriverInput parse_driver_input(std::string_view text) {
   out.parameters = texts_in(at_path(value, {"parameters"}));
   out.folders = texts_in(at_path(value, {"folders"}));
   out.code = text_of(value, {"code"});
+  out.python_files = text_of(value, {"python_files"});
   out.image_built = text_of(value, {"image_built"});
   out.user = parse_user_facts(at_path(value, {"user"}));
   out.code_in_image = at_path(value, {"code_in_image"}) == true;

@@ -30,6 +30,7 @@ struct DriverInput {
   std::vector<std::string> parameters;  // words of the command line
   std::vector<std::string> folders;     // entries of `data:` whose files travel with the sweep
   std::string code{};                   // digest of the code that travels; empty if no code travels
+  std::string python_files{};           // CodeArchive::python_files
   std::string image_built{};            // FileContents::image
   UserFacts user{};                     // FileContents::user
   bool code_in_image = false;           // CodeArchive::is_layer()

@@ -23,7 +23,8 @@ namespace {
 json stored_digests(const json& owner) { return json_or_null(text_of(owner, {"data", "digests"})); }
 
 json without_code(json digests) {
-  if (digests.is_object()) digests.erase(code_file);
+  if (!digests.is_object()) return digests;
+  for (const char* of_code : {code_file, python_files_name}) digests.erase(of_code);
   return digests;
 }
 

@@ -146,7 +146,10 @@ FileContents fetch_stored_files(kube::Client& client, const std::string& name_sp
   if (is_digest_of(run.image)) out.image = run.image;  // built for the run, or the runtime's image then
   if (run.code.empty()) return out;
   const json source = json_or_null(run.code_source);
-  out.code = CodeArchive{.digest = run.code, .bytes = "", .source = run.code_source};
+  out.code = CodeArchive{.digest = run.code,
+                         .bytes = "",
+                         .source = run.code_source,
+                         .python_files = text_of(run.digests, {python_files_name})};
   out.python_on_machine = text_of(source, {"python"});
   if (at_path(source, {"layer"}) == true) {
     out.code->layer_file = in_image_already;

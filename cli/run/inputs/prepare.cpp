@@ -146,7 +146,8 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
       throw Error(ExitCode::not_found, fmt::format("code.python: {} is no file of the code that travels",
                                                    printable(requirements)));
     files.code->requirements = fs::absolute(folder / requirements).lexically_normal().string();
-    check_python_files(from, {folder, files.code->requirements, files.code->files});
+    files.code->python_files =
+        digest_of_python_files(from, {folder, files.code->requirements, files.code->files});
   }
   if (shall || files.code->bytes.empty()) store_large(options, folder, packed, *files.code);
   files.code->source = source_of(named, *files.code, revision.valid() ? revision.get() : std::nullopt);

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <fcntl.h>
+#include <string_view>
 #include <sys/stat.h>
 
 #include "cli/image/open_file.h"
 #include "cli/render/limits.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
+#include "cli/util/hash.h"
 
 namespace mlk {
 namespace {
@@ -77,6 +80,19 @@ class Reader {
       throw Error(error.code(), what_ + ": " + error.what(),
                   fs::path(named).is_absolute() ? "" : "it is relative to the experiment file");
     }
+  }
+
+  std::string digest(const std::string& named) const {
+    const fs::path shown = given_ / named;
+    const Place place = check(shown);
+    if (place.real.empty()) return "";
+    std::error_code error;
+    const bool plain = fs::is_regular_file(place.real, error);
+    const std::uintmax_t size = plain ? fs::file_size(place.real, error) : 0;
+    if (!plain || error) throw Error(ExitCode::usage, what_ + ": " + shown.string() + " is not a plain file");
+    Sha256 sum;
+    image::read_whole(place.real, size, [&](std::string_view part) { sum.add(part); });
+    return sum.hex();
   }
 
  private:
@@ -163,6 +179,10 @@ fs::path user_folder(const UserFiles& files, const std::string& named, const std
 std::string read_user_file(const UserFiles& files, const std::string& named, const std::string& what,
                            std::size_t limit) {
   return Reader(files, what).read_one(named, limit);
+}
+
+std::string digest_of_user_file(const UserFiles& files, const std::string& named, const std::string& what) {
+  return Reader(files, what).digest(named);
 }
 
 }  // namespace mlk

@@ -30,4 +30,7 @@ std::filesystem::path user_folder(const UserFiles& files, const std::string& nam
 std::string read_user_file(const UserFiles& files, const std::string& named, const std::string& what,
                            std::size_t limit);
 
+// The sha256 of one file of any size, hexadecimal, with the same rules; empty if the file does not exist.
+std::string digest_of_user_file(const UserFiles& files, const std::string& named, const std::string& what);
+
 }  // namespace mlk

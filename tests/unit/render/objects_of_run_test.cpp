@@ -206,6 +206,8 @@ TEST_CASE("digests_of() has the files that are sent with the run, and the code")
   contents.code = CodeArchive{.digest = "0123", .bytes = "z"};
   CHECK(digests_of(experiment, contents) ==
         json{{"d", {{"a", sha256_hex("1")}, {"b", sha256_hex("2")}}}, {"code.tar", "0123"}});
+  contents.code->python_files = "4567";
+  CHECK(digests_of(experiment, contents)["code.python"] == "4567");
   contents.code.reset();
   CHECK_FALSE(digests_of(experiment, contents).contains("code.tar"));
 }

@@ -259,6 +259,10 @@ TEST_CASE("code is read from its ConfigMap, and refused if its digest is not the
     CHECK_FALSE(files.code->is_layer());
     CHECK(files.code->on_machine.empty());
     CHECK(files.python_on_machine.empty());
+    CHECK(files.code->python_files.empty());
+    mlk::StoredRun with_packages = run;
+    with_packages.digests["code.python"] = "0123";
+    CHECK(keeping.files(with_packages).code->python_files == "0123");
     CHECK(mlk::fetch_code(keeping.client, "default", run, {}) == kept_tar);
   }
   Keeping changed;

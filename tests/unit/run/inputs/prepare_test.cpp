@@ -283,6 +283,21 @@ TEST_CASE("a list of packages that does not travel with the code, or names files
         ExitCode::not_found);
 }
 
+TEST_CASE("a wheel of code.python that git ignores makes another run if it was built again") {
+  const Beside beside;
+  const auto run_with = [&](const std::string& list, const std::string& wheel) {
+    beside.folder.write("work/requirements.txt", list);
+    beside.folder.write("work/.gitignore", "/dist/\n");
+    beside.folder.write("work/dist/own.whl", wheel);
+    const Prepared made = beside.prepared("code: {path: ., python: requirements.txt}\n");
+    return identify(made.experiment, digests_of(made.experiment, made.files), load_templates(), 1).run;
+  };
+  const std::string first = run_with("./dist/own.whl\n", "one");
+  CHECK(run_with("./dist/own.whl\n", "one") == first);
+  CHECK(run_with("./dist/own.whl\n", "two") != first);
+  CHECK(run_with("six\n", "one") == run_with("six\n", "two"));
+}
+
 TEST_CASE("a home folder as code is refused") {
   const Beside beside;
   {

@@ -1,6 +1,7 @@
 // Tests which files of this machine a list of packages may name.
 #include "cli/run/inputs/python_files.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <doctest/doctest.h>
@@ -23,13 +24,14 @@ struct ListOfPackages {
   std::vector<std::string> travelling{"requirements.txt"};
 
   void write(const std::string& list) const { folder.write("work/code/requirements.txt", list); }
-  void check(const std::vector<fs::path>& allowed) const {
-    check_python_files({.folder = work, .allowed = allowed}, {code, code / "requirements.txt", travelling});
+  std::string digest(const std::vector<fs::path>& allowed = {}) const {
+    return digest_of_python_files({.folder = work, .allowed = allowed},
+                                  {code, code / "requirements.txt", travelling});
   }
   Error error(const std::string& list, const std::vector<fs::path>& allowed = {}) const {
     write(list);
     try {
-      check(allowed);
+      (void)digest(allowed);
     } catch (const Error& error) {
       return error;
     }
@@ -80,6 +82,55 @@ TEST_CASE("the target of a link in the code counts, not the place of the link") 
   fs::create_symlink("../../other.txt", list.code / "link.txt");
   list.travelling = {"link.txt", "requirements.txt"};
   CHECK(list.error("-r link.txt").code() == ExitCode::usage);
+}
+
+TEST_CASE("other content of a list or a wheel that does not travel with the code gives another digest") {
+  ListOfPackages list;
+  list.write("-r ../more.txt\n-c ../limits.txt\n-f ../wheels\n./dist/own.whl\n./gone.whl\n");
+  std::vector<std::string> seen;
+  for (const char* file : {"more.txt", "limits.txt", "code/dist/own.whl", "wheels/a.whl", "wheels/b.whl"})
+    list.folder.write(std::string("work/") + file, "");
+  for (const char* file : {"more.txt", "limits.txt", "code/dist/own.whl", "wheels/a.whl", "wheels/b.whl"}) {
+    seen.push_back(list.digest());
+    CHECK(list.digest() == seen.back());
+    list.folder.write(std::string("work/") + file, "# changed");
+  }
+  seen.push_back(list.digest());
+  for (const std::string& digest : seen) CHECK(digest.size() == 64);
+  std::sort(seen.begin(), seen.end());
+  CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end());
+  // The name of a wheel says which package it is. Other files beside wheels do not matter.
+  const std::string before = list.digest();
+  for (const char* file : {"wheels/notes.txt", "wheels/._a.whl"})
+    list.folder.write(std::string("work/") + file, "1");
+  CHECK(list.digest() == before);
+  fs::rename(list.work / "wheels/a.whl", list.work / "wheels/c.whl");
+  CHECK(list.digest() != before);
+}
+
+TEST_CASE(
+    "files that travel with the code have no part in the digest, and neither has the place of the code") {
+  ListOfPackages list;
+  for (const char* file : {"more.txt", "dist/own.whl"})
+    list.folder.write(std::string("work/code/") + file, "1");
+  list.write("-r more.txt\n./dist/own.whl\n--find-links dist\nsix\n");
+  const std::string all = list.digest();
+  list.travelling = {"dist/own.whl", "more.txt", "requirements.txt"};
+  CHECK(list.digest().empty());
+  list.travelling = {"more.txt", "requirements.txt"};
+  const std::string wheel = list.digest();
+  CHECK(wheel != all);
+  ListOfPackages other;
+  for (const char* file : {"more.txt", "dist/own.whl"})
+    other.folder.write(std::string("work/code/") + file, "1");
+  other.write("-r more.txt\n./dist/own.whl\nsix==1\n");
+  other.travelling = list.travelling;
+  CHECK(other.digest() == wheel);
+  // A link in the code does not bring the wheel along.
+  fs::create_symlink("dist/own.whl", other.code / "link.whl");
+  other.write("./link.whl\n");
+  other.travelling = {"link.whl", "more.txt", "requirements.txt"};
+  CHECK_FALSE(other.digest().empty());
 }
 
 TEST_CASE("a mistake in a list of packages is reported before pip runs") {

@@ -214,6 +214,23 @@ TEST_CASE("a single file is read if it is not larger than its limit and its plac
   CHECK(has(refused("pipe").what(), "is not a plain file"));
 }
 
+TEST_CASE("the digest of a file of any size is computed if its place is allowed") {
+  Home home;
+  home.write("experiment/a", "");
+  const auto digest = [&](const std::string& named, std::vector<fs::path> allowed = {}) {
+    return mlk::digest_of_user_file({home.experiment, std::move(allowed)}, named, "code.python");
+  };
+  const std::string of_nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+  CHECK(digest("a") == of_nothing);
+  home.write("experiment/a", std::string(3 << 20, 'a'));
+  CHECK(digest("a").size() == of_nothing.size());
+  CHECK(digest("a") != of_nothing);
+  CHECK(digest("none").empty());
+  CHECK(digest("../id_rsa", {home.folder.path()}).size() == of_nothing.size());
+  CHECK(error_of([&] { (void)digest("../id_rsa"); }).code() == mlk::ExitCode::usage);
+  CHECK(has(error_of([&] { (void)digest("data"); }).what(), "is not a plain file"));
+}
+
 TEST_CASE("the path of a folder is returned as it was written, if the folder may be read") {
   Home home;
   home.write("experiment/.git/x", "1");

@@ -29,6 +29,7 @@ DriverInput full_input() {
   input.parameters = {"lr=1,2"};
   input.folders = {"d"};
   input.code = "digest";
+  input.python_files = "wheels";
   input.image_built = "built@1";
   input.user.is_assigned = true;
   input.code_in_image = true;
@@ -66,6 +67,7 @@ TEST_CASE("every part of a driver's input reads back as it was written") {
   CHECK(read.parameters == was.parameters);
   CHECK(read.folders == was.folders);
   CHECK(read.code == "digest");
+  CHECK(read.python_files == "wheels");
   CHECK(read.image_built == "built@1");
   CHECK(read.user.is_assigned);
   CHECK(read.code_in_image);

@@ -128,6 +128,9 @@ TEST_CASE("a sweep that continues with other files has copies of the new files b
   CHECK(sweep.identity.run == "x-abcde");
   CHECK(sweep.identity.hash == "0123456789abcdef");
   CHECK(sweep.files_of == "x-abcde");
+  owner["data"]["digests"] = R"({"code.tar":"1","code.python":"2"})";
+  adopt(sweep, owner);
+  CHECK(sweep.files_of == "x-abcde");
   owner["data"]["digests"] = R"({"d":{"f":"1"}})";
   adopt(sweep, owner);
   CHECK(sweep.files_of.size() == std::string("x-abcde-fghij").size());
