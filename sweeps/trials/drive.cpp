@@ -20,6 +20,7 @@
 #include "sweeps/trials/control.h"
 #include "sweeps/trials/fetch.h"
 #include "sweeps/trials/job_trials.h"
+#include "sweeps/trials/late_starts.h"
 #include "sweeps/trials/lease.h"
 #include "sweeps/trials/ledger_store.h"
 #include "sweeps/trials/record.h"
@@ -59,7 +60,8 @@ class Driver {
         hooks_(hooks),
         sweep_(request.definition.identity.run),
         runs_(client, request.name_space, request.version, request.local, request.definition,
-              request.file_context, request.templates, hooks.submit) {}
+              request.file_context, request.templates, hooks.submit),
+        late_starts_(request.definition.first.start_timeout) {}
 
   SweepStatus run() {
     std::optional<SweepWatch> watch;
@@ -163,7 +165,7 @@ class Driver {
   // Includes the log lines of trials that left no result; each log is read once, when the trial has ended.
   SweepStatus observe_trials(const SweepObjects& objects, const Runs& runs) {
     SweepStatus status = observe_sweep(objects, runs, settled_, now());
-    forget_past_waits(status);
+    late_starts_.observe(status, steady_clock::now());
     // The objects do not show that this process drives the sweep, so `why` would say that no process does.
     if (needs_driver(status)) status.why.clear();
     if (judges() && steady_clock::now() - judged_ > hooks_.judge_every) {
@@ -172,13 +174,6 @@ class Driver {
     }
     harvest_ended(client_, request_.name_space, status, told_);
     return status;
-  }
-
-  // A run that waits again, after a pause or a resume, gets the whole start_timeout again.
-  void forget_past_waits(const SweepStatus& status) {
-    std::set<std::string> waiting;
-    for (const auto& [number, why] : status.waits_for) waiting.insert(status.newest_runs.at(number));
-    std::erase_if(waiting_since_, [&](const auto& wait) { return waiting.count(wait.first) == 0; });
   }
 
   // Makes one decision and applies it. If the step is cut off, the next call completes it.
@@ -394,15 +389,12 @@ class Driver {
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, failed, status.ledger);
   }
 
-  // Fails trials that can never start, and trials that have not started within the start_timeout of the
-  // experiment.
+  // Fails trials that can never start, and trials that have waited for longer than start_timeout.
   void fail_those_that_cannot_start(const SweepStatus& status, const Runs& runs) {
-    const std::chrono::seconds timeout = request_.definition.first.start_timeout;
     for (const auto& [number, why] : status.waits_for) {
       const auto run = runs.find(status.newest_runs.at(number));
       if (run == runs.end()) continue;
-      const auto since = waiting_since_.try_emplace(run->first, steady_clock::now()).first->second;
-      const bool late = timeout.count() > 0 && steady_clock::now() - since > timeout;
+      const bool late = late_starts_.contains(run->first, steady_clock::now());
       if (!late && status.cannot_start_of.count(number) == 0) continue;
       // Reads the run again: the cluster may have been silent for a while.
       const RunStatus read = observe(fetch_run(client_, request_.name_space, run->first), now());
@@ -410,7 +402,7 @@ class Driver {
           read.phase == Phase::queued || read.phase == Phase::scheduling || read.phase == Phase::starting;
       if (!waits || (!late && !read.cannot_start)) continue;
       const std::string within = late && !read.cannot_start
-                                     ? "it did not start within " + format_duration(timeout)
+                                     ? "it did not start within " + format_duration(late_starts_.timeout())
                                      : "it cannot start";
       fail_trial(client_, request_.name_space, run->second,
                  within + (read.why.empty() ? "" : ": " + read.why));
@@ -441,8 +433,7 @@ class Driver {
       created_;          // runs that no watch has reported yet, and when they were created
   bool more_ = true;     // there is more work, or the driver has not looked yet
   std::string refused_;  // the last refusal of the cluster
-  std::map<std::string, steady_clock::time_point>
-      waiting_since_;  // of runs that wait now, in this driver's time
+  LateStarts late_starts_;
   std::map<std::string, steady_clock::time_point> ended_since_;  // of runs, in this driver's time
   std::optional<steady_clock::time_point> failing_since_;
   bool has_worked_ = false;
