@@ -81,6 +81,10 @@ void check_preconditions(const Kind& kind, const json& object, const json& optio
   }
 }
 
+// Keeps an object until its dependents have lost their references to it. Meanwhile the object is being
+// deleted, so that a Job does not make new pods in place of those that it has lost.
+constexpr char orphan_finalizer[] = "orphan";
+
 // Marks an object as being deleted. A running pod gets its grace period. A pod that has ended, or will never
 // run, is deleted at once.
 void mark_deleted(const Kind& kind, json& object, const json& options, Time now) {
@@ -98,17 +102,21 @@ void mark_deleted(const Kind& kind, json& object, const json& options, Time now)
     if (metadata.contains("deletionTimestamp"))
       grace = std::min(grace, metadata.value("deletionGracePeriodSeconds", 0L));
   }
-  const bool orphan = options.value("propagationPolicy", "Background") == "Foreground";
   if (!metadata.contains("deletionTimestamp") || metadata.value("deletionGracePeriodSeconds", 0L) != grace) {
     metadata["deletionTimestamp"] = format_time(later(now, grace));
     metadata["deletionGracePeriodSeconds"] = grace;
   }
-  if (orphan) {
-    json& finalizers = metadata["finalizers"];
-    if (std::find(finalizers.begin(), finalizers.end(), "foregroundDeletion") == finalizers.end()) {
-      finalizers.push_back("foregroundDeletion");
-    }
-  }
+  const std::string policy = options.value("propagationPolicy", "Background");
+  if (policy == "Background") return;
+  const char* const name = policy == "Foreground" ? "foregroundDeletion" : orphan_finalizer;
+  json& finalizers = metadata["finalizers"];
+  if (std::find(finalizers.begin(), finalizers.end(), name) == finalizers.end()) finalizers.push_back(name);
+}
+
+void drop_orphan_finalizer(json& object) {
+  json& list = object["metadata"]["finalizers"];
+  list.erase(std::remove(list.begin(), list.end(), json(orphan_finalizer)), list.end());
+  if (list.empty()) object["metadata"].erase("finalizers");
 }
 
 }  // namespace
@@ -220,7 +228,6 @@ json Api::remove_object(const Target& target, const json& options, bool dry_run)
   check_preconditions(kind, *object, options);
   if (dry_run) return *object;
   const std::string uid = object->at("metadata").at("uid").get<std::string>();
-  if (options.value("propagationPolicy", "Background") == "Orphan") orphan_dependents(uid);
   const Object result = store_.modify(kind.plural, target.name_space, target.name, [&](json& current) {
     check_preconditions(kind, current, options);
     if (current.at("metadata").at("uid") != uid)
@@ -232,7 +239,11 @@ json Api::remove_object(const Target& target, const json& options, bool dry_run)
       current["status"]["phase"] = "Terminating";
     }
   });
-  return *result;
+  if (options.value("propagationPolicy", "Background") != "Orphan") return *result;
+  orphan_dependents(uid);
+  return *store_.modify(kind.plural, target.name_space, target.name, [&](json& current) {
+    if (current.at("metadata").at("uid") == uid) drop_orphan_finalizer(current);
+  });
 }
 
 void Api::orphan_dependents(const std::string& uid) {

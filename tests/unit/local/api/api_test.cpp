@@ -352,6 +352,26 @@ TEST_CASE("an orphaning deletion keeps the dependents, and a foreground deletion
   }
 }
 
+TEST_CASE("an owner is being deleted before its dependents lose their references to it") {
+  Cluster cluster;
+  const json owner = cluster.ask("POST", maps, map_named("owner"));
+  const json reference = {{"apiVersion", "v1"},
+                          {"kind", "ConfigMap"},
+                          {"name", "owner"},
+                          {"uid", owner.at("metadata").at("uid")}};
+  cluster.send("POST", maps,
+               map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
+  std::uint64_t seen = cluster.store.revision();
+  cluster.send("DELETE", maps + "/owner", {{"propagationPolicy", "Orphan"}});
+  std::vector<std::string> steps;
+  for (const Change& change : cluster.store.changes_after(seen, "configmaps", {})) {
+    const json& metadata = change.object->at("metadata");
+    const bool gone = change.type == Change::Type::deleted, going = metadata.contains("deletionTimestamp");
+    steps.push_back(metadata.at("name").get<std::string>() + (gone ? " is gone" : going ? " is going" : ""));
+  }
+  CHECK(steps == std::vector<std::string>{"owner is going", "child", "owner is gone"});
+}
+
 TEST_CASE("a foreground deletion waits only for the dependents that block the deletion of their owner") {
   for (const bool blocks : {true, false}) {
     Cluster cluster;
