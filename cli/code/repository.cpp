@@ -162,7 +162,7 @@ IgnoreSettings ignore_settings(const std::filesystem::path& repository) {
   const auto home = config_home_if_any();
   const std::filesystem::path usual = home ? home->parent_path() / "git" / "ignore" : std::filesystem::path();
   std::optional<std::string> own, users;
-  // To run git takes as long as to list a small folder.
+  // A call of git takes as long as the listing of a small folder.
   const bool may_change = may_settings_change_ignoring(repository);
   if (may_change || has_variable_of_git()) {
     // git refuses a repository of another user, but answers for the settings of this user.

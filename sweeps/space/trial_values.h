@@ -72,8 +72,8 @@ class CommonPart {
 };
 
 // The program of a `run:` trial in a Job of many trials: sh reads the line of MLK_POINTS for MLK_TRIAL_INDEX,
-// gives the trial folders of its own (runtime/CONTRACT.md), and then executes `command`. The names of sh's
-// own variables are no usual names of a program's variables. The result is written as in a pod, where $$
+// gives the trial folders of its own (runtime/CONTRACT.md), and then executes `command`. sh's own variables
+// begin with mlk_, so they replace no variable of the program. The result is written as in a pod, where $$
 // means $.
 std::vector<std::string> trial_command(const std::vector<std::string>& command);
 

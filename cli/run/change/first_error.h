@@ -14,8 +14,8 @@ class FirstError {
   // The hooks must outlive the object.
   explicit FirstError(const ChangeHooks& hooks) : hooks_(hooks) {}
 
-  // Carries out the action. Returns false after an Error: keeps the first one for rethrow(), and warns of
-  // each later one. Passes on Error{interrupted}, since the user wants to end the command, and other
+  // Runs the action. Returns false after an Error: keeps the first one for rethrow(), and warns of each
+  // later one. Passes on Error{interrupted}, since the user wants to end the command, and other
   // exceptions.
   bool attempt(const std::function<void()>& action);
 

@@ -46,7 +46,7 @@ bool was_resumed(const RunObjects& run, const Generations& generations);
 // Whether the owner of a run or sweep has the mark. Pure.
 bool is_marked_stopped(const nlohmann::json& owner);
 
-// Suspends or resumes and marks those of the Jobs that are not in that state. Throws ApiError.
+// Suspends or resumes each Job that is not in that state yet, and sets or removes its mark. Throws ApiError.
 void set_suspended(kube::Client& client, const std::string& name_space,
                    const std::vector<nlohmann::json>& jobs, bool suspended);
 

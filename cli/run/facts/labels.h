@@ -52,8 +52,9 @@ inline constexpr char decides[] = "mlk.dev/decides";  // "true": its end is the 
 inline constexpr char trains[] = "mlk.dev/trains";
 // "true": mlk has suspended the Job, and has not resumed it since. If such a Job is not suspended, another
 // program (Kueue, kubectl) has resumed it. mlk changes this annotation and spec.suspend in one request, so
-// that no moment of a stop or of a resume looks like that. Times would not show it: the clocks of the user's
-// machine and of the cluster differ, and the Job controller may miss a suspension that is short.
+// a stop or a resume by mlk never looks like a resume by another program. Times would not show it: the clocks
+// of the user's machine and of the cluster differ, and the Job controller may miss a suspension that is
+// short.
 inline constexpr char suspended[] = "mlk.dev/suspended";
 
 // Annotations of other objects.
