@@ -12,9 +12,9 @@
 #include "cli/util/own_files.h"
 #include "cli/util/text.h"
 #include "cli/views/sweep_views.h"
+#include "sweeps/read/fetch.h"
 #include "sweeps/results/results.h"
 #include "sweeps/space/trial_values.h"
-#include "sweeps/trials/fetch.h"
 
 namespace mlk {
 namespace {

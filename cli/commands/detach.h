@@ -9,7 +9,7 @@
 
 #include "cli/run/change/creation.h"
 #include "cli/run/inputs/prepare.h"
-#include "sweeps/trials/start.h"
+#include "sweeps/start/start.h"
 
 namespace CLI {
 class App;

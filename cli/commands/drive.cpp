@@ -9,8 +9,8 @@
 #include "cli/wait/await_sweep.h"
 #include "sweeps/driver/detach.h"
 #include "sweeps/driver/driver_rights.h"
+#include "sweeps/objects/watch.h"
 #include "sweeps/trials/observe.h"
-#include "sweeps/trials/watch.h"
 
 namespace mlk {
 namespace {

@@ -16,7 +16,7 @@
 #include "cli/views/log_lines.h"
 #include "cli/wait/await_run.h"
 #include "cli/wait/follow_sweep.h"
-#include "sweeps/trials/fetch.h"
+#include "sweeps/read/fetch.h"
 
 namespace mlk {
 namespace {

@@ -16,10 +16,10 @@
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "cli/views/views.h"
+#include "sweeps/read/fetch.h"
 #include "sweeps/results/results.h"
 #include "sweeps/results/rows.h"
 #include "sweeps/results/select.h"
-#include "sweeps/trials/fetch.h"
 
 namespace mlk {
 namespace {

@@ -9,7 +9,7 @@
 #include "cli/run/read/find.h"
 #include "cli/session/session.h"
 #include "cli/util/output_file.h"
-#include "sweeps/trials/fetch.h"
+#include "sweeps/read/fetch.h"
 
 namespace mlk {
 namespace {

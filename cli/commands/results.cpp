@@ -13,8 +13,8 @@
 #include "cli/ui/table.h"
 #include "cli/util/json.h"
 #include "cli/views/sweep_views.h"
+#include "sweeps/read/fetch.h"
 #include "sweeps/results/select.h"
-#include "sweeps/trials/fetch.h"
 #include "sweeps/trials/plain_runs.h"
 #include "sweeps/trials/sweep_row.h"
 

@@ -16,7 +16,7 @@
 #include "cli/util/json.h"
 #include "cli/views/sweep_views.h"
 #include "cli/views/views.h"
-#include "sweeps/trials/fetch.h"
+#include "sweeps/read/fetch.h"
 #include "sweeps/trials/sweep_json.h"
 
 namespace mlk {

@@ -21,9 +21,9 @@
 #include "cli/views/sweep_preview.h"
 #include "cli/wait/await_sweep.h"
 #include "sweeps/search/search.h"
-#include "sweeps/trials/continue_sweep.h"
-#include "sweeps/trials/prepare_driven.h"
-#include "sweeps/trials/start.h"
+#include "sweeps/start/continue_sweep.h"
+#include "sweeps/start/prepare_driven.h"
+#include "sweeps/start/start.h"
 
 namespace mlk {
 namespace {

@@ -11,7 +11,7 @@
 #include "cli/session/session.h"
 #include "cli/wait/await_run.h"
 #include "cli/wait/await_sweep.h"
-#include "sweeps/trials/fetch.h"
+#include "sweeps/read/fetch.h"
 
 namespace mlk {
 namespace {

@@ -8,9 +8,9 @@
 #include "cli/session/session.h"
 #include "cli/util/text.h"
 #include "cli/where/expression.h"
+#include "sweeps/read/fetch.h"
 #include "sweeps/results/rows.h"
 #include "sweeps/results/select.h"
-#include "sweeps/trials/fetch.h"
 #include "sweeps/trials/sweep_row.h"
 
 namespace mlk {

@@ -12,7 +12,7 @@
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
-#include "sweeps/trials/continue_sweep.h"
+#include "sweeps/start/continue_sweep.h"
 
 namespace mlk {
 namespace {

@@ -14,8 +14,8 @@
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "sweeps/space/names.h"
+#include "sweeps/start/preview.h"
 #include "sweeps/trials/observe.h"
-#include "sweeps/trials/preview.h"
 
 namespace mlk {
 namespace {

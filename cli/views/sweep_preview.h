@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "sweeps/trials/start.h"
+#include "sweeps/start/start.h"
 
 namespace mlk {
 

@@ -14,11 +14,11 @@
 #include "cli/views/trial_ends.h"
 #include "cli/views/views.h"
 #include "cli/wait/server_keeper.h"
-#include "sweeps/trials/drive.h"
-#include "sweeps/trials/fetch.h"
-#include "sweeps/trials/harvest.h"
-#include "sweeps/trials/lease.h"
-#include "sweeps/trials/watch.h"
+#include "sweeps/driver/drive.h"
+#include "sweeps/objects/lease.h"
+#include "sweeps/objects/watch.h"
+#include "sweeps/read/fetch.h"
+#include "sweeps/read/harvest.h"
 
 namespace mlk {
 namespace {

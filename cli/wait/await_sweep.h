@@ -6,8 +6,8 @@
 #include <string>
 
 #include "cli/wait/await_run.h"
+#include "sweeps/start/start.h"
 #include "sweeps/trials/observe.h"
-#include "sweeps/trials/start.h"
 
 namespace mlk {
 

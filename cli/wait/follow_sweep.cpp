@@ -19,8 +19,8 @@
 #include "cli/views/log_lines.h"
 #include "cli/views/sweep_views.h"
 #include "cli/wait/await_sweep.h"
-#include "sweeps/trials/lease.h"
-#include "sweeps/trials/watch.h"
+#include "sweeps/objects/lease.h"
+#include "sweeps/objects/watch.h"
 
 namespace mlk {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "cli/kube/objects.h"
 #include "cli/run/facts/labels.h"
+#include "sweeps/objects/ledger_store.h"
+#include "sweeps/read/fetch.h"
 #include "sweeps/trials/control.h"
-#include "sweeps/trials/fetch.h"
-#include "sweeps/trials/ledger_store.h"
 #include "sweeps/trials/trial_runs.h"
 
 namespace mlk {

@@ -7,7 +7,7 @@
 #include "cli/run/facts/labels.h"
 #include "cli/util/json_path.h"
 #include "cli/util/number.h"
-#include "sweeps/trials/objects.h"
+#include "sweeps/objects/objects.h"
 
 namespace mlk::sweeps {
 namespace {

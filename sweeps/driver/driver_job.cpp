@@ -13,7 +13,7 @@
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
-#include "sweeps/trials/objects.h"
+#include "sweeps/objects/objects.h"
 
 namespace mlk::sweeps {
 namespace {

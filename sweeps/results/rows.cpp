@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/kube/client.h"
-#include "sweeps/trials/fetch.h"
+#include "sweeps/read/fetch.h"
 #include "sweeps/trials/sweep_row.h"
 
 namespace mlk::sweeps {

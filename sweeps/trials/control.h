@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/run/state/status.h"
-#include "sweeps/trials/objects.h"
-#include "sweeps/trials/record.h"
+#include "sweeps/objects/objects.h"
+#include "sweeps/objects/record.h"
 
 namespace mlk::sweeps {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/util/time.h"
-#include "sweeps/trials/objects.h"
+#include "sweeps/objects/objects.h"
 
 namespace mlk::sweeps {
 

@@ -18,10 +18,10 @@
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
+#include "sweeps/objects/ledger_store.h"
 #include "sweeps/space/ledger.h"
 #include "sweeps/space/ranking.h"
 #include "sweeps/trials/control.h"
-#include "sweeps/trials/ledger_store.h"
 #include "sweeps/trials/sweep_row.h"
 #include "sweeps/trials/trial_runs.h"
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "cli/run/state/status.h"
+#include "sweeps/objects/objects.h"
+#include "sweeps/objects/record.h"
 #include "sweeps/space/trial.h"
 #include "sweeps/trials/driver_status.h"
-#include "sweeps/trials/objects.h"
-#include "sweeps/trials/record.h"
 
 namespace mlk::sweeps {
 

@@ -10,10 +10,10 @@
 #include "cli/run/change/creation.h"
 #include "cli/run/state/status.h"
 #include "cli/util/error.h"
+#include "sweeps/objects/objects.h"
 #include "sweeps/search/definition.h"
 #include "sweeps/space/trial.h"
 #include "sweeps/space/trial_values.h"
-#include "sweeps/trials/objects.h"
 
 namespace mlk::sweeps {
 

@@ -13,11 +13,11 @@
 
 #include "cli/run/inputs/prepare.h"
 #include "cli/util/error.h"
-#include "sweeps/trials/drive.h"
-#include "sweeps/trials/lease.h"
-#include "sweeps/trials/objects.h"
-#include "sweeps/trials/prepare_driven.h"
-#include "sweeps/trials/start.h"
+#include "sweeps/driver/drive.h"
+#include "sweeps/objects/lease.h"
+#include "sweeps/objects/objects.h"
+#include "sweeps/start/prepare_driven.h"
+#include "sweeps/start/start.h"
 #include "tests/unit/fake_cluster.h"
 
 namespace mlk::test {

@@ -7,9 +7,9 @@
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
+#include "sweeps/objects/record.h"
 #include "sweeps/space/trial.h"
 #include "sweeps/space/trial_values.h"
-#include "sweeps/trials/record.h"
 #include "tests/unit/paths.h"
 #include "tests/unit/util/temporary_folder.h"
 

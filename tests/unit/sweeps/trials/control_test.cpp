@@ -8,7 +8,7 @@
 #include "cli/kube/objects.h"
 #include "cli/run/facts/labels.h"
 #include "cli/util/json_path.h"
-#include "sweeps/trials/fetch.h"
+#include "sweeps/read/fetch.h"
 #include "sweeps/trials/trial_runs.h"
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"

@@ -7,7 +7,7 @@
 
 #include "cli/kube/objects.h"
 #include "cli/run/facts/labels.h"
-#include "sweeps/trials/prepare_driven.h"
+#include "sweeps/start/prepare_driven.h"
 #include "tests/unit/sweeps/sweeper.h"
 
 TEST_SUITE_BEGIN("sweeps/trials/trial_runs");

@@ -1,0 +1,138 @@
+// The objects of a sweep in the cluster. These objects say which trials exist, and which Jobs run these
+// trials.
+//
+//   ConfigMap digits-abcde                the owner: the record of the sweep, marks of stop and drain
+//   ConfigMap digits-abcde-trials-0       a batch of points: those of Job 0, one index each (never changes)
+//   Job       digits-abcde-trials-0       runs them, if the cluster runs the sweep
+//   ConfigMap digits-abcde-trials-1       points of trials that are runs (grows)
+//   ConfigMap digits-abcde-12345678       the owner of such a run, with its own Jobs and pods
+//   ConfigMap digits-abcde-ledger-0       results of trials (ledger_store.h)
+//   Lease     digits-abcde                who drives the sweep
+//
+// fetch_sweep() reads the objects once; SweepWatch (watch.h) keeps copies of them current for a driver. Both
+// return SweepObjects, the input of observe_sweep() and of all other functions.
+//
+// Invariants: each trial has its own number. mlk registers points before it makes a Job or a run of these
+// points. The server refuses a write to a ConfigMap that has changed since it was read.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "sweeps/objects/trials_job.h"
+
+namespace mlk::kube {
+class Client;
+struct ListOptions;
+struct Resource;
+}  // namespace mlk::kube
+
+namespace mlk::sweeps {
+
+// All objects of one sweep as the API server gives them, without the parts that slim() removes.
+struct SweepObjects {
+  nlohmann::json owner;
+  std::vector<nlohmann::json> config_maps, jobs, pods;
+  std::vector<nlohmann::json> drivers{}, driver_pods{};  // of the driver of a detached sweep: not trials
+  std::optional<nlohmann::json> lease{};  // of the sweep's driver, if it was read; null: there is no Lease
+  std::vector<nlohmann::json> events{};   // warnings about these objects; without pods only on request
+};
+
+enum class WithPods { no, yes };
+
+// Makes four requests in parallel; three without pods. Throws Error{not_found} if there is no owner.
+SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
+                         WithPods pods);
+
+// The pods of a sweep.
+std::vector<nlohmann::json> fetch_pods(kube::Client& client, const std::string& name_space,
+                                       const std::string& sweep);
+// For sweeps with many pods: reads only the metadata of the running pods, which shows which trials run. If no
+// pod runs, also reads some waiting pods, which contain the reason.
+std::vector<nlohmann::json> fetch_running_pods(kube::Client& client, const std::string& name_space,
+                                               const std::string& sweep);
+
+// List options for all objects of a sweep of this kind, in pages that stay small even with the largest
+// ConfigMaps; uses slim().
+kube::ListOptions of_sweep(const std::string& sweep, const kube::Resource& resource);
+
+// Removes the unused parts of an object: the pod template of a Job, most of a pod's spec, the managed fields.
+// These parts are nine tenths of an object, and a sweep may have thousands of objects. Pure.
+void slim(nlohmann::json& object);
+// The cluster's warnings about objects of the sweep. Empty if the user has no right to list events. Without
+// warnings the status of the sweep explains less.
+std::vector<nlohmann::json> fetch_warnings(kube::Client& client, const std::string& name_space,
+                                           const std::string& sweep);
+
+// The namespace-wide `events` that concern objects of the sweep. Pure.
+std::vector<nlohmann::json> warnings_of(const std::string& sweep, std::vector<nlohmann::json> events);
+
+// Sets the sweep's pods; stores pods of a driver separately. Pure.
+void set_pods(SweepObjects& objects, std::vector<nlohmann::json> pods);
+
+// Finds the sweep's owner among the ConfigMaps. Removes ConfigMaps of an earlier sweep of the same name,
+// which are being garbage collected, and stores ConfigMaps of a driver separately. False if there is no
+// owner. Pure.
+bool extract_owner(SweepObjects& objects);
+
+// A ConfigMap with points. The ConfigMap of a Job never changes: the indexes of the Job are its trials. Other
+// ConfigMaps grow, and a driver starts a run for each of their trials.
+struct Batch {
+  int job = 0;  // number of the ConfigMap, and of the Job
+  std::vector<TrialLine> trials;
+  bool by_cluster = false;               // for a Job
+  std::optional<nlohmann::json> object;  // the Job; empty if its creation was cut off or it is gone
+  bool made = false;  // the sweep's owner says that the Job was made; then mlk never remakes it
+  bool gone = false;  // the sweep's owner says that the Job is gone
+};
+
+// Reads again those Jobs that were made and are missing, of the sweep and of trials that are runs
+// (run/facts/absence.h).
+void confirm_absences(kube::Client& client, const std::string& name_space, SweepObjects& objects);
+// Returns the objects of a watch. If a Job that was made is missing in these objects, reads the objects
+// again, twice.
+SweepObjects without_doubt(kube::Client& client, const std::string& name_space, SweepObjects watched);
+
+// The batches of the sweep, ascending by number. Pure.
+std::vector<Batch> batches_of(const SweepObjects& objects);
+
+// The numbers of the trials that are indexes of Jobs; the others are runs. Pure.
+std::set<int> trials_by_cluster(const std::vector<Batch>& batches);
+
+// The number of trials that the unfinished Jobs may run at a time, now and later. Pure.
+int places_taken(const std::vector<Batch>& batches);
+
+// The parallelism of each missing Job, by its number: the part of `parallel` that the other Jobs leave, and
+// at least 1. Pure.
+std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel);
+
+// Whether any Job has not finished. Pure.
+bool any_job_goes_on(const std::vector<Batch>& batches);
+// Registers trials of a driven sweep before they are started, so that no number is used twice. A line with an
+// existing number means another try of that trial, in a run of its own. Makes one write, to a ConfigMap of at
+// most `most_bytes`. Returns how many of the first trials this write contains, or 0 if another process has
+// written since `objects` were read. Throws ApiError.
+std::size_t append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
+                          const std::vector<TrialLine>& trials, std::size_t most_bytes);
+
+// Whether a Job is Complete or Failed.
+bool has_finished(const nlohmann::json& job);
+
+// A ConfigMap that belongs to the sweep with this owner and contains one text.
+nlohmann::json config_map_of(const nlohmann::json& owner, const std::string& name, const std::string& key,
+                             const std::string& text);
+
+// "digits-abcde-trials-0"
+std::string job_name(const std::string& sweep, int job);
+// The inverse of job_name(); -1 for any other name.
+int number_of_job(const std::string& name, const std::string& sweep);
+
+// The ConfigMap with points of the highest number; nullptr if there is none.
+const nlohmann::json* last_points(const SweepObjects& objects);
+
+}  // namespace mlk::sweeps

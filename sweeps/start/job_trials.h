@@ -1,0 +1,52 @@
+// Trials that are indexes of Jobs. The cluster runs them without a driver.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/run/change/creation.h"
+#include "sweeps/objects/objects.h"
+#include "sweeps/space/trial_values.h"
+#include "sweeps/start/start.h"
+
+namespace mlk::sweeps {
+
+// Registers the trials in one ConfigMap for each Job, before it creates any Job. So if this process is cut
+// off, another process can see how many Jobs are needed. Creation is idempotent.
+class TrialIndexes {
+ public:
+  // References must outlive it. `owner_uid`: the uid of the sweep's owner; empty if the server only checks
+  // the objects.
+  TrialIndexes(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks,
+               std::string owner_uid);
+
+  // Returns false if another process has added trials with the same number at the same time.
+  bool write_down(int number, const std::vector<TrialLine>& trials);
+
+  // Creates the missing Jobs of registered trials, except Jobs that were made before and are gone. Returns
+  // the batches of the created Jobs.
+  std::vector<const Batch*> start_missing(const std::vector<Batch>& batches);
+
+  // Call it after start_missing(): records in the owner that the Jobs of all these batches were made
+  // (run/facts/absence.h).
+  void mark_made(const std::vector<Batch>& batches, const nlohmann::json& owner);
+
+  // Renders `job`, whose may_fail is ignored.
+  TrialsObjects objects_of(TrialsJob job) const;
+
+  // Deletes everything that this object has created.
+  void undo();
+
+ private:
+  kube::Client& client_;
+  const StartRequest& request_;
+  const Definition& definition_;
+  const TemplateNames template_names_;
+  const Experiments experiments_;
+  Creation creation_;
+  RenderOptions options_;
+  const std::string owner_uid_;
+  std::vector<nlohmann::json> created_;
+};
+
+}  // namespace mlk::sweeps
