@@ -1,4 +1,4 @@
-// bfloat16: the upper half of a float32, with its range and 8 bits of its precision.
+// bfloat16: the upper half of a float32, with the range of float32 and 8 bits of precision.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,5 @@
-// Which numbers a dropout keeps: a pure function of their places, with the same bits on every device.
+// Decides which numbers a dropout keeps. The decision is a pure function of the place of a number, so it is
+// the same on every device.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> count
   return counter;
 }
 
-// A mask over an endless sequence of numbers; an operation covers the numbers from `first` on. The number at
+// A mask over an endless sequence of numbers. An operation covers the numbers from `first` on. The number at
 // place i is dropped if word i % 4 of philox() with the counter i / 4, `stream` and the key `seed` is below
 // probability * 2^32.
 struct DropoutMask {
@@ -33,7 +34,7 @@ struct DropoutMask {
   std::uint64_t first = 0;
 
   constexpr std::uint32_t threshold() const { return static_cast<std::uint32_t>(probability * 0x1p32); }
-  // The factor of the kept numbers, which preserves the mean.
+  // The kept numbers are multiplied by this factor, which preserves the mean.
   constexpr float factor() const { return 1 / (1 - probability); }
   // The words of places 4 * block to 4 * block + 3.
   constexpr std::array<std::uint32_t, 4> words(std::uint64_t block) const {

@@ -1,5 +1,5 @@
-// Arrays of floats of the host that begin at a cache line, so that vectors counted from the beginning do not
-// cross cache lines. Tensors of a model lie in buffers (buffer.h).
+// Arrays of floats in host memory. They begin at a cache line, so that SIMD vectors at multiples of their
+// size do not cross cache lines. Tensors of a model lie in buffers instead (buffer.h).
 #pragma once
 
 #include <cstddef>

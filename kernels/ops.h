@@ -37,39 +37,40 @@ struct DeviceUsage {
 enum class Precision { float32, bfloat16, tf32 };
 
 // All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs they may lie
-// in any memory. Sizes may be 0. Unless said otherwise no output may overlap an input. A NaN in an input
-// shows in each output that depends on it. Except for products, the same inputs give the same bits with any
-// number of threads. An object is for one thread at a time. allocate, clip and operations that multiply
-// matrices may throw std::bad_alloc. Operations of a device may only queue work: a failure of that work is
-// thrown later, as DeviceFailure, by an operation that returns a number, read(), write() or allocate().
-// Nothing else throws.
+// in any memory. Sizes may be 0. An output may overlap an input only where an operation says so. A NaN in an
+// input shows in each output that depends on that number. Except for products, the same inputs give the same
+// bits with any number of threads. An object is for one thread at a time. allocate, clip and operations that
+// multiply matrices may throw std::bad_alloc. Operations of a device may only queue work: a failure of that
+// work is thrown later, as DeviceFailure, by an operation that returns a number, read(), write() or
+// allocate(). Nothing else throws.
 class Ops {
  public:
   virtual ~Ops() = default;
 
   virtual std::string_view name() const = 0;
 
-  // A buffer of zeros. It may outlive this object.
+  // A buffer of zeros. The buffer may outlive this Ops.
   template <typename Number>
   Buffer<Number> allocate(std::size_t size) {
     return {allocate_bytes(size * sizeof(Number)), size};
   }
 
-  // Memory of the host, zeros, that a device copies from and to without a detour. It may outlive this object.
+  // A buffer of zeros in host memory that the device can read and write directly. The buffer may outlive this
+  // Ops.
   Buffer<float> allocate_on_host(std::size_t size) {
     return {allocate_host_bytes(size * sizeof(float)), size};
   }
 
-  // The memory of the host that belongs to a tensor of a buffer, or to a part of one. On CPUs it is the
-  // tensor itself, so read() and write() copy nothing there.
+  // The memory of the host that belongs to a tensor of a buffer, or to a part of a tensor. On CPUs this
+  // memory is the tensor itself, so read() and write() copy nothing there.
   virtual std::span<float> place(std::span<float> tensor) = 0;
   // Copies a tensor to its place, and returns the place.
   virtual std::span<const float> read(std::span<const float> tensor) = 0;
-  // Begins to copy a tensor to its place, with the values after the operations so far. The copy runs beside
-  // later operations, which must not change the tensor before its read(). This read() waits only for this
-  // copy.
+  // Begins to copy a tensor to its place. The copy has the values that the tensor has after the operations
+  // that were queued before. The copy runs beside later operations, which must not change the tensor before
+  // its read(). This read() waits only for this copy.
   virtual void start_read(std::span<const float> /*tensor*/) {}
-  // Copies values, from its place or from elsewhere, to a tensor of the same length.
+  // Copies values to a tensor of the same length. The values may lie in the place of the tensor or elsewhere.
   virtual void write(std::span<const float> values, std::span<float> tensor) = 0;
 
   // Copies tokens or labels from any memory of the host to a tensor of the same length.
@@ -116,7 +117,7 @@ class Ops {
     add_scaled({residual, size}, 1, {out, size}, {out, size});
   }
 
-  // sums[rows, outputs] = x * weight + bias, and out = GELU(sums). There is a bias.
+  // sums[rows, outputs] = x * weight + bias, and out = GELU(sums). layer.bias is not null.
   virtual void linear_gelu(const LinearLayer& layer, float* sums, float* out) {
     gemm(Transpose::no, layer.stored, layer.rows, layer.outputs, layer.inputs, 1, layer.x, layer.weight, 0,
          sums);
@@ -139,13 +140,13 @@ class Ops {
   // How many numbers LinearLayer::kept needs for a layer with x[rows, inputs].
   virtual std::size_t kept_size(int /*rows*/, int /*inputs*/) const { return 0; }
 
-  // Whether linear layers are faster if a rounded copy of their weights is kept beside them.
+  // Whether linear layers are faster if a rounded copy of their weights is kept beside the weights.
   virtual bool uses_rounded() const { return false; }
   // Writes a rounded copy of x. Both have the same length.
   virtual void round(std::span<const float> /*x*/, BFloat16* /*rounded*/) {}
 
-  // The largest number of floats that a model computes at once. It computes more floats in parts, to save
-  // memory.
+  // The largest number of floats that a model computes at once. A model computes a larger number of floats in
+  // parts, to save memory.
   virtual std::size_t most_at_once() const { return std::size_t{1} << 24; }
 
   // Layer normalisation (Ba, Kiros & Hinton 2016): each row of x[rows, columns] is normalised to mean 0 and
@@ -161,8 +162,9 @@ class Ops {
                                    const float* mean, const float* scale, const float* delta,
                                    float* x_gradient, float* weight_gradient, float* bias_gradient) = 0;
 
-  // Sequences of tokens, one after the other, as vectors: row i of out[rows, columns] is row tokens[i] of
-  // token_table plus row i % length of position_table. rows is a multiple of `length`, which is at least 1.
+  // Turns sequences of tokens, one after the other, into vectors: row i of out[rows, columns] is row
+  // tokens[i] of token_table plus row i % length of position_table. rows is a multiple of `length`, which is
+  // at least 1.
   virtual void embed(int rows, int length, int columns, const std::int32_t* tokens, const float* token_table,
                      const float* position_table, float* out) = 0;
 
@@ -175,8 +177,8 @@ class Ops {
   // has the queries, keys and values. Each head of a position becomes the mean of the values up to that
   // position, with the weights softmax(query . key / sqrt(head_size)): out[batch, length, heads, head_size].
   // Instead of the weights, log_sums[batch, heads, length] is kept for the backward pass (Dao et al. 2022):
-  // the logarithm of the sum of their exponentials. Its products may round their inputs as gemm does. NaN may
-  // spread to all positions of its sequence.
+  // the logarithm of the sum of their exponentials. The products may round their inputs as gemm does. A NaN
+  // may spread to all positions of its sequence.
   virtual void attention(const AttentionShape& shape, const float* qkv, float* out, float* log_sums) = 0;
 
   // The backward pass of attention. delta is the gradient by out; qkv_gradient, of the size of qkv, is
@@ -185,7 +187,7 @@ class Ops {
                                   const float* log_sums, const float* delta, float* qkv_gradient) = 0;
 
   // Each pixel of out[batch, height, width, outputs] is the product of weight[outputs, kernel, kernel,
-  // channels] with the square of x around it; beyond the edges there are zeros. kernel is odd. Its products
+  // channels] with the square of x around it; beyond the edges there are zeros. kernel is odd. The products
   // may round their inputs as gemm does.
   virtual void convolve(const ImageShape& shape, int outputs, int kernel, const float* x, const float* weight,
                         float* out) = 0;
@@ -215,8 +217,9 @@ class Ops {
   virtual float softmax_cross_entropy(int rows, int classes, const float* logits,
                                       const std::int32_t* labels) = 0;
 
-  // The same, but stores the mean loss in *loss, a number of a buffer, so that the host does not wait for it.
-  // Also computes delta[rows, classes] = the gradient of that mean by the logits. delta may be logits itself.
+  // Computes the same loss as softmax_cross_entropy, but stores it in *loss, a number of a buffer, so that
+  // the host does not wait. Also computes delta[rows, classes] = the gradient of that mean by the logits.
+  // delta may be logits itself.
   virtual void softmax_cross_entropy_backward(int rows, int classes, const float* logits,
                                               const std::int32_t* labels, float* delta, float* loss) = 0;
 
@@ -224,9 +227,9 @@ class Ops {
   virtual std::int64_t count_correct(int rows, int classes, const float* logits,
                                      const std::int32_t* labels) = 0;
 
-  // One update of the parameters and of the state that the rule keeps for each, see optimizer_steps.h. All
-  // spans have the same length. If the device uses_rounded() and `rounded` is not null, `rounded` gets the
-  // new parameters as round() writes them.
+  // One update of the parameters and of the state that the rule keeps for each parameter, see
+  // optimizer_steps.h. All spans have the same length. If the device uses_rounded() and `rounded` is not
+  // null, `rounded` gets the new parameters as round() writes them.
   virtual void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
                    const SgdStep& step, BFloat16* rounded = nullptr) = 0;
   virtual void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
@@ -244,13 +247,13 @@ class Ops {
   virtual void add_scaled(std::span<const float> x, float factor, std::span<const float> y,
                           std::span<float> out) = 0;
 
-  // A table of samples, for the next two operations. The host must not dereference data() of the result. The
-  // bytes must not change while the result is in use, and must outlive it.
+  // A table of samples, for gather_rows and gather_labels. The host must not dereference data() of the
+  // result. The bytes must not change while the result is in use, and must outlive the result.
   virtual Buffer<std::uint8_t> hold(std::span<const std::uint8_t> bytes) {
     return {Memory(const_cast<std::uint8_t*>(bytes.data()), [](void*) {}), bytes.size()};
   }
-  // A batch of samples from such a table: row i of out[ids.size(), columns] is row ids[i] of
-  // table[, columns], times scale.
+  // A batch of samples from a table that hold() has returned: row i of out[ids.size(), columns] is row ids[i]
+  // of table[, columns], times scale.
   virtual void gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table,
                            float scale, float* out) = 0;
   // out[i] = table[ids[i]].
@@ -260,9 +263,9 @@ class Ops {
   // The usage of the device now; this call may take some milliseconds.
   virtual DeviceUsage usage() { return {}; }
 
-  // Calls `work`, which only queues operations of this object: after its first call it does not allocate, and
-  // it calls nothing that reads, writes or returns a number. With the same key it always queues the same
-  // operations on the same memory, so that a device may replay them from a recording.
+  // Calls `work`, which may only queue operations of this object: it does not call read(), write() or an
+  // operation that returns a number, and only its first call may allocate memory. With the same key, `work`
+  // always queues the same operations on the same memory, so that a device may replay them from a recording.
   virtual void repeat(std::uint64_t /*key*/, const std::function<void()>& work) { work(); }
 
   // Sums of buffers over the devices of several processes (communicator.h); null for a device that has none.

@@ -1,4 +1,4 @@
-// The sizes of operations on more than a matrix.
+// The operands of attention, of linear layers and of operations on images, with their sizes.
 #pragma once
 
 #include "kernels/bfloat16.h"
@@ -24,7 +24,7 @@ struct LinearLayer {
   BFloat16* kept = nullptr;
 };
 
-// Where the backward pass of such a layer writes its results.
+// Where the backward pass of a LinearLayer writes its results.
 struct LinearGradients {
   float* weight = nullptr;
   float* bias = nullptr;  // null: it is not computed

@@ -1,6 +1,6 @@
-// After K. Goto and R. van de Geijn, Anatomy of high-performance matrix multiplication (TOMS 34, 2008), with
-// a tile of 6 x 16 sums in registers. Both matrices are packed in blocks. 16 columns of b stay in L1 while
-// they are multiplied by all rows of a block of a, which fits into L2.
+// The algorithm of K. Goto and R. van de Geijn, Anatomy of high-performance matrix multiplication (TOMS 34,
+// 2008), with a tile of 6 x 16 sums in registers. Both matrices are packed in blocks. 16 columns of b stay
+// in L1 while they are multiplied by all rows of a block of a. This block fits into L2.
 #include "kernels/cpu/avx2_gemm.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int tile_rows = 6, lanes = 8, tile_columns = 2 * lanes;
 constexpr int most_depth = 256;                      // 16 columns of b: 16 KiB
-constexpr int most_rows = 216, most_columns = 1024;  // of a block of a, of b
+constexpr int most_rows = 216, most_columns = 1024;  // the rows of a block of a; the columns of a block of b
 constexpr int strips_at_once = 8;
 
 // c[rows, 16] = alpha * a[depth, rows] * b[depth, 16] + beta * c
@@ -64,7 +64,7 @@ constexpr std::array<MultiplyTile, tile_rows + 1> multiply_tiles = {
     nullptr,          multiply_tile<1>, multiply_tile<2>, multiply_tile<3>,
     multiply_tile<4>, multiply_tile<5>, multiply_tile<6>};
 
-// The product of such a tile for fewer than 16 columns.
+// Does the same as multiply_tile for fewer than 16 columns.
 void multiply_edge(int rows, int columns, int depth, const float* a, const float* b, float alpha, float beta,
                    float* c, std::ptrdiff_t ldc) {
   std::array<float, tile_rows * tile_columns> whole;
@@ -73,7 +73,7 @@ void multiply_edge(int rows, int columns, int depth, const float* a, const float
   for (int i = 0; i < rows; ++i) std::copy_n(&whole[i * tile_columns], columns, c + i * ldc);
 }
 
-// The columns of a square of 8 x 8 numbers; only its first `rows` rows are read.
+// The columns of a square of 8 x 8 numbers. columns_of() reads only the first `rows` rows of the square.
 struct Columns {
   __m256 at[8];
 };
@@ -123,9 +123,9 @@ MLK_AVX2 void pack_columns(int depth, int columns, Strided b, float* out) {
   }
 }
 
-// Strips of six rows, one after the other: out[strip][depth, 6] = a[6, depth] transposed; the last strip has
-// the rows that are left. Up to two numbers beyond the end of out may be written, since each store of eight
-// is followed by the store of the next six.
+// Packs strips of six rows, one after the other: out[strip][depth, 6] = the transpose of a[6, depth]. The
+// last strip has the rows that are left. A store writes eight numbers, and the next store overwrites the
+// last two. So up to two numbers beyond the end of `out` may be written.
 MLK_AVX2 void pack_rows(int rows, int depth, Strided a, float* out) {
   const int whole = rows / tile_rows;
   if (a.column == 1) {

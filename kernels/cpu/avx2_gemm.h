@@ -11,7 +11,7 @@ bool has_avx2_gemm();  // true if this processor can run it
 
 // Ops::gemm on matrices whose stored rows begin lda, ldb and ldc numbers after each other; k is at least 1.
 // space: for packed blocks; it grows to 1.3 MiB at most. Calls with different spaces may run side by side.
-// The bits of a number of c do not depend on how c is cut into calls along multiples of 16.
+// If several calls compute parts of c that begin at multiples of 16, c has the same bits as after one call.
 void avx2_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
                int lda, const float* b, int ldb, float beta, float* c, int ldc, std::vector<float>& space);
 

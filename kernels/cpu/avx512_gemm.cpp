@@ -1,6 +1,7 @@
-// Tiles of up to 14 x 32 sums in registers. A panel of 32 columns of b stays in L1 while it is multiplied by
-// the rows of a (K. Goto and R. van de Geijn, TOMS 34, 2008). Unlike there, only a matrix that has to be
-// transposed is packed: each number of a is read once for 32 columns, so its place in memory hardly matters.
+// A tile of up to 14 x 32 sums is in registers. A panel of 32 columns of b stays in L1 while it is multiplied
+// by the rows of a (K. Goto and R. van de Geijn, TOMS 34, 2008). Unlike in that paper, a is not packed: each
+// number of a is read once for 32 columns, so its place in memory hardly matters. A panel of b is packed only
+// if it has to be transposed or filled up to whole vectors.
 #include "kernels/cpu/avx512_gemm.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ int in_whole_vectors(int columns) { return (columns + lanes - 1) / lanes * lanes
 // between the rows of b and of c.
 struct Panel {
   int depth;
-  const float* b;  // its last vector is filled up to a whole one
+  const float* b;  // each row has whole vectors
   std::ptrdiff_t b_row;
   __mmask16 last;  // which numbers of the last vector of a row belong to c
   std::ptrdiff_t c_row;
@@ -105,7 +106,7 @@ MLK_AVX512 void multiply_one(const Panel& panel, Strided a, float* c) {
 
 constexpr auto up_to_tile_rows = std::make_integer_sequence<int, tile_rows>();
 
-// Indexed by the number of rows, less 1.
+// The functions multiply_one, indexed by the number of rows less 1.
 template <int vectors>
 constexpr auto tiles = []<int... less>(std::integer_sequence<int, less...>) {
   return std::array{multiply_one<less + 1, vectors>...};
@@ -119,14 +120,14 @@ MLK_AVX512 void multiply_panel(const Panel& panel, int rows, Strided a, float* c
   if (rows > 0) tiles<vectors>[static_cast<std::size_t>(rows - 1)](panel, a, c);
 }
 
-// Indexed by the height, less 1.
+// The functions multiply_panel, indexed by the height less 1.
 template <int vectors>
 constexpr auto panels = []<int... less>(std::integer_sequence<int, less...>) {
   return std::array{multiply_panel<less + 1, vectors>...};
 }(up_to_tile_rows);
 
-// Four numbers of each of `lines` lines, at most 16, as four vectors across the lines. Missing lines read as
-// 0.
+// Four numbers of each of up to 16 lines, as four vectors: vector i has number i of every line. A missing
+// line counts as zeros.
 struct Four {
   __m512 at[4];
 };
@@ -155,8 +156,8 @@ MLK_AVX512_INLINE Four turn(int lines, const float* in, std::ptrdiff_t line_row)
           _mm512_maskz_shuffle_ps(all, high_01, high_23, 0xee)};
 }
 
-// out[depth, lines] = in[lines, depth] transposed, at most 16 lines. If the rest of the vectors is stored, it
-// becomes 0.
+// out[depth, lines] = the transpose of in[lines, depth], for at most 16 lines. The mask `stored` selects the
+// numbers of each vector that are written. Selected numbers beyond the lines become 0.
 template <bool all_lines>
 MLK_AVX512 void turn_lines(int lines, int depth, const float* in, std::ptrdiff_t in_row, __mmask16 stored,
                            float* out, std::ptrdiff_t out_row) {
@@ -178,7 +179,7 @@ MLK_AVX512 void turn_lines(int lines, int depth, const float* in, std::ptrdiff_t
   (lines == lanes ? turn_lines<true> : turn_lines<false>)(lines, depth, in, in_row, stored, out, out_row);
 }
 
-// out[depth, columns] = b[depth, columns], in whole vectors.
+// out[depth, columns] = b[depth, columns], filled up with zeros to whole vectors.
 MLK_AVX512 void pack(int depth, int columns, Strided b, float* out) {
   const std::ptrdiff_t out_row = in_whole_vectors(columns);
   for (; columns > 0; columns -= lanes, b = b.from(0, lanes), out += lanes) {
@@ -197,7 +198,7 @@ float* at_cache_line(float* data) {
   return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(data) + line - 1) / line * line);
 }
 
-// Tiles of heights as equal as possible: low tiles are slow.
+// Makes the heights of the tiles as equal as possible, because low tiles are slow.
 int height_of_tiles(int rows) {
   const int count = (rows + tile_rows - 1) / tile_rows;
   return (rows + count - 1) / count;
@@ -241,8 +242,8 @@ void avx512_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int
                  const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc,
                  std::vector<float>& space) {
   const Strided all_a = stored(transpose_a, a, lda), all_b = stored(transpose_b, b, ldb);
-  // If both matrices lie along k, the smaller one is packed. If a is the smaller one, the result is computed
-  // transposed.
+  // If the numbers of both matrices follow each other along k, the smaller matrix is packed. If this is a,
+  // the result is computed transposed.
   const bool transposed =
       all_a.column == 1 && all_b.row == 1 && m < n && n <= most_transposed / m && beta == 0;
   const auto size_of_panel = static_cast<std::size_t>(depth_of_blocks(k, most_depth) * tile_columns);

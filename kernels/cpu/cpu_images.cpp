@@ -19,7 +19,7 @@ class Windows {
   int inner() const { return kernel_ * kernel_ * shape_.channels; }  // numbers of one window
   int pixels(const Strip& strip) const { return strip.rows * shape_.width; }
   std::size_t first_pixel(const Strip& strip) const { return place(strip.image, strip.first, 0); }
-  // The most rows of a strip.
+  // The largest number of rows in a strip.
   int strip_rows() const {
     constexpr int most_floats = 64 * 1024;
     return std::clamp(most_floats / std::max(1, shape_.width * inner()), 1, std::max(1, shape_.height));
@@ -38,7 +38,7 @@ class Windows {
     }
   }
 
-  // windows[pixels, kernel, kernel, channels] of the strip; beyond the edges of the image they are 0.
+  // windows[pixels, kernel, kernel, channels] of the strip; numbers beyond the edges of the image are 0.
   void copy(const Strip& strip, const LayerLoops& loops, const float* x, float* windows) const {
     over_lines(strip, [&](const WindowLines& lines, std::size_t at, std::size_t image) {
       loops.copy_windows(lines, x + image, windows + at);
@@ -60,8 +60,8 @@ class Windows {
            static_cast<std::size_t>(x);
   }
 
-  // Calls use(lines, place in the windows, place in x) for the lines of all windows. The lines of pixels side
-  // by side are passed together if no edge cuts them off, or an edge cuts off all of them in the same way.
+  // Calls use(lines, place in the windows, place in x) for the lines of all windows. The lines of adjacent
+  // pixels are passed in one call if no edge cuts them off, or an edge cuts off all of them in the same way.
   template <typename Use>
   void over_lines(const Strip& strip, Use use) const {
     const int reach = kernel_ / 2, line = kernel_ * shape_.channels;

@@ -66,9 +66,9 @@ void CpuOps::softmax_cross_entropy_backward(int rows, int classes, const float* 
   *loss = static_cast<float>(losses / rows);
 }
 
-// This function and the next return the sum of the losses of some rows; out becomes the gradient of `share`
-// times that sum. This function computes all exponentials at once, because the rows are too short for
-// vectors.
+// narrow_cross_entropy and wide_cross_entropy return the sum of the losses of some rows, and set `out` to
+// the gradient of `share` times that sum. narrow_cross_entropy computes the exponentials of all rows at
+// once, because a single row is too short for vectors.
 double CpuOps::narrow_cross_entropy(int rows, int classes, double share, const float* logits,
                                     const std::int32_t* labels, float* out) const {
   const auto count = static_cast<std::size_t>(rows), width = static_cast<std::size_t>(classes);

@@ -1,5 +1,6 @@
-// Matrices: oneDNN or our own product, whichever is faster. Elementwise work: our own vector loops. The rest:
-// the reference. Large operations are cut into parts for several threads.
+// Matrices are multiplied by oneDNN or by our own code, whichever is faster. Elementwise operations use our
+// own vector loops. All other operations are those of ReferenceOps. Large operations are cut into parts for
+// several threads.
 #include "kernels/cpu/cpu_ops.h"
 
 #include <algorithm>
@@ -32,11 +33,11 @@ bool is_from_intel() {
 #endif
 }
 
-// Measured: with AVX-512, oneDNN 2.6 is up to 5 % faster where stored rows are a multiple of 4 KiB apart, and
-// ours up to 10 % faster elsewhere (AMD Zen 5). On Intel's processors with AVX-512 products are left to
-// oneDNN. With AVX2 alone our product is as fast or faster. It gains most where rows are a multiple of 1 or 2
-// KiB apart: oneDNN does not pack some of these matrices, so their rows compete for a few places in L1 (AMD
-// Zen 3).
+// Measurements chose these rules. With AVX-512, oneDNN 2.6 is up to 5 % faster where stored rows are a
+// multiple of 4 KiB apart, and our product is up to 10 % faster elsewhere (AMD Zen 5). On Intel's processors
+// with AVX-512, oneDNN computes all products. With AVX2 alone, our product is at least as fast as oneDNN. Our
+// product gains most where rows are a multiple of 1 or 2 KiB apart: oneDNN does not pack some of these
+// matrices, so their rows compete for a few places in L1 (AMD Zen 3).
 decltype(&avx2_gemm) own_gemm(int lda, int ldb) {
   constexpr int four_kib = 1024;  // counted in numbers
   const bool four_kib_apart = lda % four_kib == 0 || ldb % four_kib == 0;
@@ -155,7 +156,7 @@ void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, in
   }
 }
 
-// Cuts along the longer side of c, at the beginning of a cache line.
+// Cuts the longer side of c into parts that begin at a cache line.
 template <typename Number>
 void CpuOps::product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                      const Number* a, const Number* b, float beta, float* c) {

@@ -11,7 +11,7 @@ namespace mlk::kernels {
 // build time (cpu_ops.cpp chooses between the two). All other operations use our own vector loops. threads,
 // at least 1: how many threads share a large operation. The threads block between operations (thread_pool.h).
 // With Precision::bfloat16 on a processor without bfloat16 products, the products are emulated. Emulated
-// products are as good as real ones, but no faster than float32.
+// products are as exact as real ones, but no faster than products of float32.
 std::unique_ptr<Ops> make_cpu_ops(int threads = 1, Precision precision = Precision::float32);
 
 // True if gemm of make_cpu_ops uses bfloat16 products of this processor (AVX512-BF16, AMX) by oneDNN.

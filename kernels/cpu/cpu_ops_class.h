@@ -19,8 +19,8 @@
 
 namespace mlk::kernels {
 
-// The fewest operations of a part. They take much longer than to wake a thread, which may take a hundred
-// microseconds.
+// The smallest number of operations in a part. They take much longer than the start of a waiting thread,
+// which may take a hundred microseconds.
 inline constexpr double least_operations = 16e6;
 inline constexpr std::size_t least_floats = 64 * 1024;
 
@@ -116,7 +116,7 @@ class CpuOps final : public ReferenceOps {
                    float* out) override;
 
  private:
-  // Calls work(part, parts) for each part.
+  // Calls work(part, parts) for each part. `most` limits the number of parts.
   template <typename Work>
   void in_parts(double most, Work work) {
     const int parts = std::clamp(static_cast<int>(std::min(most, 1e6)), 1, pool_.threads());
@@ -153,14 +153,14 @@ class CpuOps final : public ReferenceOps {
   void product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                const Number* a, const Number* b, float beta, float* c);
 
-  // gemm by the calling thread, which does `part` of an operation, on matrices whose stored rows begin lda,
-  // ldb and ldc numbers after each other.
+  // gemm in the calling thread, which computes `part` of an operation. The stored rows of the matrices begin
+  // lda, ldb and ldc numbers after each other.
   template <typename Number>
   void multiply_alone(int part, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
                       float alpha, const Number* a, int lda, const Number* b, int ldb, float beta, float* c,
                       int ldc);
 
-  // Memory for `size` floats, which the thread that does `part` may use until the next call for the part.
+  // Memory for `size` floats. The thread that computes `part` may use it until the next call with this part.
   float* scratch(int part, std::size_t size) {
     std::vector<float>& space = scratch_[static_cast<std::size_t>(part)];
     if (space.size() < size) space.resize(size);
@@ -171,7 +171,7 @@ class CpuOps final : public ReferenceOps {
   ThreadPool pool_;
   const VectorLoops& loops_;
   const LayerLoops& layers_;
-  std::vector<BFloat16> rounded_[2];  // the inputs of a product, rounded; these grow once
+  std::vector<BFloat16> rounded_[2];  // the rounded inputs of a product; these buffers grow once
   std::vector<float> imitated_[2];
   std::vector<std::vector<float>> packing_;  // one for each part of our own products
   std::vector<std::vector<float>> scratch_;  // one for each part

@@ -28,11 +28,12 @@ struct HeadPlaces {
   std::size_t sequence, head, size, length, width;
 };
 
-// How many queries are computed together: enough for fast products, but few, because products beyond the
+// How many queries are computed together: enough for fast products, but not more, because products beyond the
 // diagonal are wasted.
 constexpr int queries_at_once = 64;
 
-// How many operations the scores of all heads and the means of the values need, the same number for each.
+// How many operations the scores of all heads and the means of the values need together. Each of the two
+// needs half of them.
 double products_of(const AttentionShape& shape) {
   return 4.0 * shape.batch * shape.heads * shape.length * shape.length * shape.head_size;
 }

@@ -8,13 +8,13 @@
 
 namespace mlk::kernels {
 
-// e^x for x of at most 0, or slightly above 0 by rounding, exact to a few units in the last place. For x
-// below -80 the result is e^-80, because denormal results would be slow. NaN stays NaN.
-// e^x = 2^n e^r, where n is whole and |r| is at most half of log 2. 2^n is made from its bits, and e^r by its
-// series.
+// Returns e^x, exact to a few units in the last place. x is at most 0, or slightly above 0 because of
+// rounding. For x below -80 the result is e^-80, because denormal results would be slow. NaN stays NaN.
+// e^x = 2^n e^r, where n is a whole number and |r| is at most half of log 2. 2^n is made from its bits, and
+// e^r by its series.
 MLK_INLINE float exponential(float x) {
   constexpr float lowest = -80;
-  constexpr float whole = 0x1.8p23f;  // its last bit has the value 1, so adding it rounds to a whole number
+  constexpr float whole = 0x1.8p23f;  // its last bit has the value 1, so x + whole is rounded to an integer
   constexpr float per_log2 = 1.44269504f, log2 = 0.693359375f, log2_beyond = 2.12194440e-4f;
   const float value = x < lowest ? lowest : x;
   const float rounded = value * per_log2 + whole, n = rounded - whole;

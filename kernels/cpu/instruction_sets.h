@@ -15,8 +15,8 @@
 
 namespace mlk::kernels {
 
-// tables: functions for AVX-512, AVX2 and any processor, or only the last of these. Returns the tables that
-// can run here, the fastest first; never empty.
+// tables: tables of functions for AVX-512, for AVX2 and for any processor, or only the last table. Returns
+// the tables that this processor can run, the fastest first. The result is never empty.
 template <typename Table>
 std::span<const Table> that_run_here(std::span<const Table> tables) {
 #if MLK_AVX512_AND_AVX2

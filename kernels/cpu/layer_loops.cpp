@@ -130,7 +130,8 @@ MLK_INLINE void add_bias_gelu(int rows, int columns, const float* __restrict bia
 }
 
 MLK_INLINE void gelu_backward(std::size_t size, const float* __restrict x, float* __restrict delta) {
-  // Beyond `far` s no longer changes, and its product with the slope of x^3 could be infinity times 0.
+  // Beyond `far`, s no longer changes, and the product of its slope and the slope of x^3 could be 0 times
+  // infinity.
   constexpr float far = 16;
   for (std::size_t i = 0; i < size; ++i) {
     const float capped = x[i] > far ? far : x[i], near = capped < -far ? -far : capped;
@@ -189,7 +190,7 @@ MLK_INLINE void layer_norm_gradients(int rows, int columns, int width, const flo
   }
 }
 
-// A NaN is ignored, unless it is the first number.
+// Ignores every NaN except in the first number.
 MLK_INLINE float largest_of(int size, const float* x) {
   constexpr int lanes = 16;
   float tops[lanes];
@@ -214,8 +215,8 @@ MLK_INLINE float attention_weights(int seen, int size, float scale, float* __res
   return sum_over<float>(seen, [scores](int i) { return scores[i]; });
 }
 
-// The sums of a thousand numbers are added up in double, so that a sum of many numbers is as exact as a sum
-// of few.
+// Adds up 1024 numbers at a time in float, and the results in double, so that a sum of many numbers is as
+// exact as a sum of few.
 template <typename Term>
 MLK_INLINE double exact_sum(int size, Term term) {
   constexpr int most = 1024;

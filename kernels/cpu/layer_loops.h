@@ -8,20 +8,21 @@
 
 namespace mlk::kernels {
 
-// One line of each of the windows (see Ops::convolve) of `count` pixels side by side. In the windows a line
-// has `width` numbers, and lines begin `stride` numbers after each other. The numbers [before, before + size)
-// of a line belong to an image, where lines begin `channels` numbers after each other and overlap. The other
-// numbers of a line are beyond the edges of the image.
+// Lines of the windows (see Ops::convolve) of `count` adjacent pixels, one line of each window. In the
+// windows a line has `width` numbers, and the lines begin `stride` numbers after each other. The numbers
+// [before, before + size) of a line belong to the image. In the image the lines overlap, because they begin
+// `channels` numbers after each other. The other numbers of a line are beyond the edges of the image.
 struct WindowLines {
   int count = 0;
   std::ptrdiff_t stride = 0, channels = 0, width = 0, before = 0, size = 0;
 };
 
-// The results have the same bits for every instruction set, because all of them add up in sixteen lanes.
+// The results have the same bits for every instruction set, because sums are always added up in sixteen
+// lanes.
 struct LayerLoops {
   const char* name;  // the instruction set
 
-  // The next functions have the contracts of the functions of Ops (ops.h) with the same names.
+  // The next three functions have the contracts of the functions of Ops (ops.h) with the same names.
   void (*add_bias_gelu)(int rows, int columns, const float* bias, float* x, float* out);
   void (*layer_norm)(int rows, int columns, const float* x, const float* weight, const float* bias,
                      float* out, float* mean, float* scale);
@@ -33,18 +34,18 @@ struct LayerLoops {
   // The part of Ops::layer_norm_backward that is added to x_gradient.
   void (*layer_norm_backward)(int rows, int columns, const float* x, const float* weight, const float* mean,
                               const float* scale, const float* delta, float* x_gradient);
-  // The other part of Ops::layer_norm_backward, for `width` of the columns: x, delta and the gradients begin
-  // at the first of these.
+  // The part of Ops::layer_norm_backward that computes the gradients of weight and bias, for `width` of the
+  // columns. x, delta and the gradients begin at the first of these columns.
   void (*layer_norm_gradients)(int rows, int columns, int width, const float* x, const float* mean,
                                const float* scale, const float* delta, float* weight_gradient,
                                float* bias_gradient);
 
-  // A row of attention. Replaces the scores of its first `seen` positions by the weights
-  // e^(scale * (score - largest)), and sets the other numbers of `size` to 0. Returns the sum of the weights,
-  // and sets `largest`.
+  // Computes the weights of one query. Replaces the scores of the first `seen` positions by the weights
+  // e^(scale * (score - largest)), and the other scores, up to `size`, by 0. Returns the sum of the weights,
+  // and sets `largest` to the largest score.
   float (*attention_weights)(int seen, int size, float scale, float* scores, float* largest);
-  // The backward pass of attention_weights. Replaces the scores by the weights e^(scale * score - log_sum),
-  // and by_weights, the gradients by the weights, by scale times the gradients by scale * score. mean: the
+  // The backward pass of attention_weights. Replaces the scores by the weights e^(scale * score - log_sum).
+  // by_weights has the gradients by the weights, which are replaced by the gradients by the scores. mean: the
   // mean of by_weights, weighted with the weights.
   void (*attention_weights_backward)(int seen, int size, float scale, float log_sum, float mean,
                                      float* scores, float* by_weights);
@@ -63,7 +64,7 @@ struct LayerLoops {
                             const float* delta, float* upper_gradient, float* lower_gradient);
 
   // `image` and `windows` point to the first number of the lines in the image and in the windows.
-  // copy_windows sets numbers beyond the edges to 0 in the windows; add_windows adds the other numbers to the
+  // copy_windows sets numbers beyond the edges to 0 in the windows. add_windows adds the other numbers to the
   // image.
   void (*copy_windows)(const WindowLines& lines, const float* image, float* windows);
   void (*add_windows)(const WindowLines& lines, const float* windows, float* image);

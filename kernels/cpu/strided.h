@@ -21,8 +21,8 @@ inline Strided stored(Transpose transpose, const float* data, int leading) {
   return transpose == Transpose::yes ? Strided{data, 1, leading} : Strided{data, leading, 1};
 }
 
-// The depth of the blocks into which k is cut, at most `most`. The blocks are as equal as multiples of eight
-// allow; such multiples suit the vectors.
+// The depth of the blocks into which k is cut, at most `most`. The depth is a multiple of eight, which suits
+// the vectors, and the blocks are as equal as such depths allow.
 inline int depth_of_blocks(int k, int most) {
   const int blocks = (k + most - 1) / most;
   return ((k + blocks - 1) / blocks + 7) / 8 * 8;

@@ -33,7 +33,7 @@ void ThreadPool::start() {
   try {
     while (static_cast<int>(others_.size()) + 1 < threads_) others_.emplace_back([this] { serve(); });
   } catch (const std::system_error&) {
-    // The process may not be allowed more threads. Then the pool uses the threads that it got, or only the
+    // The system has refused another thread. The pool then uses the threads that it has, or only the
     // calling thread.
   }
 }

@@ -136,8 +136,7 @@ MLK_INLINE void adam(std::size_t size, float* __restrict parameters, const float
   }
 }
 
-// The output of the next two functions may be one of their inputs. ivdep allows this, but __restrict does
-// not.
+// The output of scale or of add_scaled may be one of its inputs. ivdep allows this, but __restrict does not.
 MLK_INLINE void scale(std::size_t size, float factor, const float* x, float* out) {
   if (factor != 0) reads(x, size);
   writes(out, size);

@@ -17,11 +17,12 @@ namespace mlk::kernels {
 struct VectorLoops {
   const char* name;  // the instruction set
 
-  // The next functions have the contracts of the functions of Ops (ops.h) with the same names.
+  // The functions from add_bias to add_scaled have the contracts of the functions of Ops (ops.h) with the
+  // same names.
   void (*add_bias)(int rows, int columns, const float* bias, float* x);
   void (*add_bias_relu)(int rows, int columns, const float* bias, float* x);
-  // The next two functions handle `width` of the columns: the matrices and the gradient begin at the first of
-  // these columns.
+  // bias_backward and bias_relu_backward handle `width` of the columns: the matrices and the gradient begin
+  // at the first of these columns.
   void (*bias_backward)(int rows, int columns, int width, const float* delta, float* bias_gradient);
   void (*bias_relu_backward)(int rows, int columns, int width, const float* output, float* delta,
                              float* bias_gradient);
@@ -35,7 +36,8 @@ struct VectorLoops {
   // x[i] = exponential(x[i]), see exponential.h.
   void (*exponentials)(std::size_t size, float* x);
 
-  // out[i] = in[i], rounded to bfloat16; stored as bfloat16, or as the float of the same value.
+  // out[i] = in[i], rounded to bfloat16. round_to_bfloat16 stores a bfloat16, and round_like_bfloat16 a float
+  // of the same value.
   void (*round_to_bfloat16)(std::size_t size, const float* in, BFloat16* out);
   void (*round_like_bfloat16)(std::size_t size, const float* in, float* out);
 

@@ -32,7 +32,7 @@ mlk_communicator::~mlk_communicator() { static_cast<void>(abort()); }
 // that does not return, because only the abort ends such a call.
 void mlk_communicator::Native::end() {
   std::unique_lock lock(calls, std::try_to_lock);
-  // Not try_lock_for(), which the thread sanitizer of gcc 12 does not know.
+  // try_lock_for() is not used, because the thread sanitizer of gcc 12 does not know it.
   const auto until = std::chrono::steady_clock::now() + abort_patience / 2;
   while (!lock && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(look_interval);
@@ -72,8 +72,8 @@ bool mlk_communicator::holds(cudaError_t error, const char* doing) {
   return false;
 }
 
-// A communicator that does not block may still work on a call after the call has returned; the next call must
-// wait.
+// A communicator that does not block may still work on a call after the call has returned. The next call must
+// wait until then.
 bool mlk_communicator::begin_sum(float* numbers, std::size_t count, cudaEvent_t begin) {
   if (!holds(cudaEventRecord(native_->before, device_stream_), "cannot order its streams")) return false;
   if (!holds(cudaStreamWaitEvent(native_->stream, native_->before, 0), "cannot order its streams"))
@@ -93,8 +93,8 @@ bool mlk_communicator::begin_sum(float* numbers, std::size_t count, cudaEvent_t 
   return holds(result, "cannot add up");
 }
 
-// Gives the sum events that record times. Events are reused, since making an event takes longer than
-// recording it.
+// Sets the two events of a sum, which record times. Events are reused, since making an event takes longer
+// than recording it.
 bool mlk_communicator::prepare(Sum& sum) {
   if (!unused_.empty()) {
     sum = unused_.back();
@@ -154,7 +154,7 @@ int mlk_communicator::state() {
   return 1;
 }
 
-// NCCL's abort was observed never to return, so a separate thread calls it.
+// A separate thread calls NCCL's abort, because that function has been seen to hang.
 bool mlk_communicator::abort() {
   if (aborted_.exchange(true)) return ended_;
   fail("NCCL was given up");

@@ -21,7 +21,8 @@ struct mlk_device {
   int index = 0;
   std::string name, failure;
   cudaStream_t stream = nullptr;
-  // For operations that return a number: a value for each row, the sum of these, and the sum on the host.
+  // For operations that return a number: of_rows has a value for each row, `total` is the sum of these
+  // values, and `result` is the sum on the host.
   mlk::cuda::Scratch<float> of_rows;
   double* total = nullptr;
   double* result = nullptr;
@@ -31,7 +32,7 @@ struct mlk_device {
   mlk::cuda::Products products;
   mlk::cuda::Recordings recordings{stream};
   mlk::cuda::EarlyCopies early_copies;
-  std::unique_ptr<mlk::cuda::XidEvents> faults;  // that the driver finds
+  std::unique_ptr<mlk::cuda::XidEvents> faults;  // faults of the GPU that the driver reports
 
   mlk_device(mlk::kernels::Precision precision, int multiprocessors) : products(precision, multiprocessors) {}
 
@@ -86,7 +87,7 @@ struct Queue<operation> {
 template <auto operation>
 constexpr auto queue = &Queue<operation>::call;
 
-// The same for operations that need memory for partial sums.
+// As Queue, for operations that need memory for partial sums.
 template <auto operation, auto needed>
 struct QueueSums;
 template <typename... Parameters, void (*operation)(cudaStream_t, float*, int, int, Parameters...),
@@ -102,7 +103,7 @@ struct QueueSums<operation, needed> {
 template <auto operation, auto needed = partial_sums>
 constexpr auto queue_sums = &QueueSums<operation, needed>::call;
 
-// The same for operations of Products on a shape.
+// As Queue, for operations of Products that have a shape.
 template <auto operation>
 struct QueueProducts;
 template <typename Shape, typename... Parameters,

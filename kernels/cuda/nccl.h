@@ -27,7 +27,7 @@ struct ncclConfig_t {
   std::size_t size = sizeof(ncclConfig_t);
   unsigned magic = 0xcafebeef;
   unsigned version = 21800;
-  int blocking = INT_MIN;  // undefined, as the other numbers
+  int blocking = INT_MIN;  // INT_MIN: undefined, here and below
   int cga_cluster_size = INT_MIN;
   int least_ctas = INT_MIN;
   int most_ctas = INT_MIN;

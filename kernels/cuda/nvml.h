@@ -8,19 +8,19 @@ struct nvmlEventSet_st;
 
 namespace mlk::cuda {
 
-// Negative: not known.
+// A negative value is not known.
 struct GpuUsage {
   double utilisation = -1;   // share of the recent time in which a kernel ran
   double memory_bytes = -1;  // in use, by all processes
   double watts = -1;
 };
 
-// The usage of the GPU that has this number in the process, for CUDA. All values are unknown if the library
+// The usage of the GPU that has this number for CUDA in this process. All values are unknown if the library
 // is missing. Any thread.
 GpuUsage usage_of(int index);
 
-// Collects the faults of a GPU that its driver reports after the construction. NVIDIA lists their numbers,
-// which are called Xid. For one thread.
+// Collects the faults of a GPU that the driver reports after the construction of this object. NVIDIA lists
+// the numbers of faults, which are called Xid. For one thread.
 class XidEvents {
  public:
   explicit XidEvents(int index);  // index: as for usage_of()
@@ -28,8 +28,8 @@ class XidEvents {
   XidEvents(const XidEvents&) = delete;
   XidEvents& operator=(const XidEvents&) = delete;
 
-  // The number of the last fault. After a failure the driver may report the fault late, so this waits for it
-  // at most 200 ms.
+  // The number of the last fault. After a failure the driver may report the fault late, so this function
+  // waits at most 200 ms for a report.
   std::optional<unsigned> last();
 
  private:

@@ -1,4 +1,4 @@
-// Work that is the same in every step, recorded as CUDA graphs: one call in place of hundreds.
+// Work that is the same in every step, recorded as CUDA graphs, so that one call replaces hundreds.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace mlk::cuda {
 
-// For one stream. The work of a key only queues operations of that stream: the same ones each time, on the
-// same memory. The first call runs the work, which may still allocate memory. The second call records the
-// work, and later calls replay the recording. If memory was allocated after the recording, the work is run
-// and recorded anew, because its operations may use other addresses now (Scratch, or a buffer that has
-// grown).
+// The recordings of one stream. The work of a key only queues operations of this stream: the same
+// operations each time, on the same memory. The first call runs the work, which may still allocate memory.
+// The second call records the work, and later calls replay the recording. If memory was allocated after
+// the recording, the work is run and recorded anew, because its operations may use other addresses now
+// (Scratch, or a buffer that has grown).
 class Recordings {
  public:
   explicit Recordings(cudaStream_t& stream) : stream_(stream) {}
@@ -27,7 +27,7 @@ class Recordings {
 
  private:
   struct Recording {
-    std::uint64_t allocations = 0;  // when it was run or recorded
+    std::uint64_t allocations = 0;  // when the work was last run or recorded
     cudaGraphExec_t graph = nullptr;
   };
 

@@ -302,10 +302,10 @@ Buffer<std::uint8_t> DeviceOps::hold(std::span<const std::uint8_t> bytes) {
   return {std::move(table), bytes.size()};
 }
 
-// Returns the ids on the device, valid until the next batch is sent. The device may still be copying the
-// previous ids.
+// Returns the ids on the device, valid until the next batch is sent. Waits for the device, which may
+// still be copying the previous ids.
 const std::uint64_t* DeviceOps::send(std::span<const std::uint64_t> ids) {
-  if (std::ranges::equal(ids, sent_ids_)) return ids_.data();  // gather_labels() repeats the rows' ids
+  if (std::ranges::equal(ids, sent_ids_)) return ids_.data();  // gather_labels() follows with the same ids
   table_.wait(device_);
   if (ids.size() > ids_.size()) {
     ids_on_host_ = allocate_host_bytes(ids.size_bytes());

@@ -10,13 +10,13 @@
 namespace mlk::kernels {
 
 // Opens the library once, and returns its table, which lives as long as the process. Throws DeviceFailure if
-// the library is missing or does not fit.
+// the library is missing or of another version.
 const mlk_device_table& load_plugin(const std::string& path);
 
 // The Ops of device `index`, which multiplies with this precision. Its operations only queue work. Operations
 // that return a number, read() and write() wait for the device, and throw DeviceFailure if the device has
-// failed meanwhile; allocate() throws DeviceFailure if the device has no memory left. place() of a tensor is
-// memory that the device copies from and to by itself.
+// failed meanwhile; allocate() throws DeviceFailure if the device has no memory left. place() returns host
+// memory that the device reads and writes directly.
 std::unique_ptr<Ops> make_device_ops(const mlk_device_table& table, int index, Precision precision);
 
 }  // namespace mlk::kernels

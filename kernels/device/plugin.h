@@ -18,7 +18,7 @@ struct mlk_communicator;
 
 enum { mlk_group_id_bytes = 128 };
 
-// Functions that take a device are for one thread at a time. Only to_host, wait_for_copy, wait and
+// Functions with a parameter `device` are for one thread at a time. Only to_host, wait_for_copy, wait and
 // count_correct wait for the device. Operations run in the order of the calls, with the contracts of
 // kernels/ops.h; tensors lie in memory of `allocate`. After a failure no operation runs any more, and
 // functions that wait return at once: check failure().
@@ -38,11 +38,11 @@ struct mlk_device_table {
   // Memory of the host that the device reads and writes by itself.
   void* (*allocate_host)(std::size_t bytes);
   void (*free_host)(void* memory);
-  // The host must not change `values` before a wait if they lie in memory of allocate_host.
+  // If `values` lie in memory of allocate_host, the host must not change them before a wait.
   void (*to_device)(mlk_device* device, const void* values, void* memory, std::size_t bytes);
   void (*to_host)(mlk_device* device, const void* memory, void* values, std::size_t bytes);
-  // Begins to copy to memory of allocate_host, as Ops::start_read(). Returns the number of the copy, for the
-  // next function.
+  // Begins to copy to memory of allocate_host, as Ops::start_read(). Returns the number of the copy, for
+  // wait_for_copy.
   std::uint64_t (*start_to_host)(mlk_device* device, const void* memory, void* values, std::size_t bytes);
   void (*wait_for_copy)(mlk_device* device, std::uint64_t number);
   void (*wait)(mlk_device* device);
@@ -123,7 +123,7 @@ struct mlk_device_table {
   mlk_communicator* (*join)(mlk_device* device, const unsigned char* id, int members, int index);
   int (*communicator_state)(mlk_communicator* communicator);  // 0 working, 1 done, -1 failed
   std::size_t (*sums_done)(mlk_communicator* communicator);
-  // Of the sums that are done, as Communicator::traffic().
+  // The traffic of the sums that are done, as Communicator::traffic().
   void (*traffic)(mlk_communicator* communicator, double* bytes, double* seconds);
   // Null, or a sentence that lives as long as the communicator. Any thread.
   const char* (*communicator_failure)(mlk_communicator* communicator);

@@ -1,4 +1,4 @@
-// The operations on images as their definitions say.
+// The operations on images, computed as their definitions say.
 #include <cmath>
 #include <vector>
 

@@ -12,8 +12,8 @@
 namespace mlk::kernels {
 namespace {
 
-// log(sum(exp(row))), with the largest term taken out so that nothing overflows. max_element may ignore a NaN
-// logit, but the sum then becomes NaN.
+// log(sum(exp(row))), computed relative to the largest logit, so that nothing overflows. max_element may
+// ignore a NaN logit, but the sum then becomes NaN.
 double log_sum_exp(const float* row, int classes) {
   const double largest = *std::max_element(row, row + classes);
   double sum = 0;

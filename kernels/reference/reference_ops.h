@@ -74,8 +74,8 @@ class ReferenceOps : public Ops {
   Memory allocate_bytes(std::size_t bytes) override;
 };
 
-// Plain loops, written for reading: the tests compare the other implementations with it, and it is the
-// fallback.
+// Plain loops, written for reading: the tests compare the other implementations with this one, and it is
+// the fallback.
 std::unique_ptr<Ops> make_reference_ops();
 
 }  // namespace mlk::kernels

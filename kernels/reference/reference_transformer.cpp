@@ -1,4 +1,4 @@
-// The operations of a transformer as their definitions say.
+// The operations of a transformer, computed as their definitions say.
 #include <cmath>
 #include <numbers>
 #include <vector>

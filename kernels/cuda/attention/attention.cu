@@ -1,8 +1,8 @@
 // Causal self-attention, the simple version: a warp has one position of one head. The warp iterates over the
-// positions that concern its own, 32 at a time, one for each lane. The lanes compute products of vectors, and
-// then add up the vectors together, each lane a share of the numbers. Weights are never stored (Dao et al.
-// 2022): the backward pass computes them again from log_sums. Every sum has its own warp, so results have the
-// same bits in every run.
+// positions that its own position depends on or affects, 32 at a time, one for each lane. Each lane computes
+// the product of two vectors. Then the lanes add up the weighted vectors together: each lane adds up a share
+// of the numbers. Weights are never stored (Dao et al. 2022): the backward pass computes them again from
+// log_sums. Every sum has its own warp, so results have the same bits in every run.
 #include "kernels/cuda/base/cuda.h"
 #include "kernels/cuda/base/kernels.h"
 #include "kernels/cuda/base/reduce.h"
@@ -86,7 +86,8 @@ __global__ void attention_kernel(Head head, const float* qkv, float* out, float*
   if (lane == 0) log_sums[head.in_sums(position)] = largest + logf(total);
 }
 
-// The weight of one position on another, and the gradient by their product.
+// The weight of position `on` in the output of position `of`, and the gradient by the product of query and
+// key.
 struct Pair {
   float weight, by_product;
 };

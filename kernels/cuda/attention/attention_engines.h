@@ -1,4 +1,4 @@
-// The two engines of attention_tiles.h. Both have the same kernels around them.
+// The two engines that attention_tiles.h describes. The same kernels use both engines.
 #pragma once
 
 #include "kernels/cuda/attention/attention_tiles.h"
@@ -10,9 +10,9 @@ namespace mlk::cuda {
 template <unsigned size>
 constexpr float score_scale = size == 64 ? 0.125f : 0.08838834764831845f;
 
-// Products of rounded vectors by tensor cores. Scores are rounded in their registers and become the factor of
-// the next product; four lanes share a row. A warp has `groups` groups of 16 rows, which share the numbers
-// that the warp loads of a tile. The registers of a lane have to hold the sums of all groups.
+// Multiplies rounded vectors with tensor cores. Scores are rounded in their registers and become a factor of
+// the next product. Four lanes share a row. A warp has `groups` groups of 16 rows, and loads each number of a
+// tile once for all groups. The registers of a lane have to hold the sums of all groups.
 template <unsigned head_size, unsigned groups, unsigned positions>
 struct TensorCores {
   using Number = BFloat16;
@@ -24,7 +24,7 @@ struct TensorCores {
   struct Scores {
     Sums sums[groups][step / 8];
 
-    // work(row of the lane, row, column, number).
+    // Calls work(row of the lane, row, column, number) for each number of this lane.
     template <typename Work>
     __device__ void each(Work work) {
       const unsigned column = threadIdx.x % 4 * 2;
@@ -38,7 +38,7 @@ struct TensorCores {
       }
     }
 
-    // work(row of the lane, column, number, number of the other).
+    // Calls work(row of the lane, column, number, number of `other`) for each number of this lane.
     template <typename Work>
     __device__ void join(const Scores& other, Work work) {
       const unsigned column = threadIdx.x % 4 * 2;
@@ -134,8 +134,8 @@ struct FloatTile {
   }
 };
 
-// Products of float32 by the units for float32, with unrounded inputs. Scores go through shared memory on
-// their way to the next product; 16 lanes share a row.
+// Multiplies unrounded vectors with the units for float32. Scores go through shared memory on their way to
+// the next product. 16 lanes share a row.
 template <unsigned head_size, unsigned positions>
 struct Floats {
   using Number = float;

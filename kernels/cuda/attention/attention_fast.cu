@@ -1,5 +1,5 @@
 // Causal self-attention for heads of 64 and 128 numbers, forward. A block has the queries of its own
-// positions and iterates over the keys and values up to the last of them. Scores and weights stay in
+// positions and iterates over the keys and values up to its last position. Scores and weights stay in
 // registers, and sums that were made with a smaller maximum are scaled down as the largest score grows
 // (Milakov & Gimelshein 2018). Tiles above the diagonal are skipped.
 #include "kernels/cuda/attention/attention_engines.h"
@@ -22,8 +22,9 @@ struct Rows {
     for (unsigned i = 0; i < own; ++i) largest[i] = -INFINITY, totals[i] = 0;
   }
 
-  // Turns scores into weights, which are relative to the largest score so far. factor: of scores, for
-  // exponentials of base 2. Until the end, totals cover only the keys of this lane.
+  // Turns scores into weights, which are relative to the largest score so far. factor: converts a
+  // score into an exponent of 2. Until the end of the loop, `totals` covers only the keys of this
+  // lane.
   __device__ void weigh(typename Engine::Scores& scores, float factor) {
     float most[own];
 #pragma unroll
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
     if (number + 1 < tiles) bring_tile(number + 1);
     typename Engine::Scores scores;
     scores.multiply(memory.own_tile(0), warp_row, memory.tile(number, 0));
-    if ((number + 1) * keys > first) {  // on the diagonal: no key after its query
+    if ((number + 1) * keys > first) {  // on the diagonal, where a query must not see later keys
       scores.each([&](unsigned, unsigned row, unsigned column, float& score) {
         if (number * keys + column > first + warp_row + row) score = -INFINITY;
       });

@@ -1,11 +1,11 @@
 // Causal self-attention for heads of 64 and 128 numbers, backward. Weights are computed again from log_sums
 // (Dao et al. 2022). In one kernel a block has keys and values of its own and iterates over the queries from
 // the diagonal on. In the other kernel a block has queries of its own and iterates over the keys up to the
-// diagonal. So each sum has its own warp, and no additions are atomic. This takes 7 products of tiles instead
-// of 5, but results have the same bits in every run.
+// diagonal. So each sum has its own warp, and no additions are atomic. The two kernels need 7 products of
+// tiles instead of 5, but results have the same bits in every run.
 //
-// With P the weights and D the products out . delta: dV = P^T dO, dS = P (dO V^T - D), dQ = dS K, dK = dS^T
-// Q.
+// P are the weights, and D are the products out . delta. Then dV = P^T dO, dS = P (dO V^T - D), dQ = dS K, dK
+// = dS^T Q.
 #include "kernels/cuda/attention/attention_engines.h"
 
 namespace mlk::cuda {

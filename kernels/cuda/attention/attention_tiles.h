@@ -3,8 +3,8 @@
 // tile, `step` at a time: while one tile is multiplied, copies load the next. Positions beyond the end are
 // zeros in the tiles.
 //
-// An engine multiplies. Its warps compute products of `rows` rows, and each of its lanes has some numbers of
-// `rows_of_lane` rows:
+// An engine computes the products. A warp computes `rows` rows, and each lane has some numbers of
+// `rows_of_lane` rows. The results are of two types:
 //   Scores   weights of the positions of a warp on those of a tile, or their gradients
 //   Means    vectors of a head that are summed up
 #pragma once

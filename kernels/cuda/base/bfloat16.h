@@ -20,12 +20,12 @@ void round_to_bfloat16(cudaStream_t stream, std::size_t rows, std::size_t column
 // out = x, rounded. out is aligned to 8 bytes where x is aligned to 16 bytes.
 void round_numbers(cudaStream_t stream, std::size_t size, const float* x, BFloat16* out);
 
-// Ops::gemm of matrices that are rounded, with the rows as they are stored, in as many blocks as gemm_fast.
+// Ops::gemm of rounded matrices, whose stored rows are padded. Has as many blocks as gemm_fast (kernels.h).
 void gemm_bfloat16(cudaStream_t stream, kernels::Transpose transpose_a, kernels::Transpose transpose_b, int m,
                    int n, int k, float alpha, const BFloat16* a, const BFloat16* b, float beta, float* c,
                    const ProductShares& shares);
 
-// Ops::attention and its backward pass for the shapes that have_fast_attention() knows, with qkv and
+// Ops::attention and its backward pass for the shapes for which have_fast_attention() is true, with qkv and
 // delta rounded, without padding. Weights and their gradients are rounded as well before they are multiplied.
 void attention_bfloat16(cudaStream_t stream, const kernels::AttentionShape& shape, const BFloat16* qkv,
                         float* out, float* log_sums);
@@ -34,7 +34,7 @@ void attention_backward_bfloat16(cudaStream_t stream, const kernels::AttentionSh
                                  const float* dots, float* qkv_gradient);
 
 // Prepares the fast backward passes in one pass over `out`: dots[batch, heads, length] = out . delta for each
-// head of a position, and `rounded` = delta, rounded, unless `rounded` is null.
+// head of a position. If `rounded` is not null, it becomes delta, rounded.
 void prepare_backward(cudaStream_t stream, const kernels::AttentionShape& shape, const float* out,
                       const float* delta, BFloat16* rounded, float* dots);
 

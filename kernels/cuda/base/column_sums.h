@@ -1,7 +1,7 @@
 // Sums of the columns of matrices, in an order that depends on the shape alone. A block has 128 columns and a
-// share of the rows: each of its 8 warps adds up every eighth row, and then the first warp adds up the sums
-// of the others. If the rows are cut into shares, the sums of each share go to `partials`, and a second
-// kernel adds up the partial sums.
+// share of the rows: each of its 8 warps adds up every eighth row, and then one thread for each column adds
+// up the sums of the warps. If the rows are cut into shares, the sums of each share go to `partials`, and a
+// second kernel adds up the partial sums.
 #pragma once
 
 #include "kernels/cuda/base/elementwise.h"
@@ -11,8 +11,8 @@ namespace mlk::cuda {
 
 inline constexpr unsigned columns_of_block = 128, warps_of_columns = 8, columns_of_lane = 4;
 
-// The number of shares of the rows. A few hundred blocks are enough for all multiprocessors, and a share has
-// at least 64 rows, unless it has all rows.
+// The number of shares into which the rows are cut. A few hundred blocks are enough for all multiprocessors.
+// A share has at least 64 rows, or all rows.
 constexpr unsigned shares_of_rows(int rows, int columns) {
   const unsigned blocks = divide_up(static_cast<std::size_t>(columns), columns_of_block);
   const unsigned wanted = blocks == 0 ? 1 : divide_up(256, blocks);
@@ -64,8 +64,8 @@ __global__ void column_sums_kernel(unsigned rows, unsigned columns, bool wide, c
 // sums[columns] = the sums of partials[shares, columns].
 void add_partials(cudaStream_t stream, unsigned shares, int columns, const float* partials, float* sums);
 
-// sums[columns] = the column sums of x[rows, columns], transformed. partials: memory for partial_sums(rows,
-// columns).
+// sums[columns] = the column sums of the transformed x[rows, columns]. partials: memory for
+// partial_sums(rows, columns).
 template <typename Transform>
 void sum_columns(cudaStream_t stream, int rows, int columns, bool wide, const float* x, Transform transform,
                  float* sums, float* partials) {

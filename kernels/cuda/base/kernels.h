@@ -31,13 +31,13 @@ __host__ __device__ inline bool is_aligned(const void* address) {
 void gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
           const float* a, const float* b, float beta, float* c);
 // How the inner side of a product is divided among groups of blocks. partials: memory for count * m * n
-// numbers, if there is more than one.
+// numbers, if count is above 1.
 struct ProductShares {
   unsigned count = 1;
   float* partials = nullptr;
 };
 
-// gemm_fast does the same for large products. It is faster if it has enough blocks for all multiprocessors.
+// gemm_fast does the same as gemm. It is faster if a product has enough blocks for all multiprocessors.
 // blocks_of_fast_gemm is the number of its blocks for each share.
 std::size_t blocks_of_fast_gemm(int m, int n);
 void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
@@ -75,9 +75,9 @@ void attention(cudaStream_t stream, const AttentionShape& shape, const float* qk
 void attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv, const float* out,
                         const float* log_sums, const float* delta, float* qkv_gradient);
 
-// attention_fast does the same as attention for these shapes, with tiles in shared memory. All tensors are
-// aligned to 16 bytes. dots: the result of prepare_backward (bfloat16.h). The heads of all sequences lie
-// along y, where a grid has at most 65535 blocks.
+// attention_fast does the same as attention, for shapes for which have_fast_attention is true, with tiles
+// in shared memory. All tensors are aligned to 16 bytes. dots: the result of prepare_backward (bfloat16.h).
+// The heads of all sequences lie along y, where a grid has at most 65535 blocks.
 constexpr bool have_fast_attention(const AttentionShape& shape) {
   return (shape.head_size == 64 || shape.head_size == 128) &&
          std::int64_t{shape.batch} * shape.heads <= 65535;

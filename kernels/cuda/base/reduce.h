@@ -29,8 +29,8 @@ __device__ T reduce_warp(T value, Operation operation) {
   return value;
 }
 
-// All threads get the result. blockDim.x is a multiple of 32, at most 1024; shared: 33 numbers that only such
-// calls use.
+// All threads get the result. blockDim.x is a multiple of 32, at most 1024; shared: 33 numbers that only
+// reduce_block uses.
 template <typename T, typename Operation>
 __device__ T reduce_block(T value, T neutral, Operation operation, T* shared) {
   const unsigned lane = threadIdx.x % warp_threads, warp = threadIdx.x / warp_threads;

@@ -6,7 +6,7 @@
 //   Sums    d[16][8]   4 floats:   (g, t), (g, t + 1), (g + 8, t), (g + 8, t + 1)
 //   Left    a[16][16]  4 pairs:    (g, t), (g + 8, t), (g, t + 8), (g + 8, t + 8), along a row
 //   Right   b[16][8]   2 pairs:    (t, g), (t + 8, g), along a column
-// So two Sums beside each other, rounded, are a Left.
+// So two adjacent Sums, once rounded, form a Left.
 #pragma once
 
 #include <cstdint>
@@ -87,13 +87,14 @@ struct Tile {
   static constexpr unsigned piece = 8, pieces = columns / piece;  // numbers of a piece; pieces of a row
   BFloat16* numbers;
 
-  // column: the first of a piece.
+  // column: the first column of a piece.
   __device__ BFloat16* at(unsigned row, unsigned column) const {
     const unsigned turn = pieces >= 8 ? row % 8 : row / 2 % 4;
     return numbers + row * stride + (column / piece ^ turn) * piece;
   }
 
-  // Rows row.. and columns column.. of the tile as a, or with `transposed` of its transpose.
+  // Sets a to the 16 x 16 numbers from `row` and `column` on, of the tile, or of its transpose if
+  // `transposed`.
   template <bool transposed = false>
   __device__ void load(Left& a, unsigned row, unsigned column) const {
     const unsigned lane = threadIdx.x % warp_threads;
@@ -104,8 +105,8 @@ struct Tile {
     }
   }
 
-  // Two b beside each other: rows row.. and columns column.. to column + 15 of the tile, or with `transposed`
-  // of its transpose.
+  // Loads two adjacent matrices b: 16 rows from `row` on and 16 columns from `column` on, of the tile, or of
+  // its transpose if `transposed`.
   template <bool transposed = false>
   __device__ void load(Right& left, Right& right, unsigned row, unsigned column) const {
     const unsigned lane = threadIdx.x % warp_threads;
@@ -120,7 +121,7 @@ struct Tile {
   }
 };
 
-// The rounded values of two Sums beside each other, as a.
+// Sets a to two adjacent Sums, rounded.
 __device__ inline void to_left(Left& a, const Sums& first, const Sums& second) {
   a[0] = pair_of(first[0], first[1]);
   a[1] = pair_of(first[2], first[3]);

@@ -1,4 +1,4 @@
-// The gradient of a bias, and with that the backward pass of ReLU.
+// The gradient of a bias. The backward pass of ReLU is part of the same kernel.
 #include "kernels/cuda/base/column_sums.h"
 
 namespace mlk::cuda {

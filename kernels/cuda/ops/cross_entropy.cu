@@ -1,4 +1,4 @@
-// The loss of a classifier, its gradient, and how often it is right: one block for each row.
+// The loss of a classifier, its gradient, and how often the classifier is right: one block for each row.
 #include <cfloat>
 
 #include "kernels/cuda/base/elementwise.h"
@@ -63,7 +63,8 @@ __global__ void softmax_cross_entropy_kernel(int rows, int classes, const float*
   });
 }
 
-// If several logits are the largest, the first one counts, so a later logit has to be larger.
+// If several logits are the largest, the first one counts. So an equal logit before the label is better than
+// the label, but an equal logit after it is not.
 __global__ void mark_correct_kernel(int classes, const float* logits, const std::int32_t* labels,
                                     float* correct) {
   float* const shared = shared_memory<float>();

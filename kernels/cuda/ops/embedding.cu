@@ -1,7 +1,7 @@
 // Tokens as vectors. In the backward pass each block handles one row of delta. If no earlier row has the same
-// token, the block searches for the later rows that have it, 128 at a time, and adds up these rows. Each
-// number of the table is added up in the order of the rows, so that the sums have the same bits in every run,
-// without atomic additions.
+// token, the block searches for the later rows that have this token, 128 at a time, and adds up these rows.
+// Each number of the table is added up in the order of the rows, so that the sums have the same bits in every
+// run, without atomic additions.
 #include "kernels/cuda/base/elementwise.h"
 #include "kernels/cuda/base/kernels.h"
 
@@ -46,7 +46,7 @@ __device__ bool is_among(const std::int32_t* tokens, unsigned begin, unsigned en
 }
 
 // Finds the rows among first.. to first + 127 that have the token, in order, and returns how many there are.
-// Overwrites the rows found before after a barrier.
+// The result of the previous call is overwritten after a barrier.
 __device__ unsigned find(const std::int32_t* tokens, unsigned first, unsigned rows, std::int32_t token,
                          Found* found) {
   const unsigned row = first + threadIdx.x, lane = threadIdx.x % warp_threads,

@@ -35,7 +35,7 @@ __global__ void col2im_kernel(std::size_t size, Window window, const float* rows
   for_each(size, [=](std::size_t i) {
     const auto channel = i % static_cast<std::size_t>(window.channels), pixel = i / window.channels;
     float sum = 0;
-    // The window of the pixel, in reverse order, has the pixels whose windows contain the pixel.
+    // The window of this pixel, in reverse order, lists the pixels whose windows contain this pixel.
     const Window pixels{window.height, window.width, 1, window.kernel};
     for (std::size_t k = 0; k < pixels.size(); ++k) {
       std::size_t other = 0;

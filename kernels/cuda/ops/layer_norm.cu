@@ -2,9 +2,9 @@
 //
 // The simple version, for rows of any length, has one block for each row, which reads the row three times. In
 // the fast version each warp handles a row, reads it once and keeps it in shared memory. Each lane uses only
-// its own numbers there, so no lane waits for another. In the backward pass a warp has many rows, and also
-// adds up the gradients of the weights of its lanes' columns; the sums of all blocks are added up in the
-// order of the blocks.
+// its own numbers there, so no lane waits for another. In the backward pass a warp handles many rows, and
+// each lane also adds up the gradients by weight and bias for its columns. Then the sums of all blocks are
+// added up in a fixed order.
 #include "kernels/cuda/base/column_sums.h"
 #include "kernels/cuda/base/reduce.h"
 
@@ -57,7 +57,7 @@ __global__ void by_input_kernel(int columns, const float* x, const float* weight
   }
 }
 
-// The gradient by weight[column] is the sum of delta * n.
+// The gradient by weight[column] is the sum of delta * (x - mean) * scale.
 struct OfWeight {
   const float *x, *mean, *scale;
   unsigned columns;
@@ -116,7 +116,8 @@ __global__ void layer_norm_kernel(unsigned rows, unsigned columns, bool wide, co
   if (lane == 0) mean[row] = middle, scale[row] = reciprocal;
 }
 
-// What a warp keeps: n and g of a row, and its sums of the gradients by weight and by bias.
+// What a warp keeps in shared memory: (x - mean) * scale and delta * weight of a row, and the sums of the
+// gradients by weight and by bias.
 struct Kept {
   float *normal, *g, *by_weight, *by_bias;
   __device__ Kept(unsigned warp, unsigned columns)

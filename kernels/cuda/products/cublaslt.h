@@ -1,4 +1,4 @@
-// Products by cuBLASLt, if that is on the machine.
+// Products by cuBLASLt, if the library is on the machine.
 #pragma once
 
 #include <compare>
@@ -45,7 +45,7 @@ class CublasLt {
     const float *bias = nullptr, *sums = nullptr;  // written by the epilogues that compute them
     const float* added = nullptr;                  // not null: beta * added[m, n] is added, not beta * c
   };
-  // Ops::gemm, with float32 sums. False: cuBLASLt does not compute it, and nothing was queued.
+  // Ops::gemm, with float32 sums. False: cuBLASLt does not compute this product, and nothing was queued.
   bool gemm(cudaStream_t stream, int m, int n, int k, float alpha, const Factor& a, const Factor& b,
             float beta, float* c, const Fused& fused);
 

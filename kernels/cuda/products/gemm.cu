@@ -70,8 +70,8 @@ constexpr unsigned tile = 128, depth = 8, stages = 4, block_threads = 256, own =
 constexpr unsigned stride = tile + 4, tile_numbers = depth * stride;
 
 // Begins to copy `tile` rows and `depth` columns of a matrix (of its transpose, if `across`) to shared
-// memory, [depth][stride]. Consecutive threads read consecutive numbers: 8 of a row and then 8 of the next
-// row.
+// memory, [depth][stride]. Consecutive threads read consecutive numbers; without `across` these are 8 of a
+// row and then 8 of the next row.
 template <bool across>
 __device__ void bring(const float* values, unsigned rows, unsigned columns, unsigned row, unsigned column,
                       float* to) {

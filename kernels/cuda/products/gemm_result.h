@@ -1,7 +1,7 @@
-// Where a product goes: c[rows, columns] = alpha * sums + beta * c. Also divides long inner sides into
-// shares: a product of a few large tiles has too few blocks for a device, so each of `shares` groups of
-// blocks adds up a part of the inner side. Then another kernel adds up the sums of the shares, in their
-// order.
+// Where the numbers of a product go: c[rows, columns] = alpha * sums + beta * c. Also divides long inner
+// sides into shares: a product of a few large tiles has too few blocks for a device, so each of `shares`
+// groups of blocks adds up a part of the inner side. Then another kernel adds up the sums of the shares, in
+// their order.
 #pragma once
 
 #include "kernels/cuda/base/bfloat16.h"
