@@ -34,8 +34,8 @@ constexpr auto tables = make_tables();
 
 #if defined(__x86_64__)
 // The instruction can start in every cycle, but takes three cycles, so three parallel streams keep it busy. A
-// linear function joins their checksums: the effect of `stride` zero bytes that follow (Mark Adler,
-// https://stackoverflow.com/a/17646775).
+// linear function, which has the effect of `stride` zero bytes that follow, joins their checksums (Mark
+// Adler, https://stackoverflow.com/a/17646775).
 constexpr std::size_t stride = 1024;
 
 using Matrix = std::array<std::uint32_t, 32>;  // over GF(2): column i is the image of bit i
@@ -175,7 +175,7 @@ template <unsigned distance>
   return end_of_fold(fold(fold(fold(first, by_one, second), by_one, third), by_one, fourth), data, size);
 }
 
-// The same function with blocks twice as long, which takes half the time.
+// Does the same as crc32c_vpclmul with blocks twice as long, which takes half the time.
 [[gnu::target("avx512f,avx2,vpclmulqdq,pclmul,sse4.2")]] std::uint32_t crc32c_vpclmul_wide(
     const void* bytes, std::size_t size, std::uint32_t previous) {
   if (size < 512) return crc32c_vpclmul(bytes, size, previous);

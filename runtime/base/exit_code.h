@@ -22,8 +22,8 @@ constexpr bool is_final(ExitCode code) {
   return code >= ExitCode::bad_configuration && code <= ExitCode::checkpoint_unusable;
 }
 
-// The code that finds the cause of a failure throws this. run.cpp catches it, prints what() and returns the
-// code. what(): one lower-case line that names the thing at fault.
+// The function that finds the cause of a failure throws a Failure. run.cpp catches the Failure, prints
+// what() and returns the exit code. what(): one lower-case line that names the thing at fault.
 struct Failure : std::runtime_error {
   Failure(ExitCode exit_code, const std::string& what) : std::runtime_error(what), code(exit_code) {}
   ExitCode code;

@@ -29,7 +29,7 @@ StopSignal::StopSignal() {
   if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
 }
 
-// The signals stay blocked: a late one must not kill a process that is ending cleanly.
+// The signals stay blocked: a late signal must not kill a process that is ending cleanly.
 StopSignal::~StopSignal() { close(fd_); }
 
 bool StopSignal::wait(std::chrono::milliseconds time) const {

@@ -5,8 +5,8 @@
 
 namespace mlk::rt {
 
-// Construct it in main before any thread starts: the constructor blocks both signals, and threads inherit
-// this mask. One object per process.
+// Construct the object in main before any thread starts: the constructor blocks both signals, and threads
+// inherit this mask. One object per process.
 class StopSignal {
  public:
   StopSignal();
