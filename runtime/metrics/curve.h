@@ -1,4 +1,4 @@
-// The loss over a run, and the file in which it outlives a process.
+// The curve of the loss over a run, and the file that stores the curve for later processes.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class Curve {
   std::vector<Point> points() const;
 
   // text() returns the curve as JSON. up_to() reads a curve from JSON, but only up to this step, because
-  // training repeats the later steps. New points are thinned like those of the text. Returns nothing if the
-  // text is not a curve, or has no point up to this step.
+  // training repeats the later steps. Points that are added later are thinned like those of the text.
+  // Returns nothing if the text is not a curve, or has no point up to this step.
   std::string text() const;
   static std::optional<Curve> up_to(std::uint64_t step, std::string_view text);
 
@@ -40,7 +40,7 @@ class CurveFile {
   std::optional<Curve> load(std::uint64_t up_to) const;
   // Replaces the file in a separate thread, unless that thread still writes the previous curve.
   void save(const Curve& curve);
-  // The same, but waits until the file is written.
+  // Replaces the file, and waits until it is written.
   void save_now(const Curve& curve);
 
  private:

@@ -18,8 +18,8 @@ struct Scalar {
 
 double wall_seconds();  // since 1970
 
-// A record of the TFRecord format (tensorflow/core/lib/io/record_writer.h): length, its checksum, the data,
-// its checksum; the checksums are crc32c, masked.
+// A record of the TFRecord format (tensorflow/core/lib/io/record_writer.h): the length, the checksum of the
+// length, the data, and the checksum of the data. The checksums are masked crc32c.
 std::string tfrecord(std::string_view data);
 
 // Event messages (tensorflow/core/util/event.proto). wall_time: seconds since 1970.
@@ -32,7 +32,7 @@ std::string scalars_event(double wall_time, std::uint64_t step, std::span<const 
 class EventFile {
  public:
   // The first write makes the folder and the file, so that a process which never reports leaves none. `log`
-  // must outlive this.
+  // must outlive this object.
   EventFile(std::string folder, const Log& log) : folder_(std::move(folder)), log_(log) {}
   ~EventFile();
   EventFile(const EventFile&) = delete;

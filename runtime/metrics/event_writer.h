@@ -27,10 +27,10 @@ class EventWriter {
   static constexpr std::size_t most_waiting = 256;
 
   EventWriter(const std::string& folder, const Log& log);
-  // The thread calls `write`, possibly after the destructor has returned (see there), so `write` must own
-  // what it uses.
+  // The thread calls `write`, possibly after the destructor has returned (see the destructor). So `write`
+  // must own what it uses.
   EventWriter(Write write, const Log& log);
-  // Waits 2 s at most for the reports that are not written yet; then abandons the thread.
+  // Waits at most 2 s until the waiting reports are written. Then abandons the thread.
   ~EventWriter();
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;

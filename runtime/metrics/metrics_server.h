@@ -12,13 +12,13 @@
 
 namespace mlk::rt {
 
-// Returns the whole HTTP response to the head of a request. At /metrics its body is the text of content(), of
-// type `content_type`. Pure, except for content().
+// Returns the whole HTTP response to the head of a request. For /metrics the body of the response is the text
+// of content(), of type `content_type`. Pure, except for content().
 std::string http_answer(std::string_view head, const char* content_type,
                         const std::function<std::string()>& content);
 
-// One thread that sleeps until a request comes. Time, size and number of requests are bounded; a new
-// connection beyond the limit closes the oldest.
+// One thread that sleeps until a request comes. Time, size and number of requests are bounded. A new
+// connection beyond the limit closes the oldest connection.
 class MetricsServer {
  public:
   static constexpr std::size_t most_connections = 16, most_request = 8192;
@@ -33,7 +33,7 @@ class MetricsServer {
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
-  std::uint16_t port() const;  // as bound
+  std::uint16_t port() const;  // the port that is bound
 
  private:
   void run();

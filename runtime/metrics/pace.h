@@ -11,7 +11,7 @@ namespace mlk::rt {
 // rank takes as long as the straggler. The first step of a rank is left out, because its caches are cold.
 class Pace {
  public:
-  // seconds: of the rank's own part of a step. Ignored if it is not positive.
+  // seconds: the duration of the rank's own part of a step. A duration that is not positive is ignored.
   void add(std::uint32_t rank, double seconds);
   void leave(std::uint32_t rank) { means_.erase(rank); }
 

@@ -1,5 +1,5 @@
-// Metrics lines and the result file. Numbers have four digits: more would be noise, and the result must fit a
-// curve into 3 KiB.
+// Metrics lines and the result file. Most numbers have four digits: more digits would be noise, and a result
+// with a curve must fit into 3 KiB.
 #include "runtime/metrics/reporter.h"
 
 #include <algorithm>

@@ -16,8 +16,8 @@
 namespace mlk::rt {
 
 // One per process. For one thread at a time, except telemetry(), which any thread may call. A rank becomes
-// the reporting rank with its first report(). Other ranks write only their rank and message into the result
-// file, unless the run is trained.
+// the reporting rank with its first report(). The result file of any other rank has only its rank, its
+// newest checkpoint, why it could not save a later one, and its message, until the run is trained.
 class Reporter {
  public:
   // result_path: empty if no result file is wanted. The file is rewritten in place, never replaced by a
@@ -35,8 +35,8 @@ class Reporter {
   void total_steps(std::uint64_t steps) { total_steps_ = steps; }
   // Call this for a model that predicts tokens; its reports then have tokens per second, too.
   void tokens_of_sample(int tokens) { tokens_of_sample_ = tokens; }
-  // The seconds that one device would need for a sample at its peak. Then each report has the share of the
-  // peak of all devices that the run reaches.
+  // The seconds that one device would need for a sample at its peak. With this value each report has the
+  // share of the peak of all devices that the run reaches.
   void peak_seconds_of_sample(double seconds) { peak_seconds_of_sample_ = seconds; }
 
   // Call this when training starts or continues: throughput is measured from now on. restored_step: 0 for a
@@ -44,7 +44,7 @@ class Reporter {
   void started(std::uint64_t restored_step, std::uint64_t position, std::uint64_t step = 0);
 
   // Adds the accuracy on the held-out set to the next report(). Models that predict tokens also have a loss
-  // there.
+  // on that set.
   void evaluation(double accuracy, std::optional<double> loss = {});
 
   // Adds the newest step that has a checkpoint (0: none) to the next report, or to the final result.
@@ -54,11 +54,11 @@ class Reporter {
 
   // Prints a line and rewrites the result. position: samples taken by the whole run so far. loss: the mean
   // since the last report. The report includes the values given to telemetry(); times are means over the
-  // steps of this process.
+  // steps that this process has made since the last report.
   void report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss);
 
-  // Writes the final result. done: true only if the run is trained. message: why the process ends if it is
-  // not.
+  // Writes the final result. done: true only if the run is trained. message: why the process ends, if the
+  // run is not trained.
   void finish(bool done, const std::string& message);
 
   // The result of the trained run. The reporting rank sends this result to the other ranks, and each rank
@@ -87,7 +87,7 @@ class Reporter {
 
   Telemetry telemetry_;
   bool reported_ = false;
-  Report report_;                // the last
+  Report report_;                // the last report
   std::vector<Figure> figures_;  // of the last report
   std::uint64_t restored_step_ = 0, checkpoint_ = 0, total_steps_ = 0;
   std::optional<Unsaved> unsaved_;

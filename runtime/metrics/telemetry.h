@@ -31,8 +31,8 @@ struct RunView {
 };
 
 // How old the weights of the gradients were. async: the number of updates that these weights had missed when
-// the gradient was applied, counted by server 0. In a run with a bound: in the unit of the bound, see
-// WorkMessage.
+// the gradient was applied, counted by server 0. In a run with a bound on the staleness, it has the unit of
+// the bound (see WorkMessage).
 struct Staleness {
   std::uint64_t sum = 0, most = 0, count = 0;
 
@@ -74,11 +74,11 @@ struct Measurements {
   StepTimes times;                                                // of those steps, together
   std::array<std::uint64_t, step_bounds.size() + 1> durations{};  // of those steps, counted by step_bounds
   std::optional<Report> report;                                   // of the reporting rank
-  std::optional<double> accuracy, held_out_loss;                  // the same
+  std::optional<double> accuracy, held_out_loss;                  // of the reporting rank
   std::optional<RunView> run;
   GpuView gpu;
-  std::optional<Staleness> staleness;  // of the last report's interval
-  std::optional<BusTraffic> bus;       // the same
+  std::optional<Staleness> staleness;  // of the last interval of a report that had any
+  std::optional<BusTraffic> bus;       // of the last interval of a report that had any
 };
 
 // Safe for any thread. Each call takes a lock that is never held for long.
