@@ -1,5 +1,5 @@
 // Reads the configuration strictly. A key that is missing, unknown, of the wrong type or out of range is an
-// error that names it, because a wrong default in a pod would go unnoticed.
+// error that names the key, because a wrong default in a pod would go unnoticed.
 #include "runtime/launch/config.h"
 
 #include <algorithm>
@@ -66,9 +66,7 @@ class Object {
     return value.get<std::string>();
   }
 
-  // The index of the text among `choices`. Also used for a key with only one value so far, so that a value
-  // that is added later is rejected and not read as the first. when: the condition on which the choices
-  // depend.
+  // The index of the text among `choices`. `when`: the condition on which the choices depend.
   std::size_t choice(const std::string& key, const std::vector<std::string>& choices,
                      const std::string& when = "") {
     const auto found = std::ranges::find(choices, text(key));
@@ -336,8 +334,8 @@ Config load_config(const std::string& path, const json& patch, const std::string
   }
 }
 
-// One step may pass over a small data set a few times. Beyond this factor the batch was meant for other data,
-// so resolve_steps() refuses it.
+// One step may pass over a small data set a few times. Beyond this factor the batch was probably meant for
+// other data, so resolve_steps() refuses it.
 constexpr std::uint64_t most_beyond_epochs = 16;
 
 std::uint64_t samples_of_step(const Config& config) {

@@ -60,8 +60,8 @@ struct OptimizerConfig {
 };
 
 // How far the workers of a parameter server may drift apart. With sync, all workers are at the same step.
-// Otherwise the fastest worker may be at most `staleness` steps ahead of the slowest. Without a value there
-// is no limit.
+// Otherwise the fastest worker may be at most `staleness` steps ahead of the slowest. If `staleness` has no
+// value, there is no limit.
 struct Consistency {
   bool sync = true;
   std::optional<int> staleness;
@@ -105,13 +105,14 @@ struct Config {
 // Failure{bad_configuration} that names the key.
 Config parse_config(std::string_view text);
 
-// The same for a file of at most 1 MiB; messages name the file.
+// Reads a file of at most 1 MiB as parse_config() reads a text. Error messages name the file.
 Config load_config(const std::string& path);
 
-// The same with a merge patch (RFC 7386) applied; messages call the patch `patch_name`: "trial 7".
+// Applies a merge patch (RFC 7386) to the file before the checks. Error messages call the patch
+// `patch_name`: "trial 7".
 Config load_config(const std::string& path, const nlohmann::json& patch, const std::string& patch_name);
 
-// The number of samples that one update of the run takes.
+// The number of samples that one update of the run uses.
 std::uint64_t samples_of_step(const Config& config);
 
 // "a step takes 200000 samples, and the data set has 1500"; empty if the data set is large enough. Pure.

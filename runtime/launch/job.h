@@ -1,4 +1,4 @@
-// The arguments that main passes to every mode of the runtime.
+// The arguments that run() (runtime/run.h) passes to every mode of the runtime.
 #pragma once
 
 #include "runtime/base/log.h"
@@ -9,9 +9,9 @@
 
 namespace mlk::rt {
 
-// main owns all members, and keeps them alive while the mode runs. A mode calls reporter.finish() before it
-// returns: finish(true, "") with ExitCode::trained, otherwise with a reason. If the mode throws a Failure,
-// main calls finish() with its message.
+// run() owns all members, and keeps them alive while the mode runs. A mode calls reporter.finish() before
+// it returns: finish(true, "") with ExitCode::trained, otherwise with a reason. If the mode throws an
+// exception, run() calls finish() with the message of the exception.
 struct Job {
   const LaunchEnv& env;
   const Config& config;

@@ -9,7 +9,7 @@ namespace mlk::rt {
 // Addresses are host:port (an IPv6 host in brackets); paths are as given. Empty: the variable is unset.
 struct LaunchEnv {
   std::string run, role;  // role: worker or server
-  int rank = 0;           // of this process; of the pod's first process if the pod has several GPUs
+  int rank = 0;           // of this process, not of its pod
   int failures = 0;       // earlier failures of this rank; 0 if the cluster does not report them
   std::string address;
   std::vector<std::string> seeds_worker, seeds_server;
@@ -19,19 +19,19 @@ struct LaunchEnv {
   int trial_index = 0;       // of a trial: the index of its line in that file, from 0
   int metrics_port = 0;      // 0: no metrics are served
   bool unix_sockets = true;  // between processes of one host, unless MLK_TRANSPORT is tcp
-  // How many seconds a process that knows that the run is trained stays for ranks that do not know it yet.
-  // The Job controller restarts a lost rank after 10 s at the earliest.
+  // How many seconds a process stays after it has learnt that the run is trained, for ranks that do not know
+  // this yet. The Job controller restarts a lost rank after 10 s at the earliest.
   int late_seconds = 60;
-  int threads = 1;          // for the matrix library, from OMP_NUM_THREADS
+  int threads = 1;          // that share an operation on CPUs, from OMP_NUM_THREADS
   int gpus = 0;             // of the pod; a process computes with at most one of them
-  int local_rank = 0;       // among the processes of the pod; the GPU that it computes with
+  int local_rank = 0;       // among the processes of the pod; also the number of the GPU of this process
   std::string gpu_library;  // the path of the plugin, if it is not beside the program
 };
 
 // The most GPUs that a pod may have.
 inline constexpr int most_gpus = 16;
 
-// Reads and checks the environment. With several GPUs MLK_RANK counts pods. Then process i of pod p has rank
+// Reads and checks the environment. With several GPUs, MLK_RANK counts pods. Then process i of pod p has rank
 // p * gpus + i, its port is the pod's port plus i, and the seeds are those of all processes. Requires
 // MLK_RUN, MLK_ROLE, MLK_RANK and MLK_CONFIG, and for workers MLK_DATA. Throws Failure{bad_configuration}
 // that names the variable.

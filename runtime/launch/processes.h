@@ -1,4 +1,4 @@
-// The processes of a pod with several GPUs: one for each.
+// The processes of a pod with several GPUs: one process for each GPU.
 #pragma once
 
 #include <optional>
@@ -24,14 +24,14 @@ struct EndOfPod {
 EndOfPod end_of_pod(std::span<const EndOfProcess> processes, std::optional<int> first);
 
 // Runs `count` copies of this program, whose MLK_LOCAL_RANK is 0, 1, ..., and returns the exit code of the
-// pod when all have ended. Sends the copies a SIGTERM when this process gets SIGTERM or SIGINT. The result of
-// the pod is the result of the process that has finished the run, else of the process that failed first, else
-// of the first process. Throws std::system_error if a process cannot be started; then no process is left
-// running.
+// pod when all copies have ended. Sends the copies a SIGTERM when this process gets SIGTERM or SIGINT. The
+// result of the pod is the result of the process that has finished the run, else of the process that failed
+// first, else of the first process. Throws std::system_error if a process cannot be started; then no process
+// is left running.
 int run_processes(int count);
 
-// Overwrites the content of the file, which may be mounted and so keeps its inode. Truncates the file only
-// after the write: if the disk is full, the old text must stay. Returns false on an error.
+// Overwrites the content of the file in place, because the file may be a mount. Truncates the file only after
+// the write: if the disk is full, the old text must stay. Returns false on an error.
 bool write_over(const std::string& path, const std::string& text);
 
 }  // namespace mlk::rt

@@ -12,7 +12,7 @@
 namespace mlk::rt {
 
 inline constexpr std::size_t most_point_bytes = std::size_t{64} << 10;  // of a line
-inline constexpr std::size_t most_points_bytes = std::size_t{2} << 20;  // of all lines up to it
+inline constexpr std::size_t most_points_bytes = std::size_t{2} << 20;  // of the lines up to this line
 
 struct Trial {
   int number = 0;         // in the whole sweep, from 0
@@ -24,7 +24,7 @@ struct Trial {
 // Failure{bad_configuration} that names the file and the line.
 Trial load_trial(const std::string& path, int index);
 
-// The same from an open stream; messages call the file `name`.
+// Reads the trial from an open stream. Error messages call the file `name`.
 Trial read_trial(std::istream& file, const std::string& name, int index);
 
 // Gives the trial its own folders, below the folders of the sweep, named by its number.
