@@ -89,7 +89,7 @@ class GzipSource : public Source {
 
  private:
   // Whether there is something to unpack. A file may have several members. Bytes after the last member that
-  // are not a member are ignored, as gzip does.
+  // do not begin another member are ignored, as gzip does.
   bool more() {
     if (over_) return false;
     if (stream_.avail_in == 0) {

@@ -33,12 +33,12 @@ class ImageDataset final : public Dataset {
 std::vector<std::uint64_t> count_labels(std::span<const std::uint8_t> labels, int classes);
 
 // "245 of 256 classes have no sample to train on (the first is 10), and the largest label, 255, has 1"; empty
-// if every class has a sample. Pure, as the next function.
+// if every class has a sample. Pure.
 std::string describe_empty_classes(std::span<const std::uint64_t> counts);
 
 // Whether most classes are empty although there are at least two samples per class. Then the largest label is
 // probably not a class but a mark, such as 255 for samples to ignore, and the model would get too many
-// classes.
+// classes. Pure.
 bool has_stray_label(std::span<const std::uint64_t> counts);
 
 struct ImageSplit {
@@ -52,7 +52,7 @@ ImageSplit load_idx(const std::string& folder);
 // The number of training samples, from the header of their labels alone. Throws as load_idx().
 std::uint64_t count_idx(const std::string& folder);
 
-// The same for CIFAR-10's binary files; images become [height, width, channels].
+// As load_idx() and count_idx(), for CIFAR-10's binary files. Images become [height, width, channels].
 ImageSplit load_cifar10(const std::string& folder);
 std::uint64_t count_cifar10(const std::string& folder);
 

@@ -83,7 +83,7 @@ std::uint32_t TokenDataset::checksum() const {
 Batch TokenDataset::gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const {
   const auto length = static_cast<std::size_t>(shape().inputs);
   const std::size_t count = ids.size() * length;
-  // First the tokens of all sequences, then their labels.
+  // `on_host` has the tokens of all sequences, and after them the labels.
   buffer.on_host.resize(2 * count);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto at = static_cast<std::size_t>(std::ranges::upper_bound(ends_, ids[i]) - ends_.begin());

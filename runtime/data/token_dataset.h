@@ -1,4 +1,4 @@
-// Sequences of tokens, for models that predict the next one.
+// Sequences of tokens, for models that predict the next token.
 #pragma once
 
 #include <cstddef>
