@@ -19,7 +19,7 @@ class DenseLayers {
   // Appends the tensors "layers.<i>.weight" and "layers.<i>.bias".
   static void name_tensors(const Widths& widths, std::vector<TensorInfo>& tensors);
 
-  // first: the index of the first of these tensors in `tensors`. `ops` must outlive this.
+  // first: the index of the first of these tensors in `tensors`. `ops` must outlive this object.
   DenseLayers(const Widths& widths, const std::vector<TensorInfo>& tensors, std::size_t first,
               kernels::Ops& ops);
 
@@ -28,7 +28,7 @@ class DenseLayers {
   void forward(int rows, const float* input, const float* parameters, const Dropout& dropout = {});
   // After forward(): the sum of the losses, and the number of labels that are right.
   Evaluation score(int rows, const std::int32_t* labels);
-  // After forward() with the same dropout: the gradients of the mean loss. Unless input_delta is null, it
+  // After forward() with the same dropout: the gradients of the mean loss. If input_delta is not null, it
   // becomes the gradient by the input.
   void backward(int rows, const float* input, const std::int32_t* labels, const float* parameters,
                 float* gradients, const Model::Final& final, const Dropout& dropout,
@@ -47,7 +47,7 @@ class DenseLayers {
 
   kernels::Ops& ops_;
   std::vector<Layer> layers_;
-  // For each layer: its output, and the gradient of the loss by it.
+  // For each layer: its output, and the gradient of the loss by that output.
   std::vector<kernels::Buffer<float>> activations_, deltas_;
   kernels::Buffer<float> loss_;
 };

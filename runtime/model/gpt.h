@@ -12,11 +12,11 @@
 namespace mlk::rt {
 
 // GPT-2 (Radford et al. 2019): token and position embeddings; blocks of causal self-attention and of a GELU
-// layer four times as wide, each behind a layer norm and beside a residual connection; a last layer norm; and
-// as logits its products with the token embeddings. Dropout is where GPT-2 has it, except at the weights of
-// attention: at the embeddings, and at what each half of a block adds. Tensors have the names and layouts of
-// Hugging Face's GPT2LMHeadModel, so that GPT2LMHeadModel reads them from checkpoints: weights of layers are
-// [inputs, outputs].
+// layer four times as wide, each behind a layer norm and beside a residual connection; and a last layer norm.
+// The logits are the products of its output with the token embeddings. Dropout is where GPT-2 has it, except
+// at the weights of attention: at the embeddings, and at what each half of a block adds. Tensors have the
+// names and layouts of Hugging Face's GPT2LMHeadModel, so that GPT2LMHeadModel reads them from checkpoints:
+// weights of layers are [inputs, outputs].
 class Gpt final : public Model {
  public:
   // shape: of sequences of config.context tokens. `ops` must outlive the model.
@@ -56,7 +56,7 @@ class Gpt final : public Model {
     Normalised norm_1, norm_2;
     float *qkv = nullptr, *attended = nullptr, *log_sums = nullptr;  // qkv: 3 * width; log_sums: heads
     float *expanded = nullptr, *activated = nullptr;                 // 4 * width, before GELU and after
-    // LinearLayer::kept
+    // The memory LinearLayer::kept of the four layers.
     kernels::BFloat16 *by_qkv = nullptr, *by_projection = nullptr, *by_expansion = nullptr,
                       *by_contraction = nullptr;
   };
@@ -67,7 +67,7 @@ class Gpt final : public Model {
   std::span<float> rows_of(float* x) const {
     return {x, static_cast<std::size_t>(rows_) * static_cast<std::size_t>(width_)};
   }
-  // out = x, after dropout if there is any.
+  // If the batch has dropout, sets `out` to x after dropout. Otherwise does nothing.
   void drop(std::uint64_t site, float* x, float* out);
   // Returns the gradient by what was added to the residual stream at this site. If the site drops numbers,
   // this function writes the gradient to `place`.
@@ -105,7 +105,7 @@ class Gpt final : public Model {
   std::size_t last_norm_ = 0;
 
   // For the batch under way. memory_ grows to the largest batch and never shrinks.
-  int rows_ = 0;  // its tokens
+  int rows_ = 0;  // the number of its tokens
   Dropout dropout_;
   int rows_of_logits_ = 0;                  // rows whose logits are computed together
   kernels::Buffer<float> memory_, losses_;  // losses_: the mean of each part of over_logits()

@@ -40,14 +40,14 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
-  // Values written there take effect at the next call of a function of this class.
+  // Values that are written to the result take effect at the next call of a function of this class.
   std::span<float> parameters() {
     rounded_is_new_ = false;
     return parameters_;
   }
   std::span<const float> parameters() const { return parameters_; }
-  // Call update() just before an operation that updates all parameters and, unless it is null, their rounded
-  // copy.
+  // Call update() just before an operation that updates all parameters, and their rounded copy if that is not
+  // null.
   struct Update {
     std::span<float> parameters;
     kernels::BFloat16* rounded = nullptr;
@@ -57,7 +57,7 @@ class Model {
     return {parameters_, rounded_.data()};
   }
   std::span<float> gradients() { return gradients_; }
-  kernels::Ops& ops() { return ops_; }  // with which the host reads and writes these
+  kernels::Ops& ops() { return ops_; }  // with which the host reads and writes parameters and gradients
 
   // Additions and multiplications of a training step for each sample; 0: they are not counted.
   virtual double training_flops() const { return 0; }
@@ -72,7 +72,7 @@ class Model {
   // Without `final` and dropout a device may replay the operations of an earlier batch in the same memory.
   float loss_and_gradients(const Batch& batch, const Final& final = {});
 
-  // Evaluates all samples. Empty if `stop` returned true; it is called every 256 samples or 2048 labels,
+  // Evaluates all samples. Empty if `stop` returned true. `stop` is called every 256 samples or 2048 labels,
   // since large sets take minutes on small machines. The device keeps the samples for the next evaluation, so
   // `data` must outlive this object.
   std::optional<Evaluation> evaluate(const Dataset& data, const std::function<bool()>& stop = {});
@@ -82,7 +82,7 @@ class Model {
   Model(std::vector<TensorInfo> tensors, kernels::Ops& ops);
 
   // Queues all operations of loss_and_gradients(). For a batch in the same memory these are always the same
-  // operations, even if its numbers change.
+  // operations, even if the numbers of the batch change.
   virtual void compute_gradients(const Batch& batch, const Final& final) = 0;
   // The mean loss of the batch of the last compute_gradients(). Waits for the device.
   virtual float loss(const Batch& batch) = 0;
@@ -92,9 +92,9 @@ class Model {
 
   // For models of linear layers: allocates a rounded copy of the parameters if the device uses one.
   void allocate_rounded();
-  // Call this before operations that use that copy.
+  // Call this before operations that use the rounded copy.
   void renew_rounded();
-  // The copy of the parameter at this offset; null without a copy.
+  // The rounded copy of the parameter at this offset; null if there is no copy.
   const kernels::BFloat16* rounded(std::size_t offset) const {
     return rounded_.empty() ? nullptr : rounded_.data() + offset;
   }
@@ -113,7 +113,7 @@ class Model {
   bool rounded_is_new_ = false;  // rounded_ matches the parameters
 };
 
-// The model that the configuration names, for samples of this shape. `ops` must outlive it.
+// The model that the configuration names, for samples of this shape. `ops` must outlive the model.
 std::unique_ptr<Model> make_model(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed,
                                   kernels::Ops& ops);
 
