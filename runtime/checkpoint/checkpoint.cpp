@@ -57,7 +57,7 @@ std::vector<std::pair<std::uint64_t, fs::path>> list_checkpoints(const fs::path&
   return found;
 }
 
-// With so many digits that `ls` sorts by step.
+// The step, with so many digits that `ls` sorts by step.
 std::string digits(std::uint64_t step) {
   std::string text = std::to_string(step);
   return text.insert(0, 12 - std::min<std::size_t>(12, text.size()), '0');
@@ -154,7 +154,7 @@ void CheckpointStore::commit(const std::string& aside, const Manifest& manifest)
       throw std::runtime_error((folder / file.name).string() + " is not as it was written");
     }
   }
-  // Last: a folder without a manifest is not a checkpoint.
+  // The manifest is written last, because a folder without a manifest is not a checkpoint.
   write_text(folder / manifest_file, encode(manifest));
   sync_folder(folder);
   put_in_place(folder, fs::path(folder_) / (step_prefix + digits(manifest.step)));

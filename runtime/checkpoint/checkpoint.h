@@ -21,7 +21,7 @@ namespace mlk::rt {
 class CheckpointStore {
  public:
   // keep: how many of the newest checkpoints stay, at least 1. The first save makes the folder. `log` must
-  // outlive this.
+  // outlive this object.
   CheckpointStore(std::string folder, int keep, const Log& log);
 
   // Tries whether a checkpoint can be written: makes the folder, and writes and removes a small file there.

@@ -73,8 +73,8 @@ std::vector<SafeTensor> name_pieces(std::span<const Piece> pieces, std::span<con
 // is not of this model.
 Piece find_piece(const SafeTensor& tensor, std::span<const TensorInfo> tensors);
 
-// The number of optimizer slots that have pieces. Throws std::runtime_error unless the pieces hold the
-// parameters and these slots completely, each float once.
+// The number of optimizer slots that have pieces. Throws std::runtime_error if the pieces leave out a float
+// of the parameters or of these slots, or hold a float twice.
 std::size_t require_whole(std::vector<Piece> pieces, std::size_t parameters);
 
 // A file of a checkpoint as it was written.

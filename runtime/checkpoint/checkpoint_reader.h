@@ -13,11 +13,11 @@ namespace mlk::rt {
 // memory for the state only. Throws std::runtime_error whose text says why the checkpoint cannot be used.
 TrainingState read_checkpoint(const std::filesystem::path& folder, std::span<const TensorInfo> tensors);
 
-// Throws std::runtime_error unless the folder is a checkpoint of the step, and all its files have the sizes
-// and checksums of its manifest. Does not check whether the checkpoint fits a model.
+// Throws std::runtime_error if the folder is not a checkpoint of the step, or if a file has another size or
+// checksum than the manifest says. Does not check whether the checkpoint fits a model.
 void verify_checkpoint(const std::filesystem::path& folder, std::uint64_t step);
 
-// Throws std::runtime_error unless the file in the folder has the size and the checksum.
+// Throws std::runtime_error if the file in the folder has another size or checksum.
 void verify_file(const std::filesystem::path& folder, const WrittenFile& file);
 
 }  // namespace mlk::rt

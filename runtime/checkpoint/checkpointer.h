@@ -23,13 +23,13 @@ struct LiveState {
 };
 
 // Training pauses while the state is copied; a separate thread writes the copy. There is only one copy. If a
-// checkpoint falls due while the previous one is being written, it is made from the first state after that
-// write. So training need not wait, and one copy is enough. Without a folder for checkpoints all calls do
-// nothing. For one thread.
+// checkpoint falls due while the previous one is being written, the new checkpoint is made from the first
+// state after that write. So training need not wait, and one copy is enough. Without a folder for checkpoints
+// all calls do nothing. For one thread.
 class Checkpointer {
  public:
-  // All references must outlive this. ops: the Ops of the tensors in the states. data: the data that is
-  // trained with.
+  // All references must outlive this object. ops: the Ops of the tensors in the states. data: the data that
+  // is trained with.
   Checkpointer(const Job& job, std::span<const TensorInfo> tensors, kernels::Ops& ops,
                const std::optional<DataSummary>& data = {});
 
@@ -37,20 +37,21 @@ class Checkpointer {
   // checkpoint was trained with other data.
   std::optional<TrainingState> restore();
 
-  // Call before training continues from this step. Throws CheckpointStore::unwritable() if nothing can be
-  // saved, unless no step is left to train.
+  // Call before training continues from this step. If no step is left to train, does nothing. Otherwise
+  // throws CheckpointStore::unwritable() if nothing can be saved.
   void require_writable(std::uint64_t step);
 
   // Call after each step.
   void after_step(const LiveState& state);
 
-  // Makes the last checkpoint, of a state that no longer changes; call it again while it returns under_way. A
-  // failed write is retried for `patience`, since no other process has the trained model. failed: there is no
-  // checkpoint of this step.
+  // Makes the last checkpoint, from a state that no longer changes. Call last() again while it returns
+  // under_way. A failed write is retried for `patience`, since no other process has the trained model.
+  // failed: there is no checkpoint of this step.
   enum class Last { under_way, committed, failed };
   Last last(const LiveState& state, std::chrono::seconds patience);
 
-  // Like last(), but waits for the outcome. For a process that is about to end.
+  // Like last(), but waits for the outcome, and returns whether the checkpoint is committed. For a process
+  // that is about to end.
   bool save_now(const LiveState& state, std::chrono::seconds patience = std::chrono::seconds(0));
   // How long a process that is about to end may try to save a trained model: less than the grace period of a
   // pod.

@@ -1,4 +1,4 @@
-// Writes to disks: each file or folder appears as a whole or not at all.
+// Writes files, and waits until they are on the disk.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace mlk::rt {
 
-// An open file or folder that is closed on every path. All functions throw std::system_error, which names the
+// An open file or folder. The destructor closes it. Errors are thrown as std::system_error, which names the
 // file or folder.
 class Descriptor {
  public:
@@ -34,7 +34,7 @@ void write_text(const std::filesystem::path& path, const std::string& text);
 void sync_folder(const std::filesystem::path& path);  // throws std::system_error
 void remove_quietly(const std::filesystem::path& path);
 
-// 16 hexadecimal digits that no other process has.
+// 16 random hexadecimal digits.
 std::string random_name();
 
 }  // namespace mlk::rt

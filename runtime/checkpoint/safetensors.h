@@ -30,8 +30,8 @@ struct SafeTensorsFile {
   std::size_t data_begin = 0;  // in the file
 };
 
-// The size of the header with its length, from the first 8 bytes of a file. Throws std::runtime_error if the
-// file is smaller, or the header larger than JSON may be (json.h).
+// The size of the header and of the length before it, from the first 8 bytes of a file. Throws
+// std::runtime_error if the file is smaller, or if the header is larger than JSON may be (json.h).
 std::uint64_t safetensors_header_size(std::string_view first_bytes, std::uint64_t file_size);
 
 // Parses the header of a file of `file_size` bytes; `head` is its beginning and holds the whole header. Every
