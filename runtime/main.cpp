@@ -27,8 +27,8 @@ constexpr const char* help =
     "these\n"
     "variables, the configuration, the metrics lines on stdout, the result file and the exit codes.\n";
 
-// A process may be started without a standard stream. Then the next file that is opened would take its place,
-// and metrics lines would end up in a checkpoint.
+// A process may be started without a standard stream. Then the next file that is opened would get the number
+// of that stream, and metrics lines would end up in a checkpoint.
 void open_missing_streams() {
   int fd = 0;
   while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {

@@ -53,7 +53,7 @@ std::unique_ptr<MetricsServer> serve_metrics(const LaunchEnv& env, Reporter& rep
   }
 }
 
-// Empty for a process that is no trial.
+// Returns nothing for a process that is no trial.
 std::optional<Trial> enter_trial(LaunchEnv& env) {
   if (env.points.empty()) return std::nullopt;
   Trial trial = load_trial(env.points, env.trial_index);

@@ -86,8 +86,8 @@ class Trainer {
   std::chrono::steady_clock::time_point next_look_;  // when to read the GPU's usage again
 };
 
-// Reports for the run while this process is the lowest live rank. The step may advance by more than 1 between
-// two calls, so a report is due once the step has passed a multiple of report_every.
+// Makes the reports of the run while this process is the lowest live rank. The step may advance by more than
+// 1 between two calls, so a report is due once the step has passed a multiple of report_every.
 class RunReports {
  public:
   RunReports(Job& job, Trainer& trainer) : job_(job), trainer_(trainer) {}
