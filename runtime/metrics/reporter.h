@@ -17,7 +17,8 @@ namespace mlk::rt {
 
 // One per process. For one thread at a time, except telemetry(), which any thread may call. A rank becomes
 // the reporting rank with its first report(). The result file of any other rank has only its rank, its
-// newest checkpoint, why it could not save a later one, and its message, until the run is trained.
+// newest checkpoint, the reason why a later checkpoint is missing, and its message, until the run is
+// trained.
 class Reporter {
  public:
   // result_path: empty if no result file is wanted. The file is rewritten in place, never replaced by a

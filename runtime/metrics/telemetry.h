@@ -77,8 +77,8 @@ struct Measurements {
   std::optional<double> accuracy, held_out_loss;                  // of the reporting rank
   std::optional<RunView> run;
   GpuView gpu;
-  std::optional<Staleness> staleness;  // of the last interval of a report that had any
-  std::optional<BusTraffic> bus;       // of the last interval of a report that had any
+  std::optional<Staleness> staleness;  // of the last report that had a staleness
+  std::optional<BusTraffic> bus;       // of the last report that had such traffic
 };
 
 // Safe for any thread. Each call takes a lock that is never held for long.
