@@ -1,4 +1,4 @@
-// Numbers of half the size: how they are rounded, and products of them.
+// Rounding to bfloat16, and products with bfloat16.
 #include "kernels/bfloat16.h"
 
 #include <cmath>
@@ -20,12 +20,12 @@ using mlk::test::area;
 using mlk::test::furthest_apart;
 using mlk::test::Numbers;
 
-TEST_CASE("a float becomes the nearest bfloat16, or the even one of two equally near ones") {
+TEST_CASE("a float is rounded to the nearest bfloat16, and to the even one if two are equally near") {
   CHECK(to_bfloat16(0).value() == 0);
   CHECK(to_bfloat16(1).value() == 1);
   CHECK(to_bfloat16(-2.5f).value() == -2.5f);
-  CHECK(to_bfloat16(0x1.01p0f).value() == 0x1.00p0f);  // half way: to the even one, which is below
-  CHECK(to_bfloat16(0x1.03p0f).value() == 0x1.04p0f);  // and here above
+  CHECK(to_bfloat16(0x1.01p0f).value() == 0x1.00p0f);  // half way: to the even one, which here is below
+  CHECK(to_bfloat16(0x1.03p0f).value() == 0x1.04p0f);  // half way: to the even one, which here is above
   CHECK(to_bfloat16(0x1.010002p0f).value() == 0x1.02p0f);
   CHECK(to_bfloat16(0x1.02fffep0f).value() == 0x1.02p0f);
   CHECK(to_bfloat16(std::numeric_limits<float>::max()).value() == std::numeric_limits<float>::infinity());

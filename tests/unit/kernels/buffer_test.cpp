@@ -24,7 +24,7 @@ TEST_CASE("a new buffer has zeros and begins at a cache line, and a buffer that 
       const auto ops = make();
       floats = ops->allocate<float>(1000);
       CHECK(ops->allocate<std::int32_t>(0).empty());
-    }  // the buffer lives on
+    }  // the buffer outlives its Ops
     REQUIRE(floats.size() == 1000);
     CHECK(reinterpret_cast<std::uintptr_t>(floats.data()) % 64 == 0);
     for (const float value : std::span<const float>(floats)) CHECK(value == 0);

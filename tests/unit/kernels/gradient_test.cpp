@@ -19,7 +19,9 @@ using mlk::test::weighted;
 
 using Floats = std::vector<float>;
 
-TEST_CASE("the gradients of a product of matrices are products, for every transposition") {
+TEST_CASE(
+    "the gradients of a product, computed as products, agree with finite differences for every "
+    "transposition") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     const int m = 5, n = 7, k = 6;

@@ -1,4 +1,4 @@
-// Gradients against finite differences, in both implementations.
+// Checks gradients against finite differences, in both implementations.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ inline double weighted(const std::vector<float>& outputs, const std::vector<floa
   return sum;
 }
 
-// gradient[i] is how the loss changes with input[i].
+// Checks that gradient[i] is the derivative of the loss by input[i].
 inline void check_gradient(std::vector<float> input, const std::vector<float>& gradient,
                            const std::function<double(const std::vector<float>&)>& loss) {
   REQUIRE(input.size() == gradient.size());

@@ -178,8 +178,7 @@ TEST_CASE("Philox gives the words of its authors' test vectors") {
         Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE(
-    "a dropout drops its share and keeps the mean, and drops a number by its place, seed and stream alone") {
+TEST_CASE("a dropout keeps the mean, and only seed, stream and place decide whether a number is dropped") {
   on_each_implementation([](Ops& ops) {
     const DropoutMask mask{0.25f, 7, 3, 1000};
     const Floats ones(100'000, 1);
@@ -208,7 +207,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("a dropout gives the bits of the reference, and a NaN that it keeps stays NaN") {
+TEST_CASE("the processor's dropout gives the bits of the reference, and a NaN that it keeps stays NaN") {
   auto reference = make_reference_ops(), ops = make_cpu_ops(3);
   Numbers numbers;
   for (const std::size_t size : {1, 5, 63, 64, 67, 300'001}) {

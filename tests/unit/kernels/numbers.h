@@ -33,7 +33,7 @@ class Numbers {
   std::uint64_t state_ = 42;
 };
 
-// The largest difference of two vectors of one length; infinite if one of them has a NaN.
+// The largest difference of two vectors of the same length; infinite if one of them has a NaN.
 inline double furthest_apart(const std::vector<float>& a, const std::vector<float>& b) {
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {

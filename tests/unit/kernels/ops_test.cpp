@@ -1,5 +1,5 @@
-// Every implementation of Ops against the reference, on sizes that fit no vector; the reference against
-// definitions.
+// Tests every implementation of Ops against the reference, on sizes that are no multiple of a vector,
+// and the reference against definitions.
 #include "kernels/ops.h"
 
 #include <cmath>
@@ -160,7 +160,7 @@ TEST_CASE("elementwise operations give the same bits on the processor as in the 
       CHECK(got == expected);
     }
 
-    // Sums over rows: the reference keeps them in double.
+    // The reference adds up rows in double, so these sums may have other bits.
     std::vector<float> expected_sum(static_cast<std::size_t>(columns)),
         sum(expected_sum.size(), not_a_number);
     expected = got = y;

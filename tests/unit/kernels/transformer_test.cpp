@@ -1,5 +1,6 @@
-// The operations of a transformer: the reference against definitions, the others against the reference on
-// sizes that fit no vector, and every backward pass against finite differences.
+// Tests the operations of a transformer: the reference against definitions, the other implementations
+// against the reference on sizes that are no multiple of a vector, and every backward pass against finite
+// differences.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -37,7 +38,7 @@ struct LayerNorm {
   Floats out, mean, scale, by_x, by_weight, by_bias;
 };
 
-// by_x begins at 1, because the operation adds the gradient to it.
+// by_x begins at 1, because the operation adds the gradient to by_x.
 LayerNorm layer_norm(Ops& ops, int rows, int columns, const Floats& x, const Floats& weight,
                      const Floats& bias, const Floats& delta) {
   LayerNorm got{Floats(x.size()),
@@ -298,7 +299,7 @@ TEST_CASE("gradients are scaled down to a given norm, and gradients below that n
     ops.clip(large, 5);
     CHECK(large[0] == doctest::Approx(3).epsilon(1e-6));
     CHECK(large[1] == doctest::Approx(-4).epsilon(1e-6));
-    Floats huge(1000, 1e30f);  // whose squares are beyond the largest float
+    Floats huge(1000, 1e30f);  // the squares of these numbers are beyond the largest float
     ops.clip(huge, 1);
     CHECK(huge[999] == doctest::Approx(1 / std::sqrt(1000.0)).epsilon(1e-5));
     for (const float bad : {not_a_number, std::numeric_limits<float>::infinity()}) {
@@ -311,7 +312,7 @@ TEST_CASE("gradients are scaled down to a given norm, and gradients below that n
   });
 }
 
-TEST_CASE("the operations of layers by three threads give the bits of one thread") {
+TEST_CASE("three threads compute layer norms and clip gradients with the same bits as one thread") {
   auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
   Numbers numbers;
   const int rows = 700, columns = 301;

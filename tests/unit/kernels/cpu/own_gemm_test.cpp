@@ -1,4 +1,4 @@
-// Our own products: several blocks in each direction, edges of tiles, and rows that lie apart.
+// Tests our own products: several blocks in each direction, edges of tiles, and rows that lie apart.
 #include <algorithm>
 #include <cmath>
 
@@ -36,7 +36,7 @@ void check_against_the_reference(Gemm gemm, int m, int n, int k) {
       for (const auto& [alpha, beta] : {std::pair(1.0f, 0.0f), {0.7f, 0.0f}, {0.7f, 1.0f}, {1.0f, 0.5f}}) {
         const bool turned_a = ta == Transpose::yes, turned_b = tb == Transpose::yes;
         const int lda = (turned_a ? m : k) + 3, ldb = (turned_b ? k : n) + 5, ldc = n + 2;
-        // The buffers end with the last row: products must not read beyond it.
+        // The buffers end with the last row: products must not read beyond that row.
         const auto a = numbers(area(turned_a ? k : m, lda) - 3), b = numbers(area(turned_b ? n : k, ldb) - 5);
         auto expected = numbers(area(m, ldc));
         if (beta == 0) {

@@ -71,7 +71,7 @@ TEST_CASE("a process that cannot start more threads computes with the threads th
   const pid_t child = fork();
   if (child == 0) {
     alarm(30);
-    const rlimit space{512 << 20, 512 << 20};  // of 8 MiB for each stack
+    const rlimit space{512 << 20, 512 << 20};  // room for about 60 stacks of 8 MiB
     if (setrlimit(RLIMIT_AS, &space) != 0) _exit(2);
     ThreadPool pool(500);
     std::atomic<int> sum{0};
@@ -105,7 +105,7 @@ TEST_CASE("gemm by three threads agrees with gemm by one thread, along either si
   }
 }
 
-TEST_CASE("updates by three threads give the bits of one thread") {
+TEST_CASE("updates by three threads have the same bits as in the reference") {
   auto alone = make_reference_ops(), shared = make_cpu_ops(3);
   Numbers numbers;
   const std::size_t size = 300'001;
@@ -134,7 +134,7 @@ TEST_CASE("updates by three threads give the bits of one thread") {
   CHECK(a == b);
 }
 
-TEST_CASE("biases and sums of rows by three threads give the bits of one thread") {
+TEST_CASE("three threads add biases and sum up rows with the same bits as one thread") {
   auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
   Numbers numbers;
   for (const auto& [rows, columns] : {std::pair{700, 301}, {30'001, 7}, {3, 70'001}}) {
@@ -152,7 +152,7 @@ TEST_CASE("biases and sums of rows by three threads give the bits of one thread"
   }
 }
 
-TEST_CASE("losses by three threads give the bits of one thread") {
+TEST_CASE("three threads compute losses with the same bits as one thread") {
   auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
   Numbers numbers;
   for (const auto& [rows, classes] : {std::pair{30'000, 11}, {900, 301}, {3, 70'001}}) {
@@ -169,7 +169,7 @@ TEST_CASE("losses by three threads give the bits of one thread") {
   }
 }
 
-TEST_CASE("embeddings by one thread and by three have the bits of the reference") {
+TEST_CASE("one thread and three threads compute embeddings with the bits of the reference") {
   const auto reference = make_reference_ops();
   Numbers numbers;
   const int rows = 900, length = 300, columns = 301, known = 50;
