@@ -1,5 +1,5 @@
-// The operations that multiply matrices with Precision::bfloat16, on the device, against the reference on
-// inputs that are rounded already.
+// Tests the operations that multiply matrices with Precision::bfloat16 on the device. The reference gets
+// inputs that are already rounded.
 #include "kernels/bfloat16.h"
 
 #include <cmath>
@@ -71,7 +71,7 @@ TEST_CASE("products with bfloat16 on the device are the products of rounded inpu
   });
 }
 
-TEST_CASE("a long inner side is shared among blocks with bfloat16 too") {
+TEST_CASE("products with bfloat16 and a long inner side agree with the reference on the device") {
   in_each_order([] {
     const auto ops = device_ops(Precision::bfloat16), reference = make_reference_ops();
     Numbers numbers;
@@ -114,7 +114,7 @@ TEST_CASE("a NaN in an input of a product with bfloat16 shows in the result") {
   for (std::size_t i = 0; i < c.size(); ++i) CHECK(std::isnan(c[i]) == (i / 2 == 1));
 }
 
-// Weights between 0 and 1 are rounded by at most 1 / 512 of themselves before they are multiplied.
+// Weights between 0 and 1 are rounded by at most 1 / 512 of their value before they are multiplied.
 TEST_CASE(
     "attention with bfloat16 on the device is attention of rounded inputs, up to the rounding of weights") {
   in_each_order([] {

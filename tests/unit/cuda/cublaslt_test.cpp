@@ -117,12 +117,12 @@ TEST_CASE("cuBLASLt adds biases and residuals, and computes GELU and its gradien
     Library library;
     {
       const auto ops = device_ops(precision);
-      // Two biases, one of them with a residual; GELU; and its gradient, twice.
+      // The five epilogues: two biases, one of them with a residual; GELU; and the gradient of GELU,
+      // twice.
       CHECK(error_of_layers(*ops, rounds, rounds, {5, 16, 24}) <= 1);
       CHECK(library.state().epilogues == 5);
       CHECK(library.state().products == 4 + 4 * 2);
-      // cuBLASLt takes GELU's inputs only in rows of a multiple of 8 numbers, and these rows have another
-      // length.
+      // The epilogues with GELU need rows of a multiple of 8 numbers, and these rows have another length.
       CHECK(error_of_layers(*ops, rounds, rounds, {5, 17, 11}) <= 1);
       CHECK(library.state().epilogues == 5 + 2);
       CHECK(library.state().products == 2 * (4 + 4 * 2));

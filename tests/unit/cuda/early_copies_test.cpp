@@ -11,7 +11,8 @@ TEST_SUITE_BEGIN("cuda/early_copies");
 
 using namespace mlk::test;
 
-TEST_CASE("a started read gives the tensor as it is after the earlier operations, in any order of reads") {
+TEST_CASE(
+    "start_read() copies the tensor as it is after the earlier operations, whatever the order of the reads") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1, 2, 3, 4}), other = on_device(*ops, {5});
   const std::span<float> all = x;

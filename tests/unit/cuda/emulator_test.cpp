@@ -46,7 +46,7 @@ TEST_CASE("the emulator reports a fault if a grid has more blocks along y or z t
     CHECK(contains(fault_of({blocks, {1}}, [] {}), "65536 blocks along y or z, and devices take 65535"));
 }
 
-TEST_CASE("if threads of a block wait at different barriers, the error has the lines of both") {
+TEST_CASE("the emulator reports a fault if threads of a block wait at different barriers") {
   const std::string fault = fault_of({{1}, {32}}, [] {
     if (threadIdx.x < 3) {
       __syncthreads();
@@ -57,9 +57,7 @@ TEST_CASE("if threads of a block wait at different barriers, the error has the l
   CHECK(contains(fault, "thread (3,0,0): waits at a barrier, and a thread of its block at another"));
 }
 
-TEST_CASE(
-    "the emulator reports a fault if a thread of the block leaves before a barrier, as the first or the "
-    "last") {
+TEST_CASE("the emulator reports a fault if the first or the last thread of a block leaves before a barrier") {
   CHECK(contains(fault_of({{1}, {32}},
                           [] {
                             if (threadIdx.x == 0) return;

@@ -15,7 +15,7 @@ struct LayerSize {
   int rows, inputs, outputs;
 };
 
-// The largest difference of all results, in units of the allowed difference of products with so many terms.
+// The largest difference of all results, divided by the allowed difference of products with so many terms.
 // rounds: the device multiplies bfloat16. keeps: the layer has LinearLayer::kept and a rounded copy of its
 // weight.
 inline double error_of_layers(kernels::Ops& ops, bool rounds, bool keeps, const LayerSize& size,
@@ -70,7 +70,7 @@ inline double error_of_layers(kernels::Ops& ops, bool rounds, bool keeps, const 
   compare(of_sums, sums, inputs);
   compare(found, expected, inputs);
 
-  // Uses x as the sums, because the sums may be any numbers.
+  // x also serves as `sums`, which may be any numbers.
   for (const bool through_gelu : {false, true}) {
     auto of_by_weight = unknown(all), of_by_bias = unknown(wide), of_by_x = unknown(in),
          of_by_sums = unknown(narrow);

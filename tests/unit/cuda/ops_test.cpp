@@ -37,7 +37,7 @@ const Shape matrices[] = {{1, 1}, {3, 5}, {9, 32}, {33, 31}, {70, 65}, {0, 4}, {
 
 }  // namespace
 
-TEST_CASE("gemm on the device agrees with the reference on every transposition and ragged sizes") {
+TEST_CASE("gemm on the device agrees with the reference for every transposition and ragged sizes") {
   struct Size {
     int m, n, k;
   };
@@ -68,9 +68,7 @@ TEST_CASE("gemm on the device agrees with the reference on every transposition a
   });
 }
 
-TEST_CASE(
-    "products with a long inner side agree with the reference on the device, which divides that side among "
-    "blocks") {
+TEST_CASE("products with a long inner side agree with the reference on the device") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -245,7 +243,7 @@ TEST_CASE("scaling and adding on the device give the reference's bits, in place 
   CHECK(on_host(*ops, poisoned) == std::vector<float>(5, 0.0f));
 }
 
-TEST_CASE("elementwise operations accept tensors at any offsets in their buffers, equal offsets or not") {
+TEST_CASE("elementwise operations accept tensors at any offset in their buffers, also at different offsets") {
   const auto ops = device_ops(), reference = make_reference_ops();
   Numbers numbers;
   constexpr std::size_t size = 300, room = size + 8;

@@ -157,7 +157,7 @@ TEST_CASE("attention and its gradient agree with the reference on the device") {
   });
 }
 
-#ifndef __SANITIZE_THREAD__  // which takes minutes for so many threads
+#ifndef __SANITIZE_THREAD__  // the thread sanitizer takes minutes for so many threads
 TEST_CASE("attention accepts more heads than a grid may have blocks along y") {
   const auto ops = device_ops(), reference = make_reference_ops();
   constexpr AttentionShape shape{65536, 1, 1, 64};
@@ -200,8 +200,8 @@ TEST_CASE("attention accepts tensors that are not aligned") {
 }
 
 TEST_CASE(
-    "dropout and clipping on the device agree with the reference, and an infinite gradient makes all of them "
-    "NaN") {
+    "dropout and clipping on the device agree with the reference, and clipping makes all gradients NaN if "
+    "one is infinite") {
   const auto ops = device_ops(), reference = make_reference_ops();
   Numbers numbers;
   auto x = numbers(700);
