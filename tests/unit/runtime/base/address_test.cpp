@@ -27,7 +27,7 @@ TEST_CASE("host and port are parsed separately, also for IPv6") {
     CHECK_FALSE(parse_host_port(bad));
 }
 
-TEST_CASE("hosts and ports are parsed and printed as they are written") {
+TEST_CASE("parse_host_port() refuses invalid ports, and removes only complete pairs of brackets") {
   const auto parsed = [](const char* text) {
     const auto found = parse_host_port(text);
     return found ? found->host + " " + std::to_string(found->port) : "none";

@@ -96,7 +96,7 @@ TEST_CASE("all implementations agree at the sizes where streams are joined and b
   }
 }
 
-TEST_CASE("all implementations agree at every length, and in pieces") {
+TEST_CASE("all implementations agree for every length up to 700 bytes, in one piece and in two") {
   std::string data;
   for (int i = 0; i < 700; ++i) data += static_cast<char>(i * i + 7);
   for (std::size_t size = 0; size <= data.size(); ++size) {

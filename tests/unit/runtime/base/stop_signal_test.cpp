@@ -13,7 +13,7 @@ TEST_SUITE_BEGIN("runtime/base/stop_signal");
 using namespace mlk::rt;
 using namespace std::chrono_literals;
 
-TEST_CASE("after a signal requested() stays true, the descriptor stays readable, and a wait ends") {
+TEST_CASE("after a signal, requested() stays true, the descriptor stays readable, and a wait ends") {
   for (int signal : {SIGTERM, SIGINT}) {
     // The signals go to a child process, so that other tests find the signals of this process unchanged.
     const pid_t child = fork();
