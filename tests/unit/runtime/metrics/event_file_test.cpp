@@ -33,7 +33,7 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 
 }  // namespace
 
-// Reading by TensorBoard itself is in tests/e2e/test_runtime_exports.py.
+// tests/e2e/test_runtime_exports.py tests that TensorBoard itself reads event files.
 TEST_CASE("a record has its length and its data, each with a masked checksum") {
   CHECK(hex_of(tfrecord("foo")) == "0300000000000000b099490e666f6f618abefe");
 }

@@ -59,7 +59,7 @@ TEST_CASE(
   for (std::size_t i = 0; i < disk->written.size(); ++i) CHECK(disk->written[i] == i);
 }
 
-TEST_CASE("all reports of a run are in its event file when it ends") {
+TEST_CASE("an event file has all reports of the run when its writer ends") {
   const mlk::test::TemporaryFolder folder;
   {
     const EventWriter unused(folder / "none", Log("test", -1));

@@ -41,13 +41,13 @@ TEST_CASE("the slower of two ranks can be named") {
   CHECK(pace.slowest() == 4);
 }
 
-TEST_CASE("the mean begins as the mean of all steps except the very first") {
+TEST_CASE("the mean of a new rank is the mean of all its steps except the first") {
   Pace pace;
   settle(pace, 0, 1);
   for (const double seconds : {100.0, 4.0, 1.0, 1.0}) pace.add(1, seconds);
-  CHECK(pace.slowest() == 1);  // 2
+  CHECK(pace.slowest() == 1);  // the mean is 2
   for (int step = 0; step < 4; ++step) pace.add(1, 1);
-  CHECK_FALSE(pace.slowest());  // 10 / 7
+  CHECK_FALSE(pace.slowest());  // the mean is 10 / 7
 }
 
 TEST_CASE("a rank with one slow step is not named, and a rank with several slow steps is named") {

@@ -72,7 +72,7 @@ TEST_CASE("a line has tokens per second if the model predicts tokens, and the kn
       "mlk step=100 epoch=1 loss=2.5 samples_per_s=100 tokens_per_s=6400 gpu_util=0.88 gpu_memory_gib=3.0\n");
 }
 
-TEST_CASE("a line has the share of the peak of all GPUs of the run that the model uses") {
+TEST_CASE("a line has the share of the peak of all GPUs of the run that the model reaches (mfu)") {
   Reports bench;
   bench.reporter.peak_seconds_of_sample(0.002);
   bench.reporter.started(0, 0);
@@ -168,7 +168,7 @@ TEST_CASE("done is true only at a successful end, and a failure has a message") 
   CHECK(bench.result()["message"] == "disk \"full\"\n");
 }
 
-TEST_CASE("the newest checkpoint is in the result, also in that of a rank that never reported") {
+TEST_CASE("the newest checkpoint is in the result, also in the result of a rank that never reported") {
   Reports bench, silent;
   bench.reporter.report(50, 0, 10, 1);
   CHECK_FALSE(bench.result().contains("checkpoint"));
@@ -224,7 +224,7 @@ TEST_CASE("the result stays within 3 KiB, whatever the message and however long 
   }
 }
 
-TEST_CASE("a shorter result completely replaces a longer result, also that of an earlier process") {
+TEST_CASE("a shorter result completely replaces a longer result, also the result of an earlier process") {
   Reports bench;
   mlk::test::write_file(bench.path, std::string(2900, 'x'));
   bench.reporter.finish(false, std::string(500, 'y'));

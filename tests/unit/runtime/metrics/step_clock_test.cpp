@@ -35,7 +35,7 @@ TEST_CASE("StepClock adds up the time of a step by activity, and leaves out time
 }
 
 TEST_CASE(
-    "telemetry counts steps over the life of the process, and for each report those since the last report") {
+    "telemetry counts all steps of the process, and each report has the steps since the previous report") {
   Telemetry telemetry;
   telemetry.step(1, 16, {0.002, 0.001, 0.5});
   telemetry.staleness({3, 2, 2});
