@@ -153,7 +153,7 @@ TEST_CASE("consistency is sync, async or a bound") {
         "configuration: consistency.staleness must be a whole number from 0 to 1000000");
 }
 
-TEST_CASE("a GPT has its own keys, and takes text or tokens") {
+TEST_CASE("a GPT has its own keys, and its data are a text or tokens") {
   json config = contract_example;
   config["model"] = {{"type", "gpt"}, {"layers", 2}, {"width", 64}, {"heads", 4}, {"context", 128}};
   config["data"] = {{"format", "text"}, {"batch", 8}};
@@ -381,7 +381,7 @@ TEST_CASE("a warmup longer than the steps of the epochs is refused once the data
   CHECK(config.steps == 7);
 }
 
-TEST_CASE("the mode ps requires a server, and the other modes do not") {
+TEST_CASE("the mode allreduce needs no server") {
   json changed = contract_example;
   changed["mode"] = "allreduce";
   changed["servers"]["count"] = 0;
@@ -420,7 +420,8 @@ TEST_CASE("a configuration file that cannot be used is named in the error") {
   CHECK_THROWS_AS(load_config(folder.path().string()), Failure);
 }
 
-TEST_CASE("a step with more samples than the data set is reported, and far more than all epochs is refused") {
+TEST_CASE(
+    "a step with more samples than the data set has a message, and a step far beyond all epochs is refused") {
   Config config;
   config.data.batch = 50;
   config.workers.count = 4;

@@ -15,7 +15,7 @@ TEST_SUITE_BEGIN("runtime/launch/processes");
 using namespace mlk::rt;
 using mlk::test::Environment;
 
-TEST_CASE("a pod ends with the code of its first failed process, which stops the others") {
+TEST_CASE("a pod stops its processes when the first one fails, and ends with the code of that process") {
   const std::vector<EndOfProcess> running = {{}, {}}, failed = {{}, 75}, ended = {143, 75};
   CHECK_FALSE(end_of_pod(running, {}).stop_others);
   CHECK(end_of_pod(failed, 75).stop_others);

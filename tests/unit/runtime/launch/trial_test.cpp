@@ -61,7 +61,8 @@ TEST_CASE("the error for a missing or too long line names the line and its file"
   longest += std::string(most_point_bytes - longest.size(), ' ');
   CHECK(trials::read(one + longest + "\n", 1).number == 3);
   CHECK(trials::refusal(one + longest + " \n", 1) == "points:2: has more than 64 KiB");
-  CHECK(trials::read(one + longest + longest + "\n" + one, 2).number == 0);  // of another trial
+  CHECK(trials::read(one + longest + longest + "\n" + one, 2).number ==
+        0);  // the longer line is of another trial
 }
 
 TEST_CASE("a file is read up to the line of the trial, and no further than 2 MiB") {
