@@ -282,7 +282,7 @@ TEST_CASE("the error says why a file cannot be opened or read") {
           }
         }) == 0);
   fs::remove(files.folder / train_labels);
-  fs::create_symlink("/proc/self/mem", files.folder / train_labels);  // nothing lies at its beginning
+  fs::create_symlink("/proc/self/mem", files.folder / train_labels);  // a read at its beginning fails
   CHECK(files.refusal() == "train-labels-idx1-ubyte: Input/output error");
 }
 

@@ -41,7 +41,7 @@ TEST_CASE("each epoch and each seed has its own order, which differs from the or
   CHECK(!orders.contains(ascending));
 }
 
-TEST_CASE("over many epochs all samples are about equally often at a position of the epoch") {
+TEST_CASE("over many epochs each sample is about equally often the first of an epoch") {
   // Counts each of 16 samples at the first position of many epochs: 1000 are expected, with a standard
   // deviation of 31.
   std::vector<int> count(16);
@@ -57,7 +57,8 @@ TEST_CASE("sample_at accepts large positions and sizes") {
 }
 
 TEST_CASE("the order is the same on every machine and in every version") {
-  // A resumed run relies on it: change these numbers only together with the schema of checkpoints.
+  // A resumed run relies on this order: change these numbers only together with the schema of
+  // checkpoints.
   CHECK(epoch_of(1, 0, 8) == std::vector<std::uint64_t>{6, 7, 3, 2, 0, 4, 5, 1});
   CHECK(epoch_of(1, 1, 8) == std::vector<std::uint64_t>{2, 7, 6, 3, 1, 4, 0, 5});
   CHECK(epoch_of(1, 1, 4) == std::vector<std::uint64_t>{1, 2, 0, 3});

@@ -145,7 +145,7 @@ TEST_CASE("the error names a text that is missing or shorter than a sequence") {
   CHECK(message_of(folder, load) == "/held_out.txt: is empty");
 }
 
-TEST_CASE("the samples of an epoch are counted for every kind of data") {
+TEST_CASE("the training samples of a text and of token shards are counted") {
   const TemporaryFolder folder;
   Config config;
   config.model = {.type = ModelType::gpt, .context = 2};
