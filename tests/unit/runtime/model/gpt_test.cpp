@@ -163,7 +163,7 @@ TEST_CASE(
   CHECK(std::ranges::equal(seen, model.gradients()));
 }
 
-TEST_CASE("the order and the number of sequences in a batch do not change their losses") {
+TEST_CASE("the loss of a batch of sequences is the mean of the losses of the single sequences") {
   auto ops = kernels::make_cpu_ops();
   Gpt model(gpt_of(1, 8, 2, 6), sequences(6, 9), 3, *ops);
   disturb(model);

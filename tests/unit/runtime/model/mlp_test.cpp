@@ -60,7 +60,7 @@ TEST_CASE("the gradient of the whole model is the finite difference of its loss,
       RandomBatch data(13, 7, 5);
       if (hidden.size() == 2) data.batch.dropout = {0.3f, 2, 40};
       Mlp model(hidden, {7, 5}, 3, *ops);
-      // Biases away from 0, where a rectifier would hide an error in their gradient.
+      // Moves the biases away from 0, where a rectifier would hide an error in their gradient.
       for (std::size_t i = 0; i < model.parameters().size(); ++i)
         model.parameters()[i] += 0.1f * uniform(4, 0, i);
       model.loss_and_gradients(data.batch);
