@@ -57,7 +57,7 @@ TEST_CASE("restart() removes all pieces and floats from a snapshot") {
   CHECK(snapshot.position == 7);
   CHECK(snapshot.pieces.empty());
   CHECK(snapshot.values.empty());
-  CHECK(snapshot.values.capacity() >= 6);  // it keeps its memory
+  CHECK(snapshot.values.capacity() >= 6);  // the snapshot keeps its memory
   CHECK(snapshot.history == RunHistory{});
   CHECK(snapshot.slots() == 0);
 }
@@ -121,7 +121,7 @@ TEST_CASE("a manifest is one line of JSON") {
         "\n");
 }
 
-TEST_CASE("a manifest names at most 4096 files, all of them beside it") {
+TEST_CASE("a manifest names at most 4096 files, all of them in its own folder") {
   using namespace checkpoint_format_bounds;
   const auto many = [](std::size_t count) {
     std::string files = "[" + file_named("x");

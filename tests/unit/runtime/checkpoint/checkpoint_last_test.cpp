@@ -112,7 +112,7 @@ TEST_CASE("checkpoints are made at the multiples of the interval, and are not ma
   CHECK(run.names() == std::set<std::string>{"step-000000000030", "step-000000000041"});
 }
 
-TEST_CASE("a process that is about to end tries once to save, and logs the reason if it fails") {
+TEST_CASE("a process that is about to end tries once to save, and logs the reason if the save fails") {
   using namespace checkpoint_last;
   SmallRun run;
   write_file(run.env.checkpoints, "a file is in the way");

@@ -69,7 +69,8 @@ void killed_at_second_rename(Body body) {
   }
   int status = 0, renames = 0;
   while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
-    ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD);  // else calls look like signals
+    ptrace(PTRACE_SETOPTIONS, child, nullptr,
+           PTRACE_O_TRACESYSGOOD);  // without this, calls look like signals
     __ptrace_syscall_info call{};
     ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof call, &call);
     bool plain = call.entry.nr == SYS_renameat2 && call.entry.args[4] == 0;
@@ -169,7 +170,7 @@ TEST_CASE(
     CHECK(run.names() == std::set<std::string>{"step-000000000012"});
     CHECK(load_and_check(store, shared) == 12);
 
-    // Without one of the files, or with a file twice, it is not a checkpoint.
+    // Without one of the files, or with a file twice, the folder is not a checkpoint.
     manifest.files.erase(manifest.files.begin());
     write_file(run.at(12) / "manifest.json", encode(manifest));
     CHECK_THROWS_AS(store.load_newest(shared), Failure);
@@ -204,7 +205,7 @@ TEST_CASE("a name from another process is refused if it leads to another folder"
   CHECK(fs::exists(run.checkpoints.parent_path() / "x"));
 }
 
-TEST_CASE("discard() removes a folder named by another process only if it is a temporary folder") {
+TEST_CASE("discard() removes a folder that another process names only if it is a temporary folder") {
   Checkpoints run;
   const fs::path beside = run.checkpoints.parent_path() / "x";
   REQUIRE(run.store().save(snapshot_of(state_at(1, 9)), two_tensors));

@@ -164,7 +164,7 @@ TEST_CASE("a save keeps the configured number of newest checkpoints, counted bac
   CHECK(run.names() == std::set<std::string>{"step-000000000009"});
 }
 
-TEST_CASE("a folder with an older name of the same step, left by a killed process, does not disturb a save") {
+TEST_CASE("a save succeeds although a killed process has left a folder with another name of the same step") {
   using namespace checkpoint_words;
   const Kept run;
   REQUIRE(run.save(7));
