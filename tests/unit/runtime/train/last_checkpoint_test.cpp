@@ -46,7 +46,7 @@ TEST_CASE("LastCheckpoint finds a checkpoint of the last step, and ignores check
   CHECK_FALSE(run.is_there());
 }
 
-TEST_CASE("LastCheckpoint reads a damaged checkpoint of the last step only once, and returns nothing") {
+TEST_CASE("LastCheckpoint returns nothing if the checkpoint of the last step is damaged") {
   TenSteps run;
   run.save(9);
   run.save(10);

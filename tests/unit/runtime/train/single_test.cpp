@@ -126,11 +126,11 @@ TEST_CASE("a run fails if its data differ from the data of its checkpoint") {
               .starts_with(bench.env.data + ": this is not the data that the checkpoint of "
                                             "step 100 was trained with: 100 samples to train on, as before"));
   }
-  SUBCASE("it goes on with its own") {
+  SUBCASE("the run continues with the data of the checkpoint") {
     write_file(path, labels);
     CHECK(bench.run() == ExitCode::trained);
   }
-  SUBCASE("or on purpose, when the checkpoint does not know its data, as those of older versions") {
+  SUBCASE("the run continues with other data if the checkpoint has no summary of its data") {
     const std::string manifest = bench.folder / "checkpoints/step-000000000100/manifest.json";
     auto json = nlohmann::json::parse(read_file(manifest));
     REQUIRE(json.erase("data") == 1);
@@ -245,7 +245,7 @@ TEST_CASE("SIGTERM interrupts an evaluation that takes longer than a grace perio
   bench.config.checkpoint.every = 1;
   const fs::path first = bench.folder.path() / "checkpoints" / "step-000000000001";
   SUBCASE("in the middle of the run") {}
-  SUBCASE("at its end") { bench.config.steps = 1; }
+  SUBCASE("at the end of the run") { bench.config.steps = 1; }
   const pid_t child = fork();
   if (child == 0) {
     alarm(45);

@@ -15,7 +15,7 @@ using namespace mlk::test;
 
 namespace {
 
-// A worker whose share of a step is `batch` while no worker is lost.
+// A worker with a batch of so many samples.
 struct Worker : WorkerJob {
   Worker(int batch, std::vector<int> hidden) {
     config.model.hidden = std::move(hidden);
@@ -32,9 +32,7 @@ std::size_t resident_bytes() {
 
 }  // namespace
 
-TEST_CASE(
-    "a worker computes a share larger than its batch in parts, with the loss and gradients of the whole "
-    "share") {
+TEST_CASE("a worker computes more samples than its batch in parts, with the loss and gradients of one part") {
   Worker small(4, {8, 8}), large(64, {8, 8});
   Trainer in_parts(small.job), at_once(large.job);
   const auto gradients = in_parts.model().gradients();
@@ -113,7 +111,7 @@ TEST_CASE("a gradient is clipped to the configured norm before it is applied") {
   CHECK(std::equal(gradient.begin(), gradient.end(), as_it_is.model().gradients().begin()));
 }
 
-TEST_CASE("a worker needs no additional memory if it also computes the share of lost workers") {
+TEST_CASE("a worker needs no additional memory for many more samples than its batch") {
 #ifdef __SANITIZE_ADDRESS__
   MESSAGE("skipped: freed memory stays in the address sanitizer's quarantine");
   return;
@@ -122,6 +120,6 @@ TEST_CASE("a worker needs no additional memory if it also computes the share of 
   Trainer trainer(worker.job);
   trainer.compute(0, 16);
   const std::size_t before = resident_bytes();
-  trainer.compute(0, 16 * 2000);  // its activations alone would be 64 MB
+  trainer.compute(0, 16 * 2000);  // their activations alone would be 64 MB
   CHECK(resident_bytes() < before + (16 << 20));
 }
