@@ -25,8 +25,8 @@ inline constexpr std::chrono::seconds among_patience{900};
 
 inline rt::PeerId rank_at(std::uint32_t rank) { return {rt::Role::worker, rank}; }
 
-// A rank among `count` workers; the test plays the others. Each message arrives at once. Time passes only
-// while the test waits for something: it jumps from one timer to the next.
+// A rank among `count` workers; the test plays the other workers. Each message arrives at once. Time passes
+// only while the test waits for something: it jumps from one timer to the next.
 struct AmongRanks {
   using Change = std::function<void(rt::AssemblySettings&)>;
 
@@ -261,7 +261,7 @@ struct AmongRanks {
   std::map<rt::PeerId, std::deque<rt::EncodedMessage>> outbox_;
 };
 
-// Waits for a generation while the test plays the others.
+// Waits for a generation while the test plays the other ranks.
 class Assembling {
  public:
   explicit Assembling(AmongRanks& stage) : stage_(stage) { stage.start_assembling(); }

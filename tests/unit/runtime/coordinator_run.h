@@ -145,7 +145,7 @@ struct Run {
       work(rank);
     }
   }
-  // The same with server 1, which joins without weights.
+  // As start(), with server 1, which joins without weights.
   void start_both() {
     server_joined(1, true, 0);
     for (std::uint32_t rank = 0; rank < workers; ++rank) join(rank);

@@ -32,7 +32,7 @@ inline rt::Header push_header(std::uint32_t chunk, std::uint64_t clock, std::uin
   return header;
 }
 
-// sync: a slice of `samples` samples.
+// The offset of a push with sync, for a slice of `samples` samples.
 inline std::uint64_t slice_of(std::uint64_t slice, std::uint64_t samples) { return slice << 32 | samples; }
 
 inline rt::Bytes join_payload(const rt::JoinMessage& join) { return rt::encode(join); }
@@ -92,7 +92,7 @@ struct PlayedWorker : PlayedProcess {
   }
 };
 
-// Server 0 alone, and its workers.
+// Server 0 as the only server, and its workers.
 struct LoneServer {
   PsProcess server;
   std::vector<std::unique_ptr<PlayedWorker>> workers;

@@ -76,7 +76,7 @@ class World {
     bool runs = false;
     std::unique_ptr<ServerMachine> server;
     std::unique_ptr<WorkerMachine> worker;
-    // For a worker.
+    // The next five fields are for a worker.
     std::vector<float> model, next;
     std::uint64_t position = 0;  // of the slice
     bool busy = false;
@@ -87,7 +87,7 @@ class World {
 
   std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
   void at(SteadyTime time, std::function<void()> action) { queue_.emplace(time, std::move(action)); }
-  // Runs the action after the time, unless the process has ended or was replaced by then.
+  // Runs the action after the time, if the process still runs then and was not replaced.
   void later(PeerId peer, Milliseconds time, std::function<void(Process&)> action) {
     at(now_ + time, [this, peer, incarnation = processes_[peer].incarnation, action = std::move(action)] {
       Process& process = processes_[peer];
@@ -452,7 +452,7 @@ class World {
   }
   void execute(PeerId peer, const EndTerminated&) { ends(peer, ExitCode::terminated, ""); }
 
-  // Takes the time of a slice. Meanwhile the worker handles no message.
+  // Lets the time of a slice pass, and then calls `answer`. Meanwhile the worker handles no message.
   void works(PeerId peer, std::function<void(WorkerMachine&, WorkerTurn&)> answer) {
     processes_[peer].busy = true;
     later(peer, Milliseconds(20 + below(300)), [this, peer, answer = std::move(answer)](Process& process) {

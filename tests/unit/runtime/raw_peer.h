@@ -187,7 +187,7 @@ class RawPeer {
     REQUIRE(fill(got.payload));
     return got;
   }
-  // Whether the other end has closed. Skips the bytes that it sent before.
+  // Whether the other end has closed the connection. Skips the bytes that it sent before.
   bool is_closed() {
     std::array<std::byte, 4096> rest;
     while (true) {

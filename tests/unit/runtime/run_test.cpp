@@ -107,7 +107,7 @@ TEST_CASE("if the configuration is wrong, the result has the error and the rank"
   CHECK(launched.result().at("rank") == 2);
 }
 
-TEST_CASE("if the folder of the data does not exist, the result names it") {
+TEST_CASE("if the folder of the data does not exist, the result names the folder") {
   Launched launched;
   launched.env["MLK_DATA"] = launched.folder / "nowhere";
   CHECK(refusal(launched, ExitCode::bad_data).find("nowhere") != std::string::npos);
@@ -162,7 +162,7 @@ TEST_CASE("a process writes event files to the folder of MLK_TENSORBOARD") {
   CHECK_FALSE(std::filesystem::is_empty(launched.folder / "events"));
 }
 
-// The same run as a trial of a sweep, with the third line of the file of points.
+// The run of Launched as a trial of a sweep, with the third line of the file of points.
 struct LaunchedTrial : Launched {
   json point = {{"trial", 7}, {"hash", "abc"}, {"parameters", {{"steps", 6}}}, {"config", {{"steps", 6}}}};
 

@@ -43,7 +43,7 @@ bool filter_calls(sock_filter (&filter)[Size]) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// From now on renameat2() with flags fails, as on a file system that cannot do it, such as NFS.
+// From now on renameat2() with flags fails, as on a file system without support for flags, such as NFS.
 inline bool refuse_rename_flags() {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
