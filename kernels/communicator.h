@@ -11,7 +11,7 @@
 namespace mlk::kernels {
 
 // One device in a group of processes that have one device each. Sums run beside the operations of the device.
-// A sum begins after the operations that were queued before it; the caller must not use the numbers again
+// A sum begins after the operations that were queued before it. The caller must not use the numbers again
 // before sums_done() counts the sum.
 class Communicator {
  public:
@@ -23,7 +23,7 @@ class Communicator {
   // How many sums are done. For any thread.
   virtual std::size_t sums_done() const = 0;
   // The bytes that this member contributed to the sums that are done, and the seconds that these sums took on
-  // the device, including its waits for other members.
+  // the device, including the waits for other members.
   struct Traffic {
     double bytes = 0, seconds = 0;
   };
@@ -31,8 +31,9 @@ class Communicator {
   // A sentence that says what has failed; empty if nothing has failed. For any thread.
   virtual std::string failure() const = 0;
 
-  // Begins to add up the numbers, of a buffer of the device, over all members, in place. All members call
-  // this in the same order with the same sizes. After a failure it does nothing. For the thread of the Ops.
+  // Begins to add up numbers over all members, in place. The numbers lie in a buffer of the device. All
+  // members call sum() in the same order with the same sizes. After a failure sum() does nothing. For the
+  // thread of the Ops.
   virtual void sum(std::span<float> numbers) = 0;
 
   // Abandons the sums in progress; their numbers are then invalid. For any thread; waits 1 s at most. False:
@@ -50,12 +51,13 @@ class Collectives {
   // The version of the library, as a number that grows with each version; 0: there is no library. All members
   // need the same version.
   virtual int version() const = 0;
-  // A sentence that says why there is no library; empty if there is one.
+  // A sentence that says why there is no library; empty if there is a library.
   virtual const std::string& why_none() const = 0;
   // The id of a new group; nothing if the library cannot make an id.
   virtual std::optional<GroupId> new_group() = 0;
   // Begins to join a group as the index-th of its members. The other members join at the same time. The
-  // result is never null. Its state() reports when the group is complete, or that joining has failed.
+  // result is never null. The state() of the result reports when the group is complete, or that joining has
+  // failed.
   virtual std::unique_ptr<Communicator> join(const GroupId& group, int members, int index) = 0;
 };
 

@@ -31,9 +31,9 @@ struct DeviceUsage {
   std::optional<double> watts;
 };
 
-// The type to which gemm rounds its two inputs. Everything else, including its sums and its result, is
-// float32. tf32 has the range of float32 and the 10 bits of float16's fraction; a device that cannot multiply
-// tf32 computes with float32.
+// The type to which gemm rounds its two inputs. Everything else, including the sums and the result of gemm,
+// is float32. tf32 has the range of float32 and the 10 bits of float16's fraction; a device that cannot
+// multiply tf32 computes with float32.
 enum class Precision { float32, bfloat16, tf32 };
 
 // All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs they may lie
@@ -177,8 +177,8 @@ class Ops {
   // has the queries, keys and values. Each head of a position becomes the mean of the values up to that
   // position, with the weights softmax(query . key / sqrt(head_size)): out[batch, length, heads, head_size].
   // Instead of the weights, log_sums[batch, heads, length] is kept for the backward pass (Dao et al. 2022):
-  // the logarithm of the sum of their exponentials. The products may round their inputs as gemm does. A NaN
-  // may spread to all positions of its sequence.
+  // the logarithm of the sum of the exponentials of the scaled products. The products may round their inputs
+  // as gemm does. A NaN may spread to all positions of its sequence.
   virtual void attention(const AttentionShape& shape, const float* qkv, float* out, float* log_sums) = 0;
 
   // The backward pass of attention. delta is the gradient by out; qkv_gradient, of the size of qkv, is
@@ -268,8 +268,8 @@ class Ops {
   // always queues the same operations on the same memory, so that a device may replay them from a recording.
   virtual void repeat(std::uint64_t /*key*/, const std::function<void()>& work) { work(); }
 
-  // Sums of buffers over the devices of several processes (communicator.h); null for a device that has none.
-  // This object owns the result.
+  // Sums of buffers over the devices of several processes (communicator.h); null for a device without such
+  // sums. This object owns the result.
   virtual Collectives* collectives() { return nullptr; }
 
  protected:

@@ -29,8 +29,8 @@ struct LinearGradients {
   float* weight = nullptr;
   float* bias = nullptr;  // null: it is not computed
   float* x = nullptr;
-  // Not null if x = GELU(sums). Then x gets the gradient by the sums, and sums_bias[inputs] gets the sum of
-  // that gradient over the rows.
+  // Not null if the input of the layer is GELU(sums). Then `x` gets the gradient by `sums`, and
+  // sums_bias[inputs] gets the sum of that gradient over the rows.
   const float* sums = nullptr;
   float* sums_bias = nullptr;
   float factor = 1;   // of the gradients by the weight and by x

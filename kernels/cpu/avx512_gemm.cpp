@@ -145,7 +145,8 @@ MLK_AVX512_INLINE Four turn(int lines, const float* in, std::ptrdiff_t line_row)
       fours[i] = _mm512_mask_broadcast_f32x4(fours[i], here, _mm_loadu_ps(in + line * line_row));
     }
   }
-  // The masked form, because for the other forms GCC 12 warns of an uninitialised value in its own header.
+  // Uses the masked form, because for the other forms GCC 12 warns of an uninitialised value in its own
+  // header.
   const __m512 low_01 = _mm512_maskz_unpacklo_ps(all, fours[0], fours[1]);
   const __m512 low_23 = _mm512_maskz_unpacklo_ps(all, fours[2], fours[3]);
   const __m512 high_01 = _mm512_maskz_unpackhi_ps(all, fours[0], fours[1]);

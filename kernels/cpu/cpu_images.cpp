@@ -6,7 +6,7 @@
 namespace mlk::kernels {
 namespace {
 
-// Rows of an image whose windows are copied together.
+// Rows of an image. The windows of all their pixels are copied together.
 struct Strip {
   int image = 0, first = 0, rows = 0;
 };
@@ -91,7 +91,7 @@ class Windows {
   int kernel_;
 };
 
-// How many numbers a row has before and after a pool, and how many an image has before the pool.
+// How many numbers a row of an image has before and after a pool, and how many an image has before the pool.
 struct PooledRows {
   explicit PooledRows(const ImageShape& shape)
       : size(std::ptrdiff_t{shape.width} * shape.channels),

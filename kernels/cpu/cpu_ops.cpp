@@ -33,7 +33,7 @@ bool is_from_intel() {
 #endif
 }
 
-// Measurements chose these rules. With AVX-512, oneDNN 2.6 is up to 5 % faster where stored rows are a
+// These rules come from measurements. With AVX-512, oneDNN 2.6 is up to 5 % faster where stored rows are a
 // multiple of 4 KiB apart, and our product is up to 10 % faster elsewhere (AMD Zen 5). On Intel's processors
 // with AVX-512, oneDNN computes all products. With AVX2 alone, our product is at least as fast as oneDNN. Our
 // product gains most where rows are a multiple of 1 or 2 KiB apart: oneDNN does not pack some of these
@@ -87,9 +87,9 @@ namespace {
 
 // Limits oneDNN to one thread. oneDNN uses as many threads as its OpenMP offers and has no setting of its
 // own, so this function sets OpenMP's limit, which applies to the calling thread only. OpenMP's function is
-// looked up at run time, since oneDNN decides which OpenMP it uses, if any. The limit is set for every call,
-// which costs nanoseconds: with a thread_local variable, mold 1.10 lays out some programs so that they cannot
-// be loaded.
+// looked up at run time, since oneDNN decides which OpenMP it uses, if any. The limit is set again for every
+// call, which costs nanoseconds. A thread_local variable would avoid that, but with such a variable mold 1.10
+// lays out some programs so that they cannot be loaded.
 void limit_to_one_thread() {
   using SetNumThreads = void (*)(int);
   static const auto set = reinterpret_cast<SetNumThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));

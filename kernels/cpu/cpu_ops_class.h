@@ -19,8 +19,8 @@
 
 namespace mlk::kernels {
 
-// The smallest number of operations in a part. They take much longer than the start of a waiting thread,
-// which may take a hundred microseconds.
+// The smallest number of arithmetic operations in a part. They take much longer than waking a thread, which
+// may take a hundred microseconds.
 inline constexpr double least_operations = 16e6;
 inline constexpr std::size_t least_floats = 64 * 1024;
 
@@ -48,7 +48,8 @@ class CpuOps final : public ReferenceOps {
       loops_.add_bias_relu(count, columns, bias, x + std::ptrdiff_t{row} * columns);
     });
   }
-  // Sums of rows are cut by columns, so that the number of threads does not change their order.
+  // Sums over rows are divided among threads by columns, so that the number of threads does not change the
+  // order of the additions.
   void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) override {
     by_rows(columns, rows, [&](int at, int width) {
       loops_.bias_backward(rows, columns, width, delta + at, bias_gradient + at);
@@ -171,7 +172,7 @@ class CpuOps final : public ReferenceOps {
   ThreadPool pool_;
   const VectorLoops& loops_;
   const LayerLoops& layers_;
-  std::vector<BFloat16> rounded_[2];  // the rounded inputs of a product; these buffers grow once
+  std::vector<BFloat16> rounded_[2];  // the rounded inputs of a product; the buffers never shrink
   std::vector<float> imitated_[2];
   std::vector<std::vector<float>> packing_;  // one for each part of our own products
   std::vector<std::vector<float>> scratch_;  // one for each part

@@ -6,7 +6,7 @@
 namespace mlk::kernels {
 namespace {
 
-// Where the vectors of one head of one sequence are: rows of head_size numbers.
+// The places of the vectors of one head of one sequence. A vector has head_size numbers.
 struct HeadPlaces {
   HeadPlaces(const AttentionShape& shape, int head_of_all)
       : sequence(static_cast<std::size_t>(head_of_all / shape.heads)),
@@ -87,7 +87,7 @@ void CpuOps::embed(int rows, int length, int columns, const std::int32_t* tokens
   });
 }
 
-// The work is cut by columns, so that the order of each sum is fixed.
+// The work is divided among threads by columns, so that the order of each sum is fixed.
 void CpuOps::embed_backward(int rows, int length, int columns, const std::int32_t* tokens, const float* delta,
                             float* token_gradient, float* position_gradient) {
   std::fill_n(position_gradient, std::ptrdiff_t{length} * columns, 0.0f);

@@ -282,7 +282,7 @@ MLK_INLINE void dropout(std::size_t size, const DropoutMask& mask, const float* 
 }
 
 // Returns the second number if it is larger, or if only the second number is NaN. Otherwise returns the
-// first.
+// first number.
 MLK_INLINE float larger(float first, float second) {
   return second > first || (second != second && first == first) ? second : first;
 }

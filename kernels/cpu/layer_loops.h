@@ -31,7 +31,7 @@ struct LayerLoops {
   // delta[i] *= the derivative of GELU at x[i].
   void (*gelu_backward)(std::size_t size, const float* x, float* delta);
 
-  // The part of Ops::layer_norm_backward that is added to x_gradient.
+  // The part of Ops::layer_norm_backward that adds to x_gradient.
   void (*layer_norm_backward)(int rows, int columns, const float* x, const float* weight, const float* mean,
                               const float* scale, const float* delta, float* x_gradient);
   // The part of Ops::layer_norm_backward that computes the gradients of weight and bias, for `width` of the

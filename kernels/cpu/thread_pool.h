@@ -1,4 +1,4 @@
-// Threads that share one operation after another with the calling thread.
+// Threads that execute operations together with the calling thread, one operation after another.
 #pragma once
 
 #include <condition_variable>

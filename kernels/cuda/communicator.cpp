@@ -73,7 +73,7 @@ bool mlk_communicator::holds(cudaError_t error, const char* doing) {
 }
 
 // A communicator that does not block may still work on a call after the call has returned. The next call must
-// wait until then.
+// wait until that work is done.
 bool mlk_communicator::begin_sum(float* numbers, std::size_t count, cudaEvent_t begin) {
   if (!holds(cudaEventRecord(native_->before, device_stream_), "cannot order its streams")) return false;
   if (!holds(cudaStreamWaitEvent(native_->stream, native_->before, 0), "cannot order its streams"))

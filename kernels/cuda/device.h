@@ -1,5 +1,5 @@
-// A device of the table of kernels/device/plugin.h, and templates that make functions of that table from
-// operations.
+// The device for the table of functions in kernels/device/plugin.h, and templates that make such
+// functions from operations.
 #pragma once
 
 #include <cstddef>

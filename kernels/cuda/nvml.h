@@ -8,7 +8,7 @@ struct nvmlEventSet_st;
 
 namespace mlk::cuda {
 
-// A negative value is not known.
+// A negative number means that the value is not known.
 struct GpuUsage {
   double utilisation = -1;   // share of the recent time in which a kernel ran
   double memory_bytes = -1;  // in use, by all processes

@@ -7,8 +7,8 @@
 namespace mlk::cuda {
 namespace {
 
-// Work of further keys runs without a recording: sizes that change from step to step are not worth a
-// recording.
+// When so many keys are known, the work of any other key runs without a recording: sizes that change
+// from step to step are not worth a recording.
 constexpr std::size_t most_recordings = 16;
 
 }  // namespace

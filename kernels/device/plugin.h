@@ -11,7 +11,7 @@
 
 extern "C" {
 
-// One device with its stream of operations, and memory that these share.
+// One device with its stream of operations, and the scratch memory that these operations share.
 struct mlk_device;
 // A device in a group of processes that have one device each.
 struct mlk_communicator;

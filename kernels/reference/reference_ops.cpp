@@ -1,5 +1,5 @@
-// Each operation as its definition says. Sums of many terms are kept in double, so that the reference does
-// not add rounding errors of its own.
+// Each operation, computed as its definition says. Sums of many terms are kept in double, so that the
+// reference does not add rounding errors of its own.
 #include "kernels/reference/reference_ops.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Ops in plain loops, written for reading: the reference of the tests, the fallback, and the base class of
-// faster ones.
+// faster implementations.
 #pragma once
 
 #include <memory>

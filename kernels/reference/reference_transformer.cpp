@@ -19,7 +19,7 @@ double gelu(double x) { return x / 2 * (1 + std::tanh(gelu_inner(x))); }
 
 double gelu_slope(double x) {
   const double t = std::tanh(gelu_inner(x));
-  // Where tanh is saturated, the slope of x^3 may be infinite, so that term is left out.
+  // Where tanh is saturated, the slope of x^3 may be infinite, so the term with this slope is left out.
   return (1 + t) / 2 + (t * t == 1 ? 0 : x / 2 * (1 - t * t) * gelu_inner_slope(x));
 }
 

@@ -191,7 +191,8 @@ template <unsigned distance>
     fourth = fold(fourth, by_four, wide_block_at(data + 192));
   }
   fourth = fold(fold(fold(first, by_one, second), by_one, third), by_one, fourth);
-  // The masked form, although all elements are used: GCC 12 warns about the other forms (its bug 105593).
+  // Uses the masked form, although all elements are needed, because GCC 12 warns about the other forms (its
+  // bug 105593).
   const __m256i lower = _mm512_maskz_extracti64x4_epi64(0xff, fourth, 0);
   const __m256i upper = _mm512_maskz_extracti64x4_epi64(0xff, fourth, 1);
   return end_of_fold(fold(lower, fold_constants<32>(), upper), data, size);

@@ -1,4 +1,4 @@
-// Opening, binding and listening.
+// Opens and binds sockets, and listens at them.
 #include "runtime/base/listen.h"
 
 #include <cerrno>

@@ -56,7 +56,7 @@ struct Snapshot {
 
   // Removes the pieces but keeps their memory, and enlarges it if it does not hold `floats` floats.
   void restart(std::uint64_t at_step, std::uint64_t at_position, std::size_t floats);
-  // Copies the floats. If they continue the previous piece, they extend it.
+  // Copies the floats. Floats that continue the previous piece extend that piece.
   void add(std::size_t part, std::size_t offset, std::span<const float> floats);
   std::size_t slots() const;  // of the optimizer's state
 };

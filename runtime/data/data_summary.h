@@ -23,8 +23,8 @@ struct DataSummary {
 };
 
 // A checksum over the length of these bytes and over the bytes themselves. If there are more than `most`
-// bytes, it covers only `most` of them, in evenly spread blocks of 64 KiB that include the first and the
-// last. Pure.
+// bytes, the checksum covers only `most` of them, in evenly spread blocks of 64 KiB that include the first
+// and the last. Pure.
 std::uint32_t sampled_crc32c(std::span<const std::uint8_t> bytes, std::uint64_t most, std::uint32_t previous);
 
 // How the samples to train on differ from the samples of a checkpoint: "1500 samples, as before, but not the

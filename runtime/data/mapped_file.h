@@ -27,8 +27,8 @@ class MappedFile {
   std::span<const std::uint8_t> bytes_;
 };
 
-// The paths of the files in `folder` that are called *word*.bin, by name; at least one. Throws
-// Failure{bad_data} that names the folder.
+// The paths of the files in `folder` that are called *word*.bin, sorted by name. There is at least one.
+// Throws Failure{bad_data} that names the folder.
 std::vector<std::string> bin_files(const std::string& folder, const std::string& word);
 
 // Throws Failure{bad_data}: "path: what".

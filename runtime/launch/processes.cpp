@@ -33,7 +33,8 @@ constexpr std::chrono::seconds result_interval{1};
 // If a process has to stop because another process has failed, it has this time to save a checkpoint. If the
 // pod itself has to stop, the grace period of the pod is the limit.
 constexpr std::chrono::seconds stop_patience{20};
-// This is longer than a process of a trained run stays for other ranks (MLK_LATE_SECONDS).
+// This is longer than the time for which a process of a trained run stays for other ranks
+// (MLK_LATE_SECONDS).
 constexpr std::chrono::seconds trained_patience{120};
 constexpr std::size_t most_result_bytes = 4096;  // the kubelet reads at most so many
 
@@ -162,7 +163,7 @@ int PodProcesses::run(int count) {
       write_result();
       next_result = now + result_interval;
     }
-    if (told) {  // with a pending signal the other wait would end at once
+    if (told) {  // while the signal is pending, the wait below would end at once
       std::this_thread::sleep_for(look_interval);
     } else {
       stop_.wait(look_interval);

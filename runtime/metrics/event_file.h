@@ -1,4 +1,5 @@
-// TensorBoard's event files, written without TensorFlow: one record of its Event message after the other.
+// TensorBoard's event files, written without TensorFlow: a file is a sequence of records, each with one
+// Event message.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ std::string version_event(double wall_time);  // the first of a file
 std::string restart_event(double wall_time, std::uint64_t step);
 std::string scalars_event(double wall_time, std::uint64_t step, std::span<const Scalar> scalars);
 
-// One file of one process; a restart opens another one. For one thread at a time.
+// One file of one process; a restarted process opens another file. For one thread at a time.
 class EventFile {
  public:
   // The first write makes the folder and the file, so that a process which never reports leaves none. `log`

@@ -37,7 +37,7 @@ class Reporter {
   // Call this for a model that predicts tokens; its reports then have tokens per second, too.
   void tokens_of_sample(int tokens) { tokens_of_sample_ = tokens; }
   // The seconds that one device would need for a sample at its peak. With this value each report has the
-  // share of the peak of all devices that the run reaches.
+  // model FLOPs utilisation of the run.
   void peak_seconds_of_sample(double seconds) { peak_seconds_of_sample_ = seconds; }
 
   // Call this when training starts or continues: throughput is measured from now on. restored_step: 0 for a

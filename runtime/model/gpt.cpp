@@ -46,8 +46,8 @@ std::vector<TensorInfo> tensors_of(const ModelConfig& config, int vocabulary) {
   return tensors;
 }
 
-// Hands out parts of one block of memory, each at the beginning of a cache line. Without memory it only adds
-// up the sizes.
+// Hands out parts of one block of memory, each at the beginning of a cache line. Without memory the object
+// only adds up the sizes.
 class Places {
  public:
   explicit Places(float* memory) : memory_(memory) {}

@@ -17,7 +17,7 @@ namespace mlk::rt {
 // For one thread.
 class LastCheckpoint {
  public:
-  explicit LastCheckpoint(const Job& job);  // the job must outlive this
+  explicit LastCheckpoint(const Job& job);  // the job must outlive this object
 
   // Returns the state of the last checkpoint, or nothing if no usable one exists. A waiting process may call
   // this often, because it reads the disk at most once a second.

@@ -19,11 +19,11 @@ struct Head {
   __device__ std::size_t row(unsigned position) const {
     return std::size_t{batch_and_head / heads} * length + position;
   }
-  // In qkv and its gradient. part: 0 queries, 1 keys, 2 values.
+  // The offset in qkv and in its gradient. part: 0 queries, 1 keys, 2 values.
   __device__ std::size_t in_qkv(unsigned part, unsigned position) const {
     return ((row(position) * 3 + part) * heads + batch_and_head % heads) * size;
   }
-  // In `out` and its gradient.
+  // The offset in `out` and in its gradient.
   __device__ std::size_t in_out(unsigned position) const {
     return (row(position) * heads + batch_and_head % heads) * size;
   }

@@ -51,8 +51,8 @@ struct TensorCores {
       }
     }
 
-    // Sets the scores to the products of rows row.. of `left` with the vectors of `right`. Each vector gives
-    // a column.
+    // Sets the scores to the products of the rows of `left` from `row` on with the vectors of `right`. Each
+    // vector gives a column.
     __device__ void multiply(const Tile& left, unsigned row, const Tile& right) {
       each([](unsigned, unsigned, unsigned, float& sum) { sum = 0; });
 #pragma unroll 2  // unrolled completely, the addresses need more registers than there are

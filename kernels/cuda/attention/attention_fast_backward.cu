@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
     wait_for_copies<0>();
     __syncthreads();  // all copies are visible, and no thread reads what the next copies overwrite
     if (number + 1 < end) bring_queries(number + 1);
-    typename Engine::Scores weights, products;  // of own keys, by queries
+    typename Engine::Scores weights, products;  // rows: own keys; columns: queries
     weights.multiply(memory.own_tile(0), warp_row, memory.tile(number, 0));
     const float* const log_sum = memory.of_queries(number, 0);
     // Beyond the end of the sequence the weights are 1, and all other numbers are 0. So the products of these
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
     wait_for_copies<0>();
     __syncthreads();  // all copies are visible, and no thread reads what the next copies overwrite
     if (number + 1 < end) bring_keys(number + 1);
-    typename Engine::Scores weights, products;  // of own queries, by keys
+    typename Engine::Scores weights, products;  // rows: own queries; columns: keys
     weights.multiply(memory.own_tile(0), warp_row, memory.tile(number, 0));
     products.multiply(memory.own_tile(1), warp_row, memory.tile(number, 1));
     weights.each([&](unsigned i, unsigned row, unsigned column, float& weight) {

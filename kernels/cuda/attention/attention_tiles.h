@@ -1,7 +1,7 @@
 // The common parts of the fast passes of attention (Dao et al. 2022; Dao 2023). A block has one head of one
-// sequence and some positions of its own, `rows` for each warp. It iterates over the other positions tile by
-// tile, `step` at a time: while one tile is multiplied, copies load the next. Positions beyond the end are
-// zeros in the tiles.
+// sequence and some positions of its own, `rows` for each warp. The block iterates over the other positions
+// tile by tile, `step` at a time: while one tile is multiplied, copies load the next. Positions beyond the
+// end are zeros in the tiles.
 //
 // An engine computes the products. A warp computes `rows` rows, and each lane has some numbers of
 // `rows_of_lane` rows. The results are of two types:
@@ -73,7 +73,7 @@ struct AttentionMemory {
   __device__ Tile tile(unsigned number, unsigned which) const {
     return {numbers + (own_tiles * own + (number % 2 * 2 + which) * step) * Tile::stride};
   }
-  // One number of each query of a stage. which: 0 log_sums, 1 dots.
+  // The memory for one number of each query of a stage. which: 0 log_sums, 1 dots.
   __device__ float* of_queries(unsigned number, unsigned which) const {
     return reinterpret_cast<float*>(numbers + tile_numbers) + (number % 2 * 2 + which) * step;
   }

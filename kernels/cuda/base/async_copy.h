@@ -1,4 +1,4 @@
-// Copies from global to shared memory that run beside the thread that has begun them, without registers
+// Copies from global to shared memory that run beside the thread that has begun them, and use no registers
 // (cp.async, compute capability 8.0).
 //
 // A thread begins copies, ends their group, and later waits until at most `open` of its groups are in

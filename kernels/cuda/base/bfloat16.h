@@ -20,7 +20,8 @@ void round_to_bfloat16(cudaStream_t stream, std::size_t rows, std::size_t column
 // out = x, rounded. out is aligned to 8 bytes where x is aligned to 16 bytes.
 void round_numbers(cudaStream_t stream, std::size_t size, const float* x, BFloat16* out);
 
-// Ops::gemm of rounded matrices, whose stored rows are padded. Has as many blocks as gemm_fast (kernels.h).
+// Ops::gemm of rounded matrices, whose stored rows are padded. The product has as many blocks as gemm_fast
+// (kernels.h).
 void gemm_bfloat16(cudaStream_t stream, kernels::Transpose transpose_a, kernels::Transpose transpose_b, int m,
                    int n, int k, float alpha, const BFloat16* a, const BFloat16* b, float beta, float* c,
                    const ProductShares& shares);

@@ -25,8 +25,9 @@ inline Grid grid_of_columns(int columns, unsigned shares) {
           dim3(warp_threads, warps_of_columns), columns_of_block * warps_of_columns * sizeof(float)};
 }
 
-// Calls transform(place, numbers) on four numbers of the matrix from `place` on, or on one number, before it
-// adds them. If transform changes numbers, transform also stores them. `wide`: rows are aligned to 16 bytes.
+// Calls transform(place, numbers) on four numbers of the matrix from `place` on, or on one number, and then
+// adds the numbers. If transform changes numbers, transform also stores them. `wide`: rows are aligned to 16
+// bytes.
 template <typename Transform>
 __global__ void column_sums_kernel(unsigned rows, unsigned columns, bool wide, const float* x,
                                    Transform transform, float* sums) {

@@ -67,8 +67,8 @@ __device__ void store(BFloat16* to, const Numbers<width>& numbers) {
   }
 }
 
-// How many numbers come before the first index whose numbers are aligned to 16 bytes in all of these tensors;
-// `size` if there is no such index.
+// How many numbers come before the first index at which all of these tensors are aligned to 16 bytes; `size`
+// if there is no such index.
 template <typename... Tensors>
 __host__ __device__ std::size_t head_of(std::size_t size, const float* first, const Tensors*... others) {
   const auto place = [](const float* tensor) { return reinterpret_cast<std::uintptr_t>(tensor) / 4 % 4; };

@@ -1,7 +1,7 @@
 // The operations of kernels/ops.h, as functions that put kernels at the end of a stream. All addresses are
 // addresses of the device, and the contracts are those of Ops. Where Ops returns a result, a function here
-// stores it on the device. Results have the same bits in every run. None of these functions waits. Errors:
-// cudaGetLastError().
+// stores the result on the device. Results have the same bits in every run. None of these functions waits.
+// Errors: cudaGetLastError().
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ struct ProductShares {
 };
 
 // gemm_fast does the same as gemm. It is faster if a product has enough blocks for all multiprocessors.
-// blocks_of_fast_gemm is the number of its blocks for each share.
+// blocks_of_fast_gemm is the number of blocks of gemm_fast for each share.
 std::size_t blocks_of_fast_gemm(int m, int n);
 void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
                float alpha, const float* a, const float* b, float beta, float* c,
@@ -122,7 +122,8 @@ void scale(cudaStream_t stream, std::size_t size, float factor, const float* x, 
 void add_scaled(cudaStream_t stream, std::size_t size, const float* x, float factor, const float* y,
                 float* out);
 
-// Row i of out[count, columns] = row ids[i] of the table, times factor; out[i] = table[ids[i]].
+// gather_rows: row i of out[count, columns] = row ids[i] of the table, times factor. gather_labels: out[i]
+// = table[ids[i]].
 void gather_rows(cudaStream_t stream, int count, const std::uint64_t* ids, int columns,
                  const std::uint8_t* table, float factor, float* out);
 void gather_labels(cudaStream_t stream, int count, const std::uint64_t* ids, const std::uint8_t* table,

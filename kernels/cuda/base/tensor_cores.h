@@ -33,8 +33,8 @@ __device__ inline void multiply_add(Sums& d, const Left& a, const Right& b) {
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Four matrices of 8 x 8 numbers from shared memory. Lane 8 * m + r has the address of row r of matrix m. A
-// row has 16 bytes and is aligned to 16 bytes. Each lane gets the pair (g, t) of each matrix, or of its
+// Loads four matrices of 8 x 8 numbers from shared memory. Lane 8 * m + r has the address of row r of matrix
+// m. A row has 16 bytes and is aligned to 16 bytes. Each lane gets the pair (g, t) of each matrix, or of its
 // transpose if `transposed`.
 template <bool transposed>
 __device__ void load_matrices(std::uint32_t (&out)[4], const BFloat16* row) {

@@ -1,7 +1,7 @@
 // Tokens as vectors. In the backward pass each block handles one row of delta. If no earlier row has the same
 // token, the block searches for the later rows that have this token, 128 at a time, and adds up these rows.
-// Each number of the table is added up in the order of the rows, so that the sums have the same bits in every
-// run, without atomic additions.
+// Each number of the gradient is added up in the order of the rows. So the sums have the same bits in every
+// run, and no addition is atomic.
 #include "kernels/cuda/base/elementwise.h"
 #include "kernels/cuda/base/kernels.h"
 
@@ -29,7 +29,7 @@ struct Found {
   unsigned rows[rows_at_a_time];
 };
 
-// Whether one of the rows begin.. to end - 1 has the token; all threads get the answer.
+// Whether one of the rows from `begin` to `end` - 1 has the token; all threads get the answer.
 __device__ bool is_among(const std::int32_t* tokens, unsigned begin, unsigned end, std::int32_t token,
                          Found* found) {
   bool any = false;
@@ -45,7 +45,7 @@ __device__ bool is_among(const std::int32_t* tokens, unsigned begin, unsigned en
   return any;
 }
 
-// Finds the rows among first.. to first + 127 that have the token, in order, and returns how many there are.
+// Finds the rows from `first` to `first` + 127 that have the token, in order, and returns how many there are.
 // The result of the previous call is overwritten after a barrier.
 __device__ unsigned find(const std::int32_t* tokens, unsigned first, unsigned rows, std::int32_t token,
                          Found* found) {

@@ -23,7 +23,8 @@ __global__ void add_bias_gelu_kernel(std::size_t size, std::size_t head, int col
   });
 }
 
-// Where tanh is saturated, the slope of x^3 may be infinite, so that term is left out.
+// Where tanh is saturated, the slope of x^3 may be infinite, so the term with this slope is left
+// out.
 struct OfGelu {
   const float* x;
   float* delta;

@@ -10,7 +10,8 @@ namespace {
 struct Window {
   int height, width, channels, kernel;
 
-  // Where number `i` of the window of pixel `row` lies in the images; false: beyond the edge.
+  // Sets `at` to the place of number `i` of the window of pixel `row` in the images. False: the number
+  // lies beyond the edge.
   __device__ bool place(std::size_t row, std::size_t i, std::size_t& at) const {
     const auto pixel = static_cast<long long>(row), number = static_cast<long long>(i);
     const long long across = number / channels % kernel, down = number / channels / kernel;

@@ -171,7 +171,7 @@ std::unique_ptr<CublasLt> CublasLt::open(cublasComputeType_t compute) {
   if (!library->complete || library->cublasLtGetVersion_() / 10000 != wanted_version) return nullptr;
   std::unique_ptr<CublasLt> opened(new CublasLt(std::move(library), compute));
   if (opened->library_->cublasLtCreate_(&opened->handle_) != CUBLAS_STATUS_SUCCESS) return nullptr;
-  // Without memory for a workspace the library still has algorithms that need none.
+  // Without memory for a workspace the library still has algorithms that need no workspace.
   if (opened->workspace_.make_room(wanted_workspace) == cudaSuccess) {
     opened->workspace_bytes_ = wanted_workspace;
   } else {

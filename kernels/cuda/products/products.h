@@ -19,7 +19,8 @@ class Products {
   Products(kernels::Precision precision, int multiprocessors)
       : precision_(precision), multiprocessors_(static_cast<std::size_t>(multiprocessors)) {}
 
-  // From now on cuBLASLt computes gemm, if it is on the machine. Returns its version, or an empty text.
+  // From now on cuBLASLt computes gemm, if the library is on the machine. Returns its version, or an empty
+  // text.
   std::string use_cublaslt();
 
   cudaError_t gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,

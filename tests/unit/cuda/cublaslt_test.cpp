@@ -1,4 +1,4 @@
-// Products by cuBLASLt, with a library of its name that multiplies on the host
+// Products by cuBLASLt, with a library of the same name that multiplies on the host
 // (tests/cuda/fake_cublaslt.cpp).
 #include <cmath>
 #include <dlfcn.h>
@@ -29,7 +29,7 @@ using mlk::test::on_host;
 
 namespace {
 
-// While this library is loaded, the device finds it under the name of the real one.
+// While this library is loaded, the device finds it under the name of the real library.
 class Library {
  public:
   Library() : handle_(dlopen(MLK_FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL)) {

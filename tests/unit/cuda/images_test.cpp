@@ -1,4 +1,4 @@
-// The operations on images on the emulated device, against the reference.
+// Tests the operations on images on the emulated device against the reference.
 #include <cmath>
 #include <limits>
 #include <memory>

@@ -1,4 +1,4 @@
-// Layers that multiply by a weight, on the device, against the reference.
+// Tests layers that multiply by a weight on the device against the reference.
 #include <doctest/doctest.h>
 
 #include "tests/unit/cuda/linear_layers.h"

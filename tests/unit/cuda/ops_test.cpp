@@ -1,5 +1,5 @@
-// Every operation of the plugin, on the emulator, against the reference: on ragged sizes, and with the
-// threads of a block in three orders.
+// Tests every operation of the plugin on the emulator against the reference, on ragged sizes, and with
+// the threads of a block in three orders.
 #include <cmath>
 #include <cstring>
 #include <memory>

@@ -1,4 +1,4 @@
-// The operations of transformers on the emulated device, against the reference.
+// Tests the operations of transformers on the emulated device against the reference.
 #include <cmath>
 #include <memory>
 #include <vector>

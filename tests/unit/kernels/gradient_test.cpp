@@ -1,4 +1,5 @@
-// Every backward operation against finite differences of its forward operation, in both implementations.
+// Tests every backward operation against finite differences of its forward operation, in both
+// implementations.
 #include <cmath>
 #include <vector>
 

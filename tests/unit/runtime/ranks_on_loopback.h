@@ -64,7 +64,7 @@ inline bool holds_in_time(const std::function<bool()>& holds) {
   return true;
 }
 
-// One process of the run, in a thread. A SIGTERM to the thread stops it as a SIGTERM stops a process.
+// One process of the run, in a thread. A SIGTERM to the thread stops the rank as a SIGTERM stops a process.
 class LoopbackRank {
  public:
   LoopbackRank(rt::LaunchEnv env, const rt::Config& config, const std::string& log_path)

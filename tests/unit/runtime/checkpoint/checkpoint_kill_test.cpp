@@ -33,7 +33,8 @@ bool another(int killed, std::uint64_t newest_step) {
   return killed < kills() || (newest_step == 1 && killed < 50 * kills());
 }
 
-// Large enough that many kills hit the write of the data, small enough that as many hit the steps after it.
+// Large enough that many kills hit the write of the data, and small enough that as many kills hit the steps
+// after that write.
 const std::vector<TensorInfo> killed_tensors = {{"w", {300, 300}, 0, 90000}, {"b", {300}, 90000, 300}};
 constexpr std::size_t killed_parameters = 90300;
 

@@ -193,7 +193,7 @@ TEST_CASE("a checkpoint is complete if the system writes it in short pieces, wit
 TEST_CASE("a file that is larger than one write is complete, and its description matches the file") {
   using namespace checkpoint_words;
   const Kept run;
-  const std::vector<TensorInfo> large = {{"w", {1000, 700}, 0, 700'000}};  // 2.8 MB, and as much again
+  const std::vector<TensorInfo> large = {{"w", {1000, 700}, 0, 700'000}};  // 2.8 MB, and a state of 2.8 MB
   const TrainingState state = state_at(5, 700'000, 1);
   const std::string aside = CheckpointStore::name_aside(5);
   const std::ptrdiff_t before = open_descriptors();

@@ -161,8 +161,8 @@ TEST_CASE("initial weights have the variance of He initialisation") {
 
 TEST_CASE("an evaluation covers all samples, also if they are more than one batch") {
   auto ops = kernels::make_cpu_ops();
-  // 600 samples of one pixel; without hidden layers and with these weights class 1 wins where the pixel is
-  // bright.
+  // 600 samples of one pixel. Without hidden layers and with the weights below, class 1 wins where the
+  // pixel is bright.
   std::vector<std::uint8_t> pixels(600), labels(600);
   for (std::size_t i = 0; i < 600; ++i) {
     pixels[i] = i % 2 == 0 ? 255 : 0;

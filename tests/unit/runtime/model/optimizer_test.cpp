@@ -1,4 +1,5 @@
-// The update rules against numbers worked out from their papers, on either implementation of the loops.
+// Tests the update rules against numbers worked out from their papers, on either implementation of the
+// loops.
 #include "runtime/model/optimizer.h"
 
 #include <cmath>

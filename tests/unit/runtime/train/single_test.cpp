@@ -99,7 +99,7 @@ TEST_CASE("a run that is interrupted and resumed ends with the same bits as an u
   const std::uint64_t steps = cut.config.steps;
   cut.config.steps = 70;
   REQUIRE(cut.run() == ExitCode::trained);
-  // As after a kill at step 70: the last checkpoint is from an earlier step.
+  // Imitates a kill at step 70: the last checkpoint is from an earlier step.
   fs::remove_all(cut.folder.path() / "checkpoints" / "step-000000000070");
   cut.config.steps = steps;
   REQUIRE(cut.run() == ExitCode::trained);
