@@ -103,7 +103,7 @@ TEST_CASE("the halves of a warp may execute different branches") {
   CHECK(got[31] == 32);
 }
 
-TEST_CASE("atomic additions of many threads to one number are all in the sum") {
+TEST_CASE("the sum of atomic additions has the additions of all threads") {
   float sum = 0;
   unsigned count = 0;
   run_grid({{3}, {50}}, [&] {

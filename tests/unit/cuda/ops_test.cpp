@@ -338,7 +338,7 @@ TEST_CASE("the device gathers the requested rows and labels, batch after batch")
 }
 
 #ifndef MLK_DEVICE_PLUGIN
-TEST_CASE("a table that would take much of the device's memory stays on the host and is read there") {
+TEST_CASE("a table that would need much of the device's memory stays on the host and is read there") {
   const std::vector<std::uint8_t> table = {5, 6, 7, 8};
   const auto ops = device_ops();
   const std::vector<std::uint64_t> ids = {3, 1};

@@ -58,7 +58,8 @@ TEST_CASE("work of a key beyond the largest number of recordings is run each tim
   CHECK(done == 2 * 16 + 3 * 4);
 }
 
-TEST_CASE("an exception of work is rethrown, also during a recording, and the device stays usable") {
+TEST_CASE(
+    "an exception that the work throws is rethrown, also during a recording, and the device stays usable") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1});
   const auto fails = [] { throw std::runtime_error("no"); };

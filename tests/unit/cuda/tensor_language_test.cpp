@@ -191,7 +191,7 @@ TEST_CASE("rounded sums become a factor of another product") {
   }
 }
 
-TEST_CASE("the emulator reports a fault if some lanes of the warp miss a product") {
+TEST_CASE("the emulator reports a fault if some lanes of a warp do not take part in a product") {
   CHECK(contains(fault_of(one_warp,
                           [] {
                             Sums sums = {};

@@ -80,7 +80,7 @@ TEST_CASE("the gradients of a convolution agree with finite differences") {
   });
 }
 
-TEST_CASE("the processor's convolution agrees with the reference, by one thread and by three") {
+TEST_CASE("the processor's convolution agrees with the reference, with one thread and with three") {
   auto reference = make_reference_ops();
   Numbers numbers;
   struct Case {

@@ -66,7 +66,7 @@ TEST_CASE("the reference multiplies matrices, transposed or not") {
   CHECK(c == std::vector<float>{20, 30, 58, 62});
 }
 
-TEST_CASE("the processor's gemm agrees with the reference on every transposition and odd size") {
+TEST_CASE("the processor's gemm agrees with the reference for every transposition and for odd sizes") {
   auto reference = make_reference_ops(), ops = make_cpu_ops();
   Numbers numbers;
   const int sizes[][3] = {{1, 1, 1},    {1, 7, 3},     {3, 1, 17},   {5, 9, 1},

@@ -77,7 +77,7 @@ const AttentionShape attention_shapes[] = {{0, 5, 2, 4},   {2, 0, 2, 4},    {1, 
 
 }  // namespace
 
-TEST_CASE("GELU agrees with GPT-2 at known points, and far from 0 it is 0 or the number itself") {
+TEST_CASE("GELU agrees with GPT-2 at known points, and far from 0 GELU is 0 or the number itself") {
   on_each_implementation([](Ops& ops) {
     const Floats bias(8, 0.5f);
     // Without the bias: values of torch.nn.functional.gelu(x, approximate='tanh').

@@ -47,7 +47,7 @@ TEST_CASE("random numbers are those of SplitMix64, on every machine") {
   CHECK(mix(2 * golden) == 0x06c45d188009454f);
 }
 
-TEST_CASE("a uniform number depends on seed, stream and index, and is another number if they are exchanged") {
+TEST_CASE("a uniform number depends on seed, stream and index, and changes if two of these are exchanged") {
   const auto steps = [](std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
     return uniform(seed, stream, index) * 0x1p24f;
   };

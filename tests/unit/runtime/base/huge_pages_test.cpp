@@ -45,7 +45,9 @@ std::string wish_at(const std::uint8_t* address) {
 
 }  // namespace huge_pages
 
-TEST_CASE("large pages are requested for all whole large pages in the range, and for no memory beside them") {
+TEST_CASE(
+    "large pages are requested for each 2 MiB that lie completely in the range, and for no memory beside "
+    "them") {
   using namespace huge_pages;
   const Mapping trial;
   if (madvise(trial.first, page, MADV_HUGEPAGE) != 0 || wish_at(trial.first) != "yes") {

@@ -67,7 +67,7 @@ std::size_t lines_in(const std::string& text) {
 
 }  // namespace checkpoint_last
 
-TEST_CASE("a checkpoint of a live state has all of it: step, position, history, parameters and slots") {
+TEST_CASE("a checkpoint of a live state has the whole state: step, position, history, parameters and slots") {
   using namespace checkpoint_last;
   for (const std::size_t slots : {0u, 1u, 2u}) {
     SmallRun run;

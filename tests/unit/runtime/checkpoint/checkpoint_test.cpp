@@ -226,7 +226,8 @@ TEST_CASE("discard() removes a folder that another process names only if it is a
 }
 
 TEST_CASE(
-    "a checkpoint replaces an older one of its step, also if the file system cannot exchange two names") {
+    "a checkpoint replaces an older checkpoint of the same step, also if the file system cannot exchange two "
+    "names") {
   Checkpoints run;
   run.save(7);
   const auto before = fs::last_write_time(run.at(7) / "manifest.json");
@@ -240,7 +241,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a checkpoint stays usable if its process is killed while a newer one of the same step replaces it") {
+    "a checkpoint stays usable if its process is killed while a newer checkpoint of the same step replaces "
+    "it") {
   Checkpoints run;
   run.save(6);
   run.save(7);

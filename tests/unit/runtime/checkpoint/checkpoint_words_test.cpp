@@ -363,7 +363,7 @@ TEST_CASE("the reason of an error is the message of the system, without the file
         "state.safetensors does not match its checksum");
 }
 
-TEST_CASE("leave_mark makes the folder, and remove_mark removes only names of marks") {
+TEST_CASE("leave_mark makes the folder, and remove_mark removes only files with the name of a mark") {
   using namespace checkpoint_words;
   const Kept run;
   const std::ptrdiff_t before = open_descriptors();

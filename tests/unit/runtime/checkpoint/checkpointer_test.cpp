@@ -85,7 +85,7 @@ TEST_CASE(
   CHECK(load_and_check(run.store(), live_tensors) == second);
 }
 
-TEST_CASE("a Checkpointer makes checkpoints only at the steps at which one is due") {
+TEST_CASE("a Checkpointer makes checkpoints only at the steps at which a checkpoint is due") {
   LiveRun run;
   run.config.checkpoint.every = 10;
   {
@@ -155,7 +155,7 @@ TEST_CASE("the result has the step since which all saves have failed, until a sa
   CHECK_FALSE(result().contains("unsaved"));
 }
 
-TEST_CASE("require_writable tries to write before training continues, unless no step is left") {
+TEST_CASE("require_writable tries to write if a step is left to train") {
   LiveRun run;
   run.config.steps = 9;
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);

@@ -69,7 +69,7 @@ TEST_CASE("CIFAR-10 is read from all its files in order, with the colours of a p
   CHECK(batch.inputs[3 * plane + 1] == doctest::Approx(2.0 / 255));
 }
 
-TEST_CASE("the error names the file if it is no file of CIFAR-10") {
+TEST_CASE("the error names a file that is missing or is not a file of CIFAR-10") {
   const TemporaryFolder folder;
   CHECK(message_from(folder) == ": no file there is called *data_batch*.bin");
   write_file(folder / "data_batch_1.bin", record(1, 1, 1, 1) + "x");

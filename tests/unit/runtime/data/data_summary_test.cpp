@@ -48,7 +48,9 @@ TEST_CASE("a checksum of many bytes depends on the first and last block and on b
   CHECK(sampled_crc32c(std::span(bytes).first(bytes.size() - 1), most, 0) != whole);
 }
 
-TEST_CASE("a run continues from a checkpoint if their data are the same, or if one of them is unknown") {
+TEST_CASE(
+    "a run continues from a checkpoint if their data are the same, or if the data of one of the two are "
+    "unknown") {
   const DataSummary before{{1500, 1}, {297, 2}};
   const auto refused = [&](const std::optional<DataSummary>& now) {
     return refuse_other_data(before, now, 7);

@@ -56,7 +56,7 @@ TEST_CASE("sample_at accepts large positions and sizes") {
   CHECK(sample_at(1, size * 1000 + 17, size) < size);
 }
 
-TEST_CASE("the order is the same on every machine and in every version") {
+TEST_CASE("the order of the samples is the same on every machine and in every version") {
   // A resumed run relies on this order: change these numbers only together with the schema of
   // checkpoints.
   CHECK(epoch_of(1, 0, 8) == std::vector<std::uint64_t>{6, 7, 3, 2, 0, 4, 5, 1});

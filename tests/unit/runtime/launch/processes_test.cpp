@@ -30,7 +30,9 @@ TEST_CASE("a pod ends as trained if one process is trained, after the other proc
   CHECK(end_of_pod(both, {}).code == 0);
 }
 
-TEST_CASE("only a process for several GPUs starts processes, and a process with MLK_LOCAL_RANK does not") {
+TEST_CASE(
+    "a process for several GPUs starts one process for each GPU, and a process with MLK_LOCAL_RANK starts "
+    "none") {
   const auto count = [](const std::map<std::string, std::string>& values) {
     Environment environment(values);
     return processes_of_pod();

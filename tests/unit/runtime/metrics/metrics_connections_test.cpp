@@ -163,7 +163,7 @@ TEST_CASE("a request may have 8 KiB before its end, and a longer request is refu
   CHECK(Asker(server.port()).ask(head + "x") == refusal("431 Request Header Fields Too Large"));
 }
 
-TEST_CASE("the server keeps sixteen connections, and a seventeenth closes the oldest one") {
+TEST_CASE("the server keeps sixteen connections, and a seventeenth connection closes the oldest") {
   using namespace metrics_connections;
   const MetricsServer server({"127.0.0.1", 0}, "text/x", figures);
   for (const std::size_t count : {16u, 17u}) {

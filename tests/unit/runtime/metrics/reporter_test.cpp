@@ -72,7 +72,7 @@ TEST_CASE("a line has tokens per second if the model predicts tokens, and the kn
       "mlk step=100 epoch=1 loss=2.5 samples_per_s=100 tokens_per_s=6400 gpu_util=0.88 gpu_memory_gib=3.0\n");
 }
 
-TEST_CASE("a line has the share of the peak of all GPUs of the run that the model reaches (mfu)") {
+TEST_CASE("a line has the model FLOPs utilisation of all GPUs of the run") {
   Reports bench;
   bench.reporter.peak_seconds_of_sample(0.002);
   bench.reporter.started(0, 0);

@@ -98,7 +98,7 @@ TEST_CASE("over many updates adam agrees with the paper") {
   }
 }
 
-TEST_CASE("adam takes its betas and its epsilon from the configuration") {
+TEST_CASE("adam uses its betas and its epsilon from the configuration") {
   for (const OptimizerType type : {adam, adamw}) {
     const OptimizerConfig config{
         .type = type, .lr = 0.1, .weight_decay = 0.2, .beta1 = 0.5, .beta2 = 0.7, .epsilon = 0.5};

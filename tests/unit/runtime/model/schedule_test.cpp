@@ -25,8 +25,7 @@ TEST_CASE("the constant schedule has the factor 1 at every step") {
 }
 
 TEST_CASE(
-    "the learning rate grows by equal parts during a warmup, and reaches its full value at the step after "
-    "it") {
+    "the learning rate grows by equal parts during a warmup, and reaches its full value after the warmup") {
   for (const ScheduleType type :
        {ScheduleType::constant, ScheduleType::linear, ScheduleType::cosine, ScheduleType::step}) {
     const auto all = factors({.type = type, .warmup = 3, .every = 5, .factor = 0.5}, 10, 4);

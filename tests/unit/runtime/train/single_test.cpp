@@ -286,7 +286,7 @@ TEST_CASE("Adam that continues late in a run without its state makes a first ste
   CHECK(largest / 0.001 == doctest::Approx(1).epsilon(0.01));
 }
 
-TEST_CASE("runs with the same seed end with the same bits, and a run with another seed with others") {
+TEST_CASE("runs with the same seed end with the same bits, and a run with another seed with other bits") {
   Training a, b, other;
   other.config.seed = 2;
   REQUIRE(a.run() == ExitCode::trained);

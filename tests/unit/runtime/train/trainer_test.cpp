@@ -32,7 +32,9 @@ std::size_t resident_bytes() {
 
 }  // namespace
 
-TEST_CASE("a worker computes more samples than its batch in parts, with the loss and gradients of one part") {
+TEST_CASE(
+    "a worker computes more samples than its batch in parts, with the same loss and gradients as in one "
+    "part") {
   Worker small(4, {8, 8}), large(64, {8, 8});
   Trainer in_parts(small.job), at_once(large.job);
   const auto gradients = in_parts.model().gradients();
