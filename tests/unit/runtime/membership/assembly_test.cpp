@@ -37,39 +37,6 @@ TEST_CASE("an accept message of a rank without a state has no state") {
   CHECK(answer.header.clock == no_state);
 }
 
-TEST_CASE("after an accept, a rival proposal with a minority of the accepted members is refused") {
-  AmongRanks stage(2, 5);
-  stage.start_generation(1, {0, 1, 2, 3, 4});
-  stage.propose(0, 2, {0, 1, 2}, 1);
-  REQUIRE(stage.answer_type(0) == MessageType::accept);
-  // Generation 2 may have begun: 0 and 1 are enough of {0, 1, 2} to continue, and 3 and 4 may not reach them.
-  stage.propose(3, 3, {2, 3, 4}, 1);
-  const EncodedMessage refusal = stage.answer(3);
-  CHECK(refusal.header.type == MessageType::refuse);
-  CHECK(refusal.header.generation == 2);  // the number that it has promised
-  CHECK(refusal.header.clock == 3);       // the number that it refuses
-}
-
-TEST_CASE("after an accept, the same proposer or a majority of the accepted members may propose again") {
-  AmongRanks stage(2, 5);
-  stage.start_generation(1, {0, 1, 2, 3, 4});
-  stage.propose(0, 2, {0, 1, 2}, 1);
-  REQUIRE(stage.answer_type(0) == MessageType::accept);
-  stage.propose(0, 3, {0, 2}, 1);  // the proposer knows that the one before has not begun
-  CHECK(stage.answer_type(0) == MessageType::accept);
-  stage.propose(1, 4, {0, 1, 2, 3}, 1);  // with all of {0, 2}
-  CHECK(stage.answer_type(1) == MessageType::accept);
-}
-
-TEST_CASE("after the promised generation has begun, a rank may accept a proposal that its promise forbade") {
-  AmongRanks stage(2, 5);
-  stage.start_generation(1, {0, 1, 2, 3, 4});
-  stage.start_generation(2, {0, 1, 2}, 1);
-  // A proposal that follows generation 2 needs its members, not those of the earlier promise.
-  stage.propose(1, 3, {1, 2}, 2);
-  CHECK(stage.answer_type(1) == MessageType::accept);
-}
-
 TEST_CASE("a proposal whose number is not above the promised number is refused") {
   AmongRanks stage(2, 3);
   stage.propose(1, 5, {0, 1, 2}, 0);
@@ -385,13 +352,6 @@ TEST_CASE("wants_newcomers() is true only in the lowest live member of a generat
   CHECK(higher.assembly.wants_newcomers(higher.now));
 }
 
-TEST_CASE("after a generation has begun, its members may accept proposals that earlier promises forbade") {
-  AmongRanks stage(2, 5);
-  stage.start_generation(1, {0, 1, 2, 3, 4});
-  stage.propose(1, 2, {1, 2}, 1);  // the others are dead, as far as rank 1 knows
-  CHECK(stage.answer_type(1) == MessageType::accept);
-}
-
 TEST_CASE("a rank sends a new connection its generation, its step and its lineage") {
   AmongRanks stage(1, 2);
   stage.state = StateVersion{40, 1};
@@ -401,126 +361,6 @@ TEST_CASE("a rank sends a new connection its generation, its step and its lineag
   CHECK(status.header.generation == 3);
   CHECK(status.header.clock == 40);
   CHECK(PayloadReader(status.payload).get<std::uint64_t>() == lineage);
-}
-
-TEST_CASE("a rank is bound by all generations that it has accepted, until one of them has begun") {
-  AmongRanks stage(4, 5);
-  stage.start_generation(1, {0, 1, 2, 3, 4});
-  stage.propose(2, 2, {1, 2, 3, 4}, 1);
-  REQUIRE(stage.answer_type(2) == MessageType::accept);
-  stage.propose(0, 3, {0, 2, 3, 4}, 1);  // with a majority of the ranks that may be in generation 2
-  REQUIRE(stage.answer_type(0) == MessageType::accept);
-  stage.propose(0, 4, {0, 4}, 1);  // generation 3 has not begun, but 2 may have
-  CHECK(stage.answer_type(0) == MessageType::refuse);
-}
-
-TEST_CASE("a rank does not continue alone if other members may have let in a rank that it cannot reach") {
-  AmongRanks stage(2, 3);
-  stage.depart(rank_at(1));
-  stage.start_generation(1, {0, 2});
-  const auto goes_on = [&] {
-    Assembling assembling(stage);
-    for (int timers = 0; timers < 30 && stage.assembly.phase() == Assembly::Phase::assembling; ++timers)
-      stage.pass();
-    return stage.assembly.phase() == Assembly::Phase::begun;
-  };
-  stage.hears_of(1, Event::Kind::silent);
-  SUBCASE("rank 0 has not told that it has begun the generation") {
-    stage.depart(rank_at(0));
-    CHECK_FALSE(goes_on());
-  }
-  stage.tell_status(0, 1, 10);
-  SUBCASE("rank 0 was heard until it ended") {
-    stage.depart(rank_at(0));
-    CHECK(goes_on());
-  }
-  SUBCASE("rank 0 was silent for a while") {
-    stage.hears_of(0, Event::Kind::silent);
-    stage.hears_of(0, Event::Kind::audible);
-    stage.depart(rank_at(0));
-    CHECK_FALSE(goes_on());
-  }
-  SUBCASE("rank 0 has left the generation") {
-    stage.say(0, MessageType::trouble, 1);
-    stage.depart(rank_at(0));
-    CHECK_FALSE(goes_on());
-  }
-  SUBCASE("rank 0 has left the generation, and rank 1 is dead: its next process may have been let in") {
-    stage.say(0, MessageType::trouble, 1);
-    stage.depart(rank_at(1));
-    stage.depart(rank_at(0));
-    CHECK_FALSE(goes_on());
-  }
-  SUBCASE("rank 0 has left the generation, and rank 1 is known to be behind") {
-    stage.say(0, MessageType::trouble, 1);
-    stage.depart(rank_at(0));
-    stage.arrive(rank_at(1));
-    stage.tell_status(1, 0, no_state, 0);
-    Assembling assembling(stage);
-    const auto [number, members] = stage.hear_proposal(1);
-    CHECK(members == std::set<std::uint32_t>{1, 2});
-  }
-}
-
-TEST_CASE(
-    "a member that has left the generation counts as dead if it was too few to continue without this rank") {
-  AmongRanks stage(0, 3);
-  stage.depart(rank_at(1));
-  stage.start_generation(1, {0, 2});
-  stage.say(2, MessageType::trouble, 1);
-  stage.depart(rank_at(2));
-  Assembling assembling(stage);
-  CHECK(assembling.result());  // this side has half of the members, with the lowest rank
-}
-
-TEST_CASE(
-    "members without the state of a generation wait for the members that have it, unless those are dead") {
-  AmongRanks stage(0, 3);
-  stage.propose(1, 1, {0, 1}, 0);
-  REQUIRE(stage.answer_type(1) == MessageType::accept);
-  stage.say(1, encode(BeginMessage{1, 30, 0, 1, {0}}));  // this rank is at step 10
-  stage.hears_of(1, Event::Kind::silent);
-  stage.tell_status(2, 0, no_state, 0);
-  stage.start_assembling();
-  for (int timers = 0; timers < 5; ++timers) stage.pass();
-  CHECK_FALSE(stage.was_told(rank_at(2), MessageType::propose));
-  stage.depart(rank_at(1));
-  CHECK(stage.hear_proposal(2).second == std::set<std::uint32_t>{0, 2});
-}
-
-TEST_CASE("members without the state of a generation wait for a rank that they have never met") {
-  AmongRanks stage(0, 3, [](AssemblySettings& settings) { settings.workers = 4; });
-  stage.propose(1, 1, {0, 1}, 0);
-  REQUIRE(stage.answer_type(1) == MessageType::accept);
-  stage.say(1, encode(BeginMessage{1, 30, 0, 1, {0}}));  // this rank is at step 10
-  stage.tell_status(1, 1, 30);
-  stage.depart(rank_at(1));
-  stage.tell_status(2, 0, no_state, 0);
-  stage.start_assembling();
-  for (int timers = 0; timers < 5; ++timers) stage.pass();
-  CHECK_FALSE(stage.was_told(rank_at(2), MessageType::propose));
-  stage.arrive(rank_at(3));
-  stage.tell_status(3, 0, no_state, 0);
-  CHECK(stage.hear_proposal(2).second == std::set<std::uint32_t>{0, 2, 3});
-}
-
-TEST_CASE(
-    "members without the state of a generation wait for a rank outside that has it, unless it is dead") {
-  AmongRanks stage(0, 3);
-  stage.propose(1, 1, {0, 1}, 0);
-  REQUIRE(stage.answer_type(1) == MessageType::accept);
-  stage.say(1, encode(BeginMessage{1, 30, 0, 1, {0}}));  // this rank is at step 10
-  stage.tell_status(1, 1, 30);
-  stage.tell_status(2, 0, 31, 0);
-  stage.hears_of(2, Event::Kind::silent);
-  stage.depart(rank_at(1));
-  stage.start_assembling();
-  for (int timers = 0; timers < 5; ++timers) stage.pass();
-  CHECK(stage.assembly.phase() == Assembly::Phase::assembling);
-  stage.depart(rank_at(2));
-  for (int timers = 0; timers < 5 && stage.assembly.phase() == Assembly::Phase::assembling; ++timers)
-    stage.pass();
-  CHECK(stage.assembly.phase() == Assembly::Phase::begun);
 }
 
 TEST_CASE("if two runs started apart, a rank of the run that is further sends its status to the other run") {

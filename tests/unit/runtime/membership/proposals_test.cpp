@@ -121,67 +121,6 @@ TEST_CASE("a rank does not propose if other ranks train without it, even if thes
   CHECK(stage.gives_up().starts_with("gave up"));
 }
 
-TEST_CASE("any number of members continues with a state; without a state they need the minimum") {
-  AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.minimum = 2; });
-  stage.start_generation(1, {0, 1});
-  stage.depart(rank_at(1));
-  SUBCASE("without a state") {
-    stage.state.reset();
-    CHECK(stage.gives_up() == "gave up waiting for worker 1 (900 s)");
-    CHECK(stage.assembly.generation().number == 1);
-  }
-  SUBCASE("with one") {
-    REQUIRE(Assembling(stage).result());
-    CHECK(stage.assembly.generation() == Generation{2, {{0, stage.incarnation_of(rank_at(0))}}});
-    CHECK(stage.assembly.restarts() == 1);
-    CHECK(stage.states_made == 0);
-  }
-}
-
-TEST_CASE("fewer members than the minimum continue if one of them has a state") {
-  AmongRanks stage(0, 3, [](AssemblySettings& settings) { settings.minimum = 3; });
-  stage.start_generation(1, {0, 1, 2});
-  stage.tell_statuses({1, 2}, 1, 10);
-  stage.depart(rank_at(2));
-  stage.state.reset();
-  Assembling assembling(stage);
-  const auto [number, members] = stage.hear_proposal(1);
-  CHECK(members == Ranks{0, 1});
-  stage.accept(1, number, StateVersion{10, 1});
-  const auto beginning = assembling.result();
-  REQUIRE(beginning);
-  CHECK(beginning->source == 1);
-  CHECK(beginning->lagging == Ranks{0});
-  CHECK(stage.states_made == 0);
-}
-
-TEST_CASE("a rank continues without a lower rank only if the lower rank is proven dead") {
-  AmongRanks stage(1, 2);
-  stage.start_generation(1, {0, 1});
-  SUBCASE("and that of its connection's end, when it could have dialled again") {
-    stage.depart(rank_at(0));
-    const SteadyTime lost = stage.now;
-    REQUIRE(Assembling(stage).result());
-    CHECK(stage.now == lost + std::chrono::seconds(1));
-    CHECK(stage.assembly.generation() == Generation{2, {{1, stage.incarnation_of(rank_at(1))}}});
-    return;
-  }
-  stage.hears_of(0, Event::Kind::down);
-  CHECK(stage.gives_up() == "gave up waiting for worker 0 (900 s)");
-  CHECK(stage.assembly.generation().number == 1);
-  stage.arrive(rank_at(0));
-  stage.tell_statuses({0}, 0, no_state);
-  Assembling assembling(stage);
-  const auto [number, members] = stage.hear_proposal(0);
-  CHECK(number == 2);
-  CHECK(members == Ranks{0, 1});
-  stage.accept(0, number);
-  const auto beginning = assembling.result();
-  REQUIRE(beginning);
-  CHECK(beginning->lagging == Ranks{0});
-  CHECK(stage.assembly.restarts() == 1);
-}
-
 TEST_CASE("the lowest member proposes, but not if its status shows that it is in no generation") {
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
@@ -324,69 +263,6 @@ TEST_CASE("if the start needs all ranks, a rank waits longer once another rank h
   while (stage.assembly.phase() == Assembly::Phase::assembling) stage.pass();
   CHECK(stage.now >= begin + std::chrono::seconds(50));
   CHECK(stage.now < begin + std::chrono::seconds(61));
-}
-
-TEST_CASE("an accepted proposal does not bind a rank that is in no generation") {
-  AmongRanks stage(1, 5);
-  stage.propose(2, 2, {1, 2}, 0);
-  REQUIRE(stage.answer_type(2) == MessageType::accept);
-  stage.propose(0, 3, {0, 1, 3, 4}, 0);
-  CHECK(stage.answer_type(0) == MessageType::accept);
-}
-
-TEST_CASE("an accepted generation makes a rank its member, even if the begin message has not arrived") {
-  AmongRanks stage(2, 3);
-  stage.propose(0, 1, {0, 1, 2}, 0);
-  REQUIRE(stage.answer_type(0) == MessageType::accept);
-  stage.propose(1, 2, {1, 2}, 1);  // generation 1 has begun, as rank 1 knows
-  REQUIRE(stage.answer_type(1) == MessageType::accept);
-  stage.propose(0, 3, {0, 2}, 1);
-  CHECK(stage.answer_type(0) == MessageType::refuse);
-  stage.tell_status(0, 3, 10);  // the run has gone on: generation 2 did not begin
-  stage.propose(0, 4, {0, 2}, 3);
-  CHECK(stage.answer_type(0) == MessageType::accept);
-}
-
-TEST_CASE("a rank forgets its accepted proposals if a status shows that the run has continued without it") {
-  AmongRanks stage(2, 5);
-  stage.start_generation(1, {0, 1, 2, 3, 4});
-  stage.propose(0, 2, {0, 1, 2}, 1);
-  REQUIRE(stage.answer_type(0) == MessageType::accept);
-  stage.tell_status(3, 7, 50);
-  REQUIRE(stage.assembly.generation().number == 0);
-  stage.begin(0, 2);  // that generation is over already
-  CHECK(stage.assembly.generation().number == 0);
-  stage.propose(3, 8, {2, 3, 4}, 7);
-  CHECK(stage.answer_type(3) == MessageType::accept);
-}
-
-TEST_CASE("a rank keeps its promise for a later generation if a status shows that an earlier one has begun") {
-  AmongRanks stage(4, 5);
-  stage.start_generation(1, {0, 1, 2, 3, 4});
-  stage.propose(2, 2, {2, 3, 4}, 1);
-  REQUIRE(stage.answer_type(2) == MessageType::accept);
-  stage.propose(1, 3, {1, 3, 4}, 1);  // with a majority of the members of generation 2
-  REQUIRE(stage.answer_type(1) == MessageType::accept);
-  stage.tell_status(2, 2, 10);
-  REQUIRE(stage.assembly.generation().number == 0);
-  stage.propose(2, 4, {2, 4}, 2);
-  CHECK(stage.answer_type(2) == MessageType::refuse);
-}
-
-TEST_CASE("if a newcomer continues as a member, all proposals that it has accepted since bind it") {
-  AmongRanks stage(1, 4);
-  stage.propose(0, 2, {0, 1, 2, 3}, 1);
-  REQUIRE(stage.answer_type(0) == MessageType::accept);
-  stage.propose(2, 3, {1, 2, 3}, 1);
-  REQUIRE(stage.answer_type(2) == MessageType::accept);
-  SUBCASE("with too few of those") {
-    stage.propose(0, 4, {0, 1}, 2);
-    CHECK(stage.answer_type(0) == MessageType::refuse);
-  }
-  SUBCASE("with enough of those") {
-    stage.propose(0, 4, {0, 1, 2, 3}, 2);
-    CHECK(stage.answer_type(0) == MessageType::accept);
-  }
 }
 
 TEST_CASE("a proposal must not skip a later generation while a rank that may be in it is alive") {

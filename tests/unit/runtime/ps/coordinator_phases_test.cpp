@@ -300,52 +300,6 @@ TEST_CASE("a server that is lost after the last report does not stop the run") {
   CHECK(run.coordinator.finished());
 }
 
-TEST_CASE("training stops only until the other server has copied its part") {
-  Run run({.workers = 1, .servers = 2, .every = 2, .saves = true});
-  run.start_both();
-  run.done(0, 0, 0);
-  run.work(0);
-  CHECK_FALSE(run.is_told(server(1), MessageType::capture));
-  run.done(0, 1, 0);
-  const auto asked = run.hear(server(1), {MessageType::capture});
-  const auto capture = decode_capture(asked.header, asked.payload);
-  REQUIRE(capture);
-  CHECK(capture->step == 2);
-  CHECK(capture->position == 8);
-  CHECK(run.coordinator.saving());
-  run.tick();
-  CHECK_FALSE(run.is_told(worker(0), MessageType::work));
-  run.captured(1, 1);
-  CHECK(run.coordinator.saving());
-  run.captured(1, 2);
-  CHECK_FALSE(run.coordinator.saving());
-  CHECK(run.work(0).header.clock == 2);
-  // The next checkpoint is due while this one is still being written: training continues.
-  run.done(0, 2, 0);
-  run.work(0);
-  run.done(0, 3, 0);
-  CHECK(run.work(0).header.clock == 4);
-  CHECK_FALSE(run.is_told(server(1), MessageType::capture));
-  run.written(1, {2, capture->aside, {}, "no space"});
-  CHECK(run.was_logged("warning: no checkpoint of step 2: server/1: no space"));
-  CHECK(run.coordinator.committed() == 0);
-}
-
-TEST_CASE("a work message has the newest step with a checkpoint") {
-  Run run({.workers = 1, .every = 2, .saves = true});
-  run.start();
-  run.done(0, 0, 0);
-  CHECK(Run::content(run.work(0)).checkpoint == 0);
-  run.done(0, 1, 0);
-  run.work(0);
-  run.until([&] { return run.coordinator.committed() != 0; });
-  CHECK(run.coordinator.committed() == 2);
-  run.done(0, 2, 0);
-  const WorkMessage work = Run::content(run.work(0));
-  CHECK(work.checkpoint == 2);
-  CHECK(work.restored_step == 0);
-}
-
 TEST_CASE("a slice is not counted if a worker reports it before the servers have weights") {
   Run run({});
   for (const std::uint32_t rank : {0u, 1u}) run.join(rank);
@@ -353,19 +307,6 @@ TEST_CASE("a slice is not counted if a worker reports it before the servers have
   run.worker_ready(worker(0), {true, 0, 0, 5, 1, 1});
   run.seed();
   CHECK(Run::content(run.work(0)).progress.loss_count == 0);
-}
-
-TEST_CASE("if a server is lost, the checkpoint under way is abandoned") {
-  Run run({.workers = 1, .servers = 2, .every = 1, .saves = true});
-  run.start_both();
-  run.done(0, 0, 0);
-  CHECK(run.hear(server(1), {MessageType::capture}).header.clock == 1);
-  run.peer_down(server(1));
-  CHECK(run.logged() ==
-        "training with 1 of 1 workers from step 0\n"
-        "server/1 is lost\n"
-        "warning: no checkpoint of step 1: server/1 is lost\n");
-  CHECK(run.coordinator.gathering());
 }
 
 TEST_CASE("a worker that is cut off from a server counts as lost, and still gets the request to join again") {
@@ -391,20 +332,6 @@ TEST_CASE("a worker that joins again loses its lease, and gets new work only aft
   CHECK(run.work(0).header.key == 0);  // the slice that worker 1 had is open again
   run.done(0, 1, 0);
   CHECK(run.work(0).header.key == 1);
-}
-
-TEST_CASE(
-    "a slice that ends during a checkpoint counts, and its worker gets new work only after the copies") {
-  Run run({.workers = 2, .servers = 2, .sync = false, .every = 1, .saves = true});
-  run.start_both();
-  run.done(0, 0, 0, 1);
-  run.hear(server(1), {MessageType::capture});
-  run.done(1, 0, 0, 2);
-  CHECK(run.coordinator.step() == 2);
-  CHECK_FALSE(run.is_told(worker(1), MessageType::work));
-  run.captured(1, 1);
-  CHECK(Run::content(run.work(0)).progress.loss_sum == 3);
-  CHECK(run.work(1).header.clock == 2);
 }
 
 TEST_CASE("if a lower rank than the reporter comes back at the end, server 0 asks it for the report, too") {
@@ -433,31 +360,6 @@ TEST_CASE("all workers must join again if a worker asks server 0 for a step that
   CHECK(run.was_logged("server/0 has no weights of step 1"));
   CHECK_FALSE(run.coordinator.has_weights());
   CHECK(run.coordinator.gathering());
-}
-
-TEST_CASE("training continues without a checkpoint if a server does not copy its part within 5 s") {
-  Run run({.workers = 1, .servers = 2, .every = 1, .saves = true});
-  run.start_both();
-  run.done(0, 0, 0);
-  run.pass(Milliseconds(5000));
-  CHECK(run.coordinator.saving());
-  run.pass(Milliseconds(100));
-  CHECK_FALSE(run.coordinator.saving());
-  CHECK(run.was_logged("warning: no checkpoint of step 1: server/1 has not copied its weights"));
-  run.work(0);
-}
-
-TEST_CASE("a checkpoint is abandoned if a part is not written within the patience of the run") {
-  Run run({.workers = 1, .servers = 2, .every = 1, .saves = true, .patience = 30});
-  run.start_both();
-  run.done(0, 0, 0);
-  run.captured(1, 1);
-  run.work(0);
-  run.pass(Milliseconds(30000));
-  CHECK(run.logged() == "training with 1 of 1 workers from step 0\n");
-  run.pass(Milliseconds(100));
-  CHECK(run.was_logged("warning: no checkpoint of step 1: server/1 has not written its part"));
-  CHECK(run.coordinator.committed() == 0);
 }
 
 TEST_CASE("after SIGTERM server 0 waits 3 s for a step of sync whose worker never answers") {
@@ -517,25 +419,6 @@ TEST_CASE("after SIGTERM a run ends as soon as no step is under way") {
     run.tick();
     CHECK(run.coordinator.terminated());
   }
-}
-
-TEST_CASE("a checkpoint after SIGTERM that fails is tried only once") {
-  Run run({.workers = 1, .servers = 2, .saves = true});
-  run.start_both();
-  run.done(0, 0, 0);
-  run.work(0);
-  run.stop();
-  run.done(0, 1, 0);
-  run.tick();
-  const auto asked = run.hear(server(1), {MessageType::capture});
-  CHECK(asked.header.clock == 2);
-  run.captured(1, 2);
-  CHECK(run.coordinator.saving());  // until it is written
-  const auto capture = decode_capture(asked.header, asked.payload);
-  REQUIRE(capture);
-  run.written(1, {2, capture->aside, {}, "no space"});
-  run.until([&] { return run.coordinator.terminated(); });
-  CHECK_FALSE(run.is_told(server(1), MessageType::capture));
 }
 
 }  // namespace in_phases

@@ -1,0 +1,124 @@
+// Which later proposals a rank refuses because of the proposals that it has accepted before.
+#include <doctest/doctest.h>
+
+#include "runtime/membership/assembly.h"
+#include "tests/unit/runtime/among_ranks.h"
+
+TEST_SUITE_BEGIN("runtime/membership/binding_promises");
+
+using namespace mlk::rt;
+using namespace mlk::test;
+
+TEST_CASE("after an accept, a rival proposal with a minority of the accepted members is refused") {
+  AmongRanks stage(2, 5);
+  stage.start_generation(1, {0, 1, 2, 3, 4});
+  stage.propose(0, 2, {0, 1, 2}, 1);
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  // Generation 2 may have begun: 0 and 1 are enough of {0, 1, 2} to continue, and 3 and 4 may not reach them.
+  stage.propose(3, 3, {2, 3, 4}, 1);
+  const EncodedMessage refusal = stage.answer(3);
+  CHECK(refusal.header.type == MessageType::refuse);
+  CHECK(refusal.header.generation == 2);  // the number that it has promised
+  CHECK(refusal.header.clock == 3);       // the number that it refuses
+}
+
+TEST_CASE("after an accept, the same proposer or a majority of the accepted members may propose again") {
+  AmongRanks stage(2, 5);
+  stage.start_generation(1, {0, 1, 2, 3, 4});
+  stage.propose(0, 2, {0, 1, 2}, 1);
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  stage.propose(0, 3, {0, 2}, 1);  // the proposer knows that the one before has not begun
+  CHECK(stage.answer_type(0) == MessageType::accept);
+  stage.propose(1, 4, {0, 1, 2, 3}, 1);  // with all of {0, 2}
+  CHECK(stage.answer_type(1) == MessageType::accept);
+}
+
+TEST_CASE("after the promised generation has begun, a rank may accept a proposal that its promise forbade") {
+  AmongRanks stage(2, 5);
+  stage.start_generation(1, {0, 1, 2, 3, 4});
+  stage.start_generation(2, {0, 1, 2}, 1);
+  // A proposal that follows generation 2 needs its members, not those of the earlier promise.
+  stage.propose(1, 3, {1, 2}, 2);
+  CHECK(stage.answer_type(1) == MessageType::accept);
+}
+
+TEST_CASE("after a generation has begun, its members may accept proposals that earlier promises forbade") {
+  AmongRanks stage(2, 5);
+  stage.start_generation(1, {0, 1, 2, 3, 4});
+  stage.propose(1, 2, {1, 2}, 1);  // the others are dead, as far as rank 1 knows
+  CHECK(stage.answer_type(1) == MessageType::accept);
+}
+
+TEST_CASE("a rank is bound by all generations that it has accepted, until one of them has begun") {
+  AmongRanks stage(4, 5);
+  stage.start_generation(1, {0, 1, 2, 3, 4});
+  stage.propose(2, 2, {1, 2, 3, 4}, 1);
+  REQUIRE(stage.answer_type(2) == MessageType::accept);
+  stage.propose(0, 3, {0, 2, 3, 4}, 1);  // with a majority of the ranks that may be in generation 2
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  stage.propose(0, 4, {0, 4}, 1);  // generation 3 has not begun, but 2 may have
+  CHECK(stage.answer_type(0) == MessageType::refuse);
+}
+
+TEST_CASE("an accepted proposal does not bind a rank that is in no generation") {
+  AmongRanks stage(1, 5);
+  stage.propose(2, 2, {1, 2}, 0);
+  REQUIRE(stage.answer_type(2) == MessageType::accept);
+  stage.propose(0, 3, {0, 1, 3, 4}, 0);
+  CHECK(stage.answer_type(0) == MessageType::accept);
+}
+
+TEST_CASE("an accepted generation makes a rank its member, even if the begin message has not arrived") {
+  AmongRanks stage(2, 3);
+  stage.propose(0, 1, {0, 1, 2}, 0);
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  stage.propose(1, 2, {1, 2}, 1);  // generation 1 has begun, as rank 1 knows
+  REQUIRE(stage.answer_type(1) == MessageType::accept);
+  stage.propose(0, 3, {0, 2}, 1);
+  CHECK(stage.answer_type(0) == MessageType::refuse);
+  stage.tell_status(0, 3, 10);  // the run has gone on: generation 2 did not begin
+  stage.propose(0, 4, {0, 2}, 3);
+  CHECK(stage.answer_type(0) == MessageType::accept);
+}
+
+TEST_CASE("a rank forgets its accepted proposals if a status shows that the run has continued without it") {
+  AmongRanks stage(2, 5);
+  stage.start_generation(1, {0, 1, 2, 3, 4});
+  stage.propose(0, 2, {0, 1, 2}, 1);
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  stage.tell_status(3, 7, 50);
+  REQUIRE(stage.assembly.generation().number == 0);
+  stage.begin(0, 2);  // that generation is over already
+  CHECK(stage.assembly.generation().number == 0);
+  stage.propose(3, 8, {2, 3, 4}, 7);
+  CHECK(stage.answer_type(3) == MessageType::accept);
+}
+
+TEST_CASE("a rank keeps its promise for a later generation if a status shows that an earlier one has begun") {
+  AmongRanks stage(4, 5);
+  stage.start_generation(1, {0, 1, 2, 3, 4});
+  stage.propose(2, 2, {2, 3, 4}, 1);
+  REQUIRE(stage.answer_type(2) == MessageType::accept);
+  stage.propose(1, 3, {1, 3, 4}, 1);  // with a majority of the members of generation 2
+  REQUIRE(stage.answer_type(1) == MessageType::accept);
+  stage.tell_status(2, 2, 10);
+  REQUIRE(stage.assembly.generation().number == 0);
+  stage.propose(2, 4, {2, 4}, 2);
+  CHECK(stage.answer_type(2) == MessageType::refuse);
+}
+
+TEST_CASE("if a newcomer continues as a member, all proposals that it has accepted since bind it") {
+  AmongRanks stage(1, 4);
+  stage.propose(0, 2, {0, 1, 2, 3}, 1);
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  stage.propose(2, 3, {1, 2, 3}, 1);
+  REQUIRE(stage.answer_type(2) == MessageType::accept);
+  SUBCASE("with too few of those") {
+    stage.propose(0, 4, {0, 1}, 2);
+    CHECK(stage.answer_type(0) == MessageType::refuse);
+  }
+  SUBCASE("with enough of those") {
+    stage.propose(0, 4, {0, 1, 2, 3}, 2);
+    CHECK(stage.answer_type(0) == MessageType::accept);
+  }
+}
