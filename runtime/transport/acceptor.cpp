@@ -25,7 +25,7 @@ void watch_listener(int epoll, int fd, std::uint64_t id) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = id;
-  epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);  // fails if epoll watches it already, which does no harm
+  epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);  // fails, without harm, if epoll watches this socket already
 }
 
 bool out_of_resources(int error) {
@@ -103,7 +103,8 @@ void Acceptor::accept_local(const Handlers& handlers) {
   }
 }
 
-// Removes the socket from epoll until listen_again(): accept() fails now, so epoll would report endlessly.
+// Removes the socket from epoll until listen_again(). As long as accept() fails, epoll would report the
+// socket again and again.
 void Acceptor::leave_out(int listener) {
   epoll_ctl(epoll_, EPOLL_CTL_DEL, listener, nullptr);
   left_out_ = true;

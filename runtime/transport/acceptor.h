@@ -14,21 +14,21 @@ namespace mlk::rt {
 // For one thread at a time.
 class Acceptor {
  public:
-  // The numbers of the sockets in `epoll`.
+  // The ids of the two sockets in the events of epoll.
   static constexpr std::uint64_t tcp_id = 1, local_id = 3;
 
-  // Starts to listen at `where`. If another process holds that address, waits until it is free, at most for
-  // `patience`. Throws Failure.
+  // Starts to listen at `where`. If another process holds that address, waits until the address is free, for
+  // `patience` at most. Throws Failure if it cannot listen.
   Acceptor(const HostPort& where, std::chrono::milliseconds patience, bool unix_socket);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
   std::uint16_t port() const { return port_; }                 // the port that was really bound
-  bool local_name_taken() const { return local_name_taken_; }  // by another process: there is no UNIX socket
+  bool local_name_taken() const { return local_name_taken_; }  // by another process: no UNIX socket is used
   void watch(int epoll);
 
-  // Accepts all connections that wait at one of the sockets. Calls take() with each descriptor, which take()
+  // Accepts all connections that wait at the socket `id`. Calls take() with each descriptor, which take()
   // then owns. If a connection is from a process of another user, closes it and calls complain().
   struct Handlers {
     std::function<void(int fd, const std::string& remote, Medium medium)> take;
@@ -36,8 +36,8 @@ class Acceptor {
   };
   void accept(std::uint64_t id, const Handlers& handlers);
 
-  // Listens again if accept() failed earlier for lack of descriptors or memory. The caller calls it from time
-  // to time.
+  // Listens again if accept() failed earlier for lack of descriptors or memory. The caller calls
+  // listen_again() from time to time.
   void listen_again();
 
  private:
@@ -50,7 +50,7 @@ class Acceptor {
   bool local_name_taken_ = false, left_out_ = false;
 };
 
-// Sets the options of all TCP sockets with peers.
+// Sets the options that every TCP socket of a connection with a peer has.
 void set_tcp_options(int fd);
 
 }  // namespace mlk::rt

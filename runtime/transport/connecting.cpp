@@ -1,4 +1,5 @@
-// Makes connections: accepts strangers, and dials peers by name or address.
+// Makes connections: accepts strangers (processes that have not proved themselves), and dials peers by name
+// or address.
 #include <cerrno>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -56,8 +57,8 @@ void Transport::Impl::start_round(PeerId peer, const std::vector<SocketAddress>&
   for (const SocketAddress& address : addresses) open_attempt(peer, address, now);
 }
 
-// A connection with the peer works. Other attempts, at another address of the peer or from a time when the
-// peer was silent, would only replace this connection, and the machines above would see a loss.
+// Called when a connection with the peer works. Other attempts, at another address of the peer or from a time
+// when the peer was silent, would only replace this connection, and the machines above would see a loss.
 void Transport::Impl::end_attempts(PeerId peer) {
   dialer_.connected(peer);
   for (auto& [id, other] : connections_) {
@@ -65,7 +66,8 @@ void Transport::Impl::end_attempts(PeerId peer) {
   }
 }
 
-// Dials a peer of this host at the UNIX socket that belongs to the address, if the peer has one.
+// Uses the UNIX socket that belongs to the address if the peer is on this host and has such a socket, and TCP
+// otherwise.
 void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, SteadyTime now) {
   Medium medium = Medium::one_host;
   int fd = -1, outcome = 0;

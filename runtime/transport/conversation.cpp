@@ -1,10 +1,11 @@
-// The messages that peers exchange before all others, and which connection belongs to which peer.
+// Handles the frames of a connection: those of the handshake, those for the transport, and those for the
+// consumer. Decides which connection belongs to which peer.
 #include "runtime/transport/transport_impl.h"
 
 namespace mlk::rt {
 namespace {
 
-constexpr std::uint8_t flag_replaced = 1;  // of goodbye: the sender knows a newer incarnation of the receiver
+constexpr std::uint8_t flag_replaced = 1;  // of a goodbye: a newer incarnation of the receiver has connected
 
 }  // namespace
 
@@ -71,7 +72,7 @@ bool Transport::Impl::deliver(Connection& connection, Frame&& frame) {
   if (waiting > options_.credit) {
     connection.link->pause();
     account.paused = true;
-    // The consumer may have emptied the queue meanwhile. Then only this code resumes reading.
+    // The consumer may have emptied the queue meanwhile. In that case only this code resumes reading.
     if (account.bytes < options_.credit / 2 && account.paused.exchange(false)) connection.link->resume();
   }
   return true;
@@ -119,7 +120,7 @@ bool Transport::Impl::promote(Connection& connection, const Introduction& theirs
 
 void Transport::Impl::retire(Connection& older, bool other_incarnation) {
   if (other_incarnation) send_control(older, MessageType::goodbye, {}, 0, flag_replaced);
-  older.stage = Stage::handshake;  // the older connection is no longer the peer's, so its end is not reported
+  older.stage = Stage::handshake;  // so the end of the older connection is not reported again
   older.doomed = true;
   push(Event{.kind = Event::Kind::down,
              .peer = older.peer,

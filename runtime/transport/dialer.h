@@ -13,7 +13,7 @@
 namespace mlk::rt {
 
 // A round is one look-up of a peer's name and one attempt at each of its addresses, all at the same time. The
-// delay between rounds doubles.
+// delay between rounds doubles, up to retry_max.
 class Dialer {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -25,7 +25,7 @@ class Dialer {
   void remove(PeerId peer) { targets_.erase(peer); }
   const HostPort* find(PeerId peer) const;
 
-  // The peers whose round starts now; each is busy until its round is over.
+  // The peers whose round starts now. A returned peer is busy until its round is over.
   std::vector<PeerId> due(Time now);
   std::optional<Time> next_round() const;
 

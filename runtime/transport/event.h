@@ -34,7 +34,8 @@ struct Event {
   Header header = {};
   Bytes payload = {};             // empty if it was received into a posted buffer
   bool in_posted_buffer = false;  // the payload was received into the buffer given to post()
-  // The checksum of the content of that buffer now, if known: a send() of the same bytes can use it.
+  // The checksum of the present content of the posted buffer, if known. A send() of the same bytes can use
+  // it.
   std::optional<std::uint32_t> checksum = {};
 };
 

@@ -1,5 +1,5 @@
-// Parses frames. The bytes of a payload come with the bytes read ahead after its header, or directly from the
-// socket into its buffer, or from the shared lane.
+// Parses frames. The bytes of a payload come from one of three places: the bytes that were read ahead with
+// the header, the socket, or the shared lane.
 #include "runtime/transport/frame_reader.h"
 
 #include <algorithm>
@@ -16,12 +16,13 @@
 namespace mlk::rt {
 namespace {
 
-// Holds a small message as a whole. With a larger buffer much of a large message would be copied twice.
+// A buffer of this size holds a small message as a whole. With a larger buffer much of a large message would
+// be copied twice.
 constexpr std::size_t read_ahead_size = 8 * 1024;
 constexpr std::size_t straight_from = 2 * 1024;
 constexpr std::size_t read_turn = 2 * 1024 * 1024;
-// The bytes read from the socket at once: few enough that they are still in the core's cache for the checksum
-// and the addition.
+// The most bytes that are read from the socket at once: few enough that they are still in the core's cache
+// for the checksum and the addition.
 constexpr std::size_t read_size = 128 * 1024;
 
 // Returns the descriptor that came with a message, or the last one if there are several.
@@ -82,8 +83,9 @@ FrameReader::End FrameReader::read(int fd, const Receiver& receiver, PostedRecei
   return End::more_later;
 }
 
-// One call reads the rest of a payload and, with `ahead`, the bytes that follow it. It accepts a descriptor
-// from strangers too: the descriptor may come in the same call as the proof of the peer.
+// Reads bytes of a payload into `straight` and, if `ahead` is set, the bytes that follow into read_ahead_.
+// Accepts a descriptor from a stranger, too: the descriptor may come in the same call as the proof of the
+// peer.
 FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight, bool ahead) {
   std::array<iovec, 2> parts;
   std::size_t count = 0, room = straight.size();
@@ -135,7 +137,7 @@ void FrameReader::take_in(std::size_t size, PostedReceives& posted_receives, Fil
 }
 
 // Adds floats before it knows the checksum of the whole payload. If the checksum is wrong, the connection
-// ends, and every sum that used it ends, too. An incomplete float waits for its remaining bytes.
+// ends, and every sum that used the connection ends, too. An incomplete float waits for its remaining bytes.
 template <typename Fill>
 void FrameReader::add_in(std::size_t size, PostedReceives& posted_receives, Fill fill) {
   scratch_.resize(sizeof(float) + read_size);

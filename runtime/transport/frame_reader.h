@@ -1,5 +1,5 @@
-// The receiving half of a connection: divides the bytes of a socket into frames, and puts payloads in their
-// place.
+// The receiving half of a connection: divides the bytes of a socket into frames, and puts each payload into
+// its buffer.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@
 namespace mlk::rt {
 
 // The medium between two processes. Over TCP every payload has a checksum, since the checksum of TCP misses
-// too many errors. Within one host bytes are not damaged. So there is no checksum, and its field says where
-// the payload is.
+// too many errors. Within one host bytes are not damaged. So there is no checksum, and the field of the
+// checksum says where the payload is.
 enum class Medium { tcp, one_host };
 inline constexpr std::uint32_t payload_follows = 0, payload_in_lane = 1;
 
@@ -30,7 +30,7 @@ struct Frame {
   Bytes payload;                  // empty if it was received into a posted buffer
   bool in_posted_buffer = false;  // the payload was received into the posted buffer
   std::uint64_t posted_epoch = 0;
-  std::optional<std::uint32_t> posted_crc;  // of the content of the buffer now, over TCP
+  std::optional<std::uint32_t> posted_crc;  // of the present content of the buffer; only over TCP
 };
 
 // For one thread at a time.
@@ -49,8 +49,9 @@ class FrameReader {
     std::function<void()> announce_room;   // tells the waiting peer that its lane has room again
   };
   enum class End { more_later, end_of_stream, reset, unproven_loss, fault };
-  // Reads until the socket is empty, or 2 MiB are read, so that one busy peer does not keep the others
-  // waiting, or until `paused`. After a pause the caller calls read() even if the socket has no more data.
+  // Reads until the socket is empty, until `paused`, or until 2 MiB are read, so that one busy peer does not
+  // delay other peers. After a pause the caller calls read() even if the socket has no data, because bytes
+  // that were read ahead may wait.
   End read(int fd, const Receiver& receiver, PostedReceives& posted_receives,
            const std::atomic<bool>& paused);
   WireFault fault() const { return fault_; }
@@ -78,7 +79,7 @@ class FrameReader {
   const Medium medium_;
   const std::unique_ptr<kernels::Ops> ops_;
   Bytes read_ahead_;
-  std::span<const std::byte> ahead_;  // its bytes that are not consumed; empty except during a pause
+  std::span<const std::byte> ahead_;  // unconsumed bytes of read_ahead_; empty except during a pause
   std::array<std::byte, header_size> header_bytes_{};
   std::size_t header_filled_ = 0;
   bool in_payload_ = false;
@@ -86,11 +87,10 @@ class FrameReader {
   std::optional<PostedReceives::Ticket> ticket_;
   std::size_t payload_filled_ = 0;
   std::uint32_t crc_ = 0, sum_crc_ = 0, received_frames_ = 0;
-  bool taken_back_ =
-      false;       // the buffer was taken back when the frame was half received: its other bytes go elsewhere
-  Bytes scratch_;  // the part of a payload that is to be added
-  std::size_t odd_bytes_ = 0;  // of scratch_, at the front: the beginning of a float
-  int descriptor_ = -1;        // of a lane, until its frame is complete
+  bool taken_back_ = false;    // cancel_all() came before the end of the frame
+  Bytes scratch_;              // the part of a payload that is to be added
+  std::size_t odd_bytes_ = 0;  // at the front of scratch_: the beginning of a float
+  int descriptor_ = -1;        // the descriptor of a lane, until the frame `lane` is complete
   std::unique_ptr<SharedLane> lane_;
   WireFault fault_ = WireFault::none;
 };

@@ -1,4 +1,4 @@
-// The handshake: its messages, the bytes that their proofs cover, and its order.
+// The messages of the handshake, their order, and the bytes that the proofs cover.
 #include "runtime/transport/handshake.h"
 
 #include <algorithm>

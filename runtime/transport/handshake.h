@@ -26,8 +26,9 @@ inline constexpr std::uint32_t handshake_payload_limit = 512;
 using Key = std::array<std::byte, 32>;
 using Nonce = std::array<std::byte, 32>;
 
-// parse_key() reads the key from 64 hexadecimal digits, with white space around them; load_key() reads them
-// from the file MLK_SECRET. Both throw Failure{bad_configuration}, whose message never contains the text.
+// parse_key() reads the key from 64 hexadecimal digits, with white space around them. load_key() reads the
+// digits from the file `path`. Both throw Failure{bad_configuration}, whose message never contains the
+// digits.
 Key parse_key(std::string_view text);
 Key load_key(const std::string& path);
 
@@ -37,7 +38,7 @@ Nonce random_nonce();
 struct Introduction {
   PeerId id;
   std::uint64_t incarnation = 0;
-  std::string address;  // where others may dial it, host:port
+  std::string address;  // host:port, where other processes may dial this side
   Nonce nonce{};
 };
 
@@ -47,7 +48,7 @@ enum class Side { listener, dialler };
 Digest prove(const Key& key, Side side, const std::string& run, const Introduction& dialler,
              const Introduction& listener);
 
-// Payloads. The header carries id and incarnation.
+// The payloads of the messages. The id and the incarnation are in the header.
 Bytes hello_payload(const Introduction& self);
 Bytes challenge_payload(const Introduction& self, const Digest& proof);
 Bytes proof_payload(const Digest& proof);
@@ -61,10 +62,10 @@ std::optional<Challenge> read_challenge(const Header& header, std::span<const st
 std::optional<Digest> read_proof(std::span<const std::byte> payload);
 
 // One side of a handshake. It reads the frames that arrive, and returns the message to send. `key` and `run`
-// outlive it.
+// must outlive this object.
 class Handshake {
  public:
-  // `wanted`: set for the dialler's side, which accepts only this peer; nothing: the listener's side.
+  // `wanted` is set on the dialler's side, which accepts only this peer. It is empty on the listener's side.
   Handshake(const Key& key, const std::string& run, Introduction ours, std::optional<PeerId> wanted = {});
 
   struct Message {

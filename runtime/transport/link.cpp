@@ -21,9 +21,9 @@ namespace {
 // Below this size one copy through the kernel is cheaper than the overhead of the lane.
 constexpr std::size_t lane_from = 16 * 1024;
 
-// With a short round trip, as within one host, a small send buffer keeps the data in flight in the
-// processor's cache. This saves a third of the time of 64 MiB. The kernel doubles the size to 512 KiB, which
-// in each round trip of 50 us is 84 Gbit/s.
+// If the round trip is short, as within one host, a small send buffer keeps the data under way in the cache
+// of the processor. This saves a third of the time that 64 MiB take. The kernel doubles the size to 512 KiB:
+// in each round trip of 50 us this is 84 Gbit/s.
 constexpr std::uint32_t short_way_us = 50;
 constexpr int send_buffer_of_short_way = 256 * 1024;
 

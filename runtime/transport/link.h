@@ -31,12 +31,12 @@ class Link {
   // Sending.
   enum class Sent { yes, full, closed };
   // Fills in length, checksum and sequence. Writes at once as many bytes as the socket takes, and queues the
-  // rest. full: bytes are queued already, and together with the payload they exceed `limit`. With limit 0 it
-  // is also full if the payload does not fit into the lane now.
+  // rest. Returns full if bytes are queued already, and together with the payload they exceed `limit`. With
+  // limit 0 it also returns full if the payload would fit into an empty lane, but does not fit now.
   Sent send(Header header, std::span<const std::byte> payload, std::size_t limit,
             std::optional<std::uint32_t> checksum = {});
-  // True if the queue is empty and another payload fits into the lane. If it is false, the caller calls
-  // room_again() after each flush() and read().
+  // Whether the queue is empty and another payload fits into the lane. After has_room() has returned false,
+  // the caller calls room_again() after each flush() and read().
   bool has_room();
   bool room_again();  // true once: when there is room after has_room() returned false
   void flush();
@@ -55,7 +55,7 @@ class Link {
   }
   WireFault fault() const { return reader_.fault(); }
 
-  void pause();  // reads nothing until resume() and a read()
+  void pause();  // read() reads nothing until resume()
   void resume();
   bool paused() const { return paused_.load(); }
 
@@ -63,7 +63,7 @@ class Link {
   int fd() const { return fd_; }
   const std::string& remote() const { return remote_; }
   Medium medium() const { return medium_; }
-  void want_write();  // while the connection is being made
+  void want_write();  // called while the connection is being made
   // Called when the handshake is over, since the round-trip time is known then.
   void suit_send_buffer();
 

@@ -11,8 +11,8 @@ namespace mlk::rt {
 // The name of a listener is made from its TCP address, in the abstract name space. This name space belongs to
 // the network namespace, as ports do, so pods cannot collide, and a name is free when its process ends. Any
 // user may take a name or connect to it. So both ends ask the kernel for the user at the other end
-// (peer_process) before they send anything: a process in between could forward the handshake and read
-// everything after it. If another user takes the name, the peers just use TCP.
+// (peer_process) before they send anything: otherwise a process of another user between them could forward
+// the handshake and read everything after it. If another user takes the name, the peers just use TCP.
 
 // Whether the address belongs to this host: loopback, or one of its interfaces.
 bool is_of_this_host(const SocketAddress& address);

@@ -92,7 +92,7 @@ void Loop::run_backup() {
       lock.lock();
       taken_ = backup_runs_it_ = false;
       free_.notify_all();
-    } else if (waiting_ > 0 && waits_ == seen) {  // a long wait
+    } else if (waiting_ > 0 && waits_ == seen) {  // the current wait is longer than backup_delay
       backup_rests_ = true;
       backup_wakes_.wait(lock, [this] { return stop_ || waiting_ == 0; });
       backup_rests_ = false;

@@ -26,7 +26,8 @@ class Loop {
   static constexpr Milliseconds longest_round{100};
 
   // Only the thread that runs the loop calls these functions. next() is called before each round, and returns
-  // when the round must end at the latest. serve() handles the events of the round, perhaps none.
+  // the time at which the round must end at the latest. serve() handles the events of the round, perhaps
+  // none.
   struct Handlers {
     std::function<SteadyTime()> next;
     std::function<void(std::span<const epoll_event> events)> serve;
@@ -42,8 +43,9 @@ class Loop {
   void start();  // the backup thread
   void stop();   // ends the backup thread; no thread may be in run_until() then
 
-  // Runs the loop until done(), or until the deadline but at least one round. If several threads wait, one of
-  // them runs the loop, and the others call done() after each round.
+  // Runs the loop until done() returns true, or until the deadline. A deadline in the past still allows one
+  // round, if no other thread runs the loop. If several threads wait, one of them runs the loop, and the
+  // others call done() after each round.
   void run_until(SteadyTime deadline, const std::function<bool()>& done);
 
   void wake() const;  // ends the current round, or the next
@@ -59,7 +61,7 @@ class Loop {
 
   std::mutex mutex_;
   std::condition_variable free_, backup_wakes_;
-  bool taken_ = false, backup_runs_it_ = false;  // a thread runs the loop; that thread is the backup
+  bool taken_ = false, backup_runs_it_ = false;  // a thread runs the loop; this thread is the backup thread
   int waiting_ = 0;                              // threads in run_until()
   std::uint64_t waits_ = 0;                      // the number of waits that are over
   bool backup_rests_ = false;                    // the backup sleeps until no thread waits

@@ -1,4 +1,4 @@
-// The rounds of the loop: reads, watches for silent peers, ends connections.
+// The rounds of the loop: they read from peers, watch for silent peers and end connections.
 #include <algorithm>
 #include <cerrno>
 #include <netinet/in.h>
@@ -13,8 +13,9 @@ namespace {
 
 constexpr Milliseconds tick_interval = Loop::longest_round;
 
-// Whether the other host has acknowledged no bytes for that time. Then it has lost power, or the network is
-// cut. TCP_USER_TIMEOUT would also end a connection to a live peer that is busy and reads nothing.
+// Whether sent bytes wait for an acknowledgement, and none has come for this time: the other host has lost
+// power, or the network is cut. TCP_USER_TIMEOUT would also end a connection to a live peer that is busy and
+// reads nothing.
 bool unanswered(int fd, Milliseconds time) {
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -78,7 +79,8 @@ void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime 
   if (connection.doomed) remove(id, now);
 }
 
-// Includes the time in which this host was suspended, since the clocks of other hosts ran on.
+// The time since the last tick, with the time in which this host was suspended, since the clocks of other
+// hosts ran on.
 std::chrono::nanoseconds Transport::Impl::since_tick(SteadyTime now) const {
   return now - last_tick_ + options_.suspended() - suspended_at_tick_;
 }
@@ -201,8 +203,7 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
   given_up_[connection.peer] = connection.link;
 }
 
-// If the process of a peer is only stopped, the peer is not lost, as long as this process does not wait for
-// it.
+// A peer whose process is only stopped is not lost as long as this process does not wait for that peer.
 bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
   const Link& link = *connection.link;
   return now - connection.last_heard > options_.lost_after &&

@@ -12,8 +12,8 @@
 
 namespace mlk::rt {
 
-// Of two incarnations of a peer the one that connected later wins. The other incarnation is fenced: it is
-// never accepted again.
+// Of two incarnations of a peer the one that connected later wins. The other incarnation is fenced: it is not
+// accepted again. The table keeps at most 256 fenced incarnations of a peer.
 class PeerTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -45,7 +45,7 @@ class PeerTable {
   struct Entry {
     std::optional<std::uint64_t> last;  // incarnation
     bool unproven = false;              // lost, but perhaps alive
-    std::optional<Time> dead_at;        // unless it has connected again by then
+    std::optional<Time> dead_at;        // the peer counts as dead at this time, if it has not connected again
     std::set<std::uint64_t> fenced;
   };
   std::map<PeerId, Entry> entries_;

@@ -29,8 +29,8 @@ struct ReceiveKey {
 // be in the buffer.
 enum class ReceiveMode { replace, add };
 
-// Safe for one consumer and the transport's loop. A buffer belongs to the loop from post() until the event
-// of its frame, or until cancel_all() returns.
+// Safe for one thread of a consumer and the thread that runs the transport's loop. A buffer belongs to the
+// loop from post() until the event of its frame, or until cancel_all() returns.
 class PostedReceives {
  public:
   void post(const ReceiveKey& key, std::span<std::byte> buffer, ReceiveMode how = ReceiveMode::replace) {
@@ -77,7 +77,7 @@ class PostedReceives {
     return send();
   }
 
-  // Runs fill(buffer) and returns true, unless the ticket was cancelled.
+  // If the ticket was cancelled, returns false. Otherwise runs fill(buffer) and returns true.
   template <typename Fill>
   bool use(const Ticket& ticket, Fill fill) {
     const std::lock_guard lock(mutex_);

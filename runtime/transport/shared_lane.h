@@ -42,7 +42,8 @@ class SharedLane {
   // Reader: the next payload, of that length; valid until release(). Empty if no payload can have that
   // length.
   std::span<const std::byte> next(std::size_t length);
-  // Reader. True: the writer waits for room, and half of the lane is free now. Notify the writer.
+  // Reader: frees the memory of the last payload. Returns true if the writer waits for room and half of the
+  // lane is free now: then the reader must notify the writer.
   bool release();
 
  private:

@@ -50,7 +50,7 @@ struct Identity {
   std::string run;
   PeerId id;
   std::uint64_t incarnation = 0;
-  std::string address;  // host:port: for others to dial, and to listen at (a name: on all interfaces)
+  std::string address;  // host:port to listen at and to be dialled at; a name: listens on all interfaces
 };
 
 // There is one connection at most with each peer that was dialled or that dialled us. Of two incarnations of
@@ -85,7 +85,8 @@ class Transport {
             WhenFull when_full = WhenFull::wait, std::optional<std::uint32_t> checksum = {});
 
   // Whether send() would accept a message without waiting. If not, the event Event::Kind::room reports when
-  // there is room, so that a caller need not block on a slow peer. Also true if the peer is not connected.
+  // there is room, so that a caller need not block on a slow peer. Also returns true if the peer is not
+  // connected.
   bool has_room(PeerId to);
 
   // The next event, or nothing at the deadline. With a deadline in the past it does not wait.
@@ -106,7 +107,8 @@ class Transport {
   // host also shares 2 MiB of memory in each direction (shared_lane.h).
   std::size_t held_bytes() const;
 
-  // Reports to all peers how this process ends, and closes. Takes a second at most. Do not send after it.
+  // Reports to all peers how this process ends, and closes all connections. Takes a second at most. Do not
+  // call send() afterwards.
   void send_goodbye(int exit_code);
 
  private:

@@ -84,7 +84,7 @@ class Transport::Impl {
     bool refused = false;   // no process listened at the address
     bool proven = true;     // the end of the connection proves that the incarnation is gone
     bool given_up = false;  // closed here after a silence; the peer may be alive, with its end open
-    std::optional<SteadyTime> dead_at;  // the peer counts as dead then, unless it is back or proven dead
+    std::optional<SteadyTime> dead_at;  // the peer counts as dead at this time, if it is not back
   };
 
   struct Item {
@@ -153,7 +153,7 @@ class Transport::Impl {
   // their connections with it. So the ends of their connections prove nothing until the peers have had the
   // time to dial again.
   SteadyTime peers_return_until_;
-  std::set<PeerId> tcp_next_;  // to be dialled by TCP next: another process holds the peer's UNIX socket
+  std::set<PeerId> tcp_next_;  // peers to dial by TCP next, since the attempt at their UNIX socket failed
   RateLimit complaints_{5, Milliseconds(10000)};
   bool closing_ = false;
   SteadyTime last_tick_;

@@ -27,7 +27,7 @@ struct PeerId {
 // "worker/3"
 std::string to_string(PeerId id);
 
-// Append a new type at the end of its group, and name it in is_known() and in its test.
+// Append a new type at the end of its group, and name it in is_known() and in the test of is_known().
 enum class MessageType : std::uint8_t {
   // Messages between transports.
   hello = 1,

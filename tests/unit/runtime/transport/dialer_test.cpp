@@ -27,7 +27,7 @@ TEST_CASE("a peer is dialled at once, and again with growing delays up to a boun
   std::vector<long> delays;
   for (int round = 0; round < 7; ++round) {
     REQUIRE(dialer.due(now).size() == 1);
-    CHECK(dialer.due(now).empty());  // busy
+    CHECK(dialer.due(now).empty());  // the round is under way
     dialer.attempts(peer, 0, now);   // the name is not known yet
     delays.push_back(
         std::chrono::duration_cast<std::chrono::milliseconds>(*dialer.next_round() - now).count());
@@ -48,7 +48,7 @@ TEST_CASE("a round proves that no process listens only if every address has refu
   CHECK_FALSE(dialer.attempt_over(peer, Dialer::Outcome::refused, start));
 }
 
-TEST_CASE("a connected peer is not dialled until it is lost, and then soon") {
+TEST_CASE("a connected peer is dialled again only when it is lost, and then after the shortest delay") {
   Dialer dialer = with_target();
   for (int round = 0; round < 5; ++round) {
     dialer.due(start + round * 1s);
@@ -63,7 +63,7 @@ TEST_CASE("a connected peer is not dialled until it is lost, and then soon") {
   CHECK(*dialer.next_round() == start + 100s + 50ms);
 }
 
-TEST_CASE("a look-up leads to no attempt if the peer was connected or removed before its end") {
+TEST_CASE("a look-up leads to no attempt if the peer was connected or removed before the look-up ended") {
   Dialer dialer = with_target();
   dialer.due(start);
   CHECK(dialer.attempts(peer, 1, start));
@@ -100,7 +100,7 @@ TEST_CASE(
   CHECK(dialer.next_round() == start + 5s);
   CHECK(dialer.find(two)->host == "other");
   CHECK(dialer.find(two)->port == 9);
-  dialer.add(one, {"a", 1}, start + 1s);  // sooner
+  dialer.add(one, {"a", 1}, start + 1s);  // an earlier time
   CHECK(dialer.next_round() == start + 1s);
   // Once a peer is connected, the results of its attempts no longer count.
   dialer.attempts(three, 1, start + 4s);
@@ -116,7 +116,7 @@ TEST_CASE(
   CHECK(dialer.next_round() == start + 1s);
 }
 
-TEST_CASE("a refusal counts only in its own round, and a round may end without a proof") {
+TEST_CASE("refusals of an earlier round do not count in the next round") {
   constexpr PeerId peer{Role::worker, 1};
   Dialer dialer(50ms, 400ms);
   dialer.add(peer, {"a", 1}, start);

@@ -133,7 +133,7 @@ TEST_CASE("the reader reports an end of stream, a reset and an unproven loss as 
   ::close(std::exchange(closed.ends[0], -1));
   CHECK(closed.read() == FrameReader::End::end_of_stream);
   Reading reset(Medium::tcp);
-  REQUIRE(::send(reset.ends[1], "x", 1, 0) == 1);  // the other end has not read it when it closes
+  REQUIRE(::send(reset.ends[1], "x", 1, 0) == 1);  // the other end closes before it has read the byte
   ::close(std::exchange(reset.ends[0], -1));
   CHECK(reset.read() == FrameReader::End::reset);
   Reading none(Medium::tcp);
@@ -143,7 +143,8 @@ TEST_CASE("the reader reports an end of stream, a reset and an unproven loss as 
 }
 
 TEST_CASE(
-    "after deliver() returns false the reader delivers no more frames, and reports no fault of the wire") {
+    "when deliver() has returned false, the reader delivers no more frames, and reports no fault of the "
+    "wire") {
   Reading run(Medium::tcp);
   int asked = 0;
   run.receiver.deliver = [&](Frame&&) { return ++asked < 2; };
@@ -195,7 +196,7 @@ TEST_CASE("when the buffer of a half received frame is taken back, the reader wr
   }
 }
 
-TEST_CASE("of several descriptors that arrive the last one is kept, and all are closed at the end") {
+TEST_CASE("of several descriptors that arrive, the reader keeps one at most, and closes it at its end") {
   const std::size_t before = open_descriptors();
   {
     Reading run(Medium::one_host);
@@ -225,7 +226,7 @@ TEST_CASE("a descriptor that is not a lane is refused and closed") {
   CHECK(open_descriptors() <= before);
 }
 
-TEST_CASE("a payload from the lane goes into its posted buffer, or is added to it") {
+TEST_CASE("a payload from the lane replaces the content of its posted buffer, or is added to this content") {
   const int epoll = epoll_create1(EPOLL_CLOEXEC);
   Reading run(Medium::one_host);
   run.receiver.length_limit = 1 << 20;

@@ -78,10 +78,11 @@ TEST_CASE("a stranger cannot open a lane") {
   for (int calls = 0; calls < 10 && pair.read() == FrameReader::End::more_later;) ++calls;
   REQUIRE(pair.frames.size() == 1);
   CHECK(pair.frames[0].header.type == MessageType::lane);  // passed on to the code that refuses strangers
-  CHECK(pair.reader.fault() == WireFault::lane);           // and the payload in the lane is not there
+  CHECK(pair.reader.fault() == WireFault::lane);           // the payload in the lane cannot be read
 }
 
-TEST_CASE("floats are added to their buffer wherever the stream is cut") {
+TEST_CASE(
+    "floats are added to their buffer correctly, whatever the sizes of the parts in which they arrive") {
   for (const std::size_t cut : {1u, 3u, 4097u, 131'073u, 1'000'000u}) {
     CAPTURE(cut);
     Pair pair;
@@ -132,7 +133,9 @@ TEST_CASE("frames that arrive while reading is paused are delivered completely a
   }
 }
 
-TEST_CASE("when payloads are read from a full lane, the reader reports it, and the waiting writer has room") {
+TEST_CASE(
+    "when the payloads of a full lane are read, the reader announces room once, and the writer has room "
+    "again") {
   Pair pair;
   pair.receiver.trusted = true;
   Header header;

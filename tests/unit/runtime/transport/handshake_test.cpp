@@ -29,7 +29,7 @@ Digest some_proof() {
   return proof;
 }
 
-// Both sides of a handshake, and their messages up to the one that the listener reads last.
+// Both sides of a handshake. challenge() and proof() execute it up to the message with this name.
 struct TwoSides {
   const Key listeners_key, diallers_key;
   const std::string run = "run";
@@ -167,7 +167,7 @@ TEST_CASE("a proof is valid for one key, side, run and pair of introductions onl
   }
 }
 
-TEST_CASE("a key is 64 hexadecimal digits, with white space around them") {
+TEST_CASE("a key has 64 hexadecimal digits, and white space may stand around them") {
   CHECK(parse_key(std::string(64, 'a'))[0] == std::byte{0xaa});
   CHECK(parse_key(" \n0F" + std::string(62, '0') + "\n")[0] == std::byte{0x0f});
   for (const std::string& bad :

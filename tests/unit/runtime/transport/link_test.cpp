@@ -164,7 +164,7 @@ TEST_CASE("a paused link still reports that it can write its queue") {
   CHECK(ends.come() == frame_of(0, {}, 0));
 }
 
-TEST_CASE("before the connection is made all frames are queued, and the first flush sends them in order") {
+TEST_CASE("before the connection is made, all frames are queued, and the first flush sends them in order") {
   const Ends ends(Medium::tcp);
   ends.link->want_write();
   CHECK(ends.reported() == EPOLLOUT);
@@ -277,7 +277,7 @@ TEST_CASE("a closed link accepts nothing, waits for nothing, and does not touch 
   ::close(number);
 }
 
-TEST_CASE("after the end of sending the other end reads an end of stream, and can still send") {
+TEST_CASE("after shut_down_sending() the other end reads an end of the stream, and can still send") {
   const Ends ends(Medium::tcp);
   ends.link->shut_down_sending();
   char byte;

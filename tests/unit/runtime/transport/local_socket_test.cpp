@@ -22,7 +22,7 @@ SocketAddress at(const char* host_port) { return *literal_address(*parse_host_po
 
 }  // namespace
 
-TEST_CASE("loopback and own interfaces belong to this host, other addresses do not") {
+TEST_CASE("loopback addresses belong to this host, and addresses of other networks do not") {
   CHECK(is_of_this_host(at("127.0.0.1:80")));
   CHECK(is_of_this_host(at("127.77.3.200:80")));
   CHECK_FALSE(is_of_this_host(at("192.0.2.1:80")));      // RFC 5737: for documentation
@@ -45,7 +45,7 @@ TEST_CASE("a process that listens beside an address is found only at that addres
   for (const int fd : {listener, dialled, accepted}) ::close(fd);
 }
 
-TEST_CASE("a process that listens on all interfaces is found at each of them") {
+TEST_CASE("a process that listens on all interfaces is found at the address of one interface") {
   const int listener = listen_locally(at("0.0.0.0:7373"));
   REQUIRE(listener >= 0);
   const int dialled = connect_locally(at("127.201.1.9:7373"));
@@ -100,7 +100,7 @@ TEST_CASE("only one process can listen beside an address, and a failed attempt l
   CHECK(accept_locally(listener) == -1);
   CHECK(errno == EAGAIN);
   CHECK(mlk::test::eventually([&] { return count() <= before + 1; }));
-  // IPv6, and all interfaces of it.
+  // The same with IPv6, on all interfaces.
   const int six = listen_locally(at("[::]:7272"));
   REQUIRE(six >= 0);
   const int caller = connect_locally(at("[::1]:7272"));

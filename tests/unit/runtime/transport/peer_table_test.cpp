@@ -1,4 +1,4 @@
-// Which incarnation of a peer is the current one, and what proves that one is dead.
+// Which incarnation of a peer is the current one, and what proves that an incarnation is dead.
 #include "runtime/transport/peer_table.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ TEST_CASE("an incarnation is fenced as soon as another incarnation of its rank i
   PeerTable peers;
   CHECK_FALSE(peers.is_fenced(zero, 1));
   CHECK_FALSE(peers.connected(zero, 1));
-  CHECK_FALSE(peers.connected(zero, 1));  // it connects again after a cut
+  CHECK_FALSE(peers.connected(zero, 1));  // the same incarnation connects again after a cut
   CHECK_FALSE(peers.is_fenced(zero, 1));
   CHECK_FALSE(peers.connected(zero, 2));
   CHECK(peers.is_fenced(zero, 1));
@@ -26,7 +26,8 @@ TEST_CASE("an incarnation is fenced as soon as another incarnation of its rank i
   CHECK_FALSE(peers.is_fenced(one, 1));
 }
 
-TEST_CASE("the death of a lost incarnation is proven once, by its successor or by refused connections") {
+TEST_CASE(
+    "the death of a lost incarnation is reported once, because of its successor or of refused connections") {
   PeerTable peers;
   peers.connected(zero, 1);
   CHECK_FALSE(peers.nobody_listens(zero));  // the peer was not lost
@@ -68,7 +69,7 @@ TEST_CASE("a peer with a time to return is reported as dead once, if it has not 
   CHECK(peers.overdue(start + 8s).empty());
 }
 
-TEST_CASE("a peer remembers a bounded number of fenced incarnations") {
+TEST_CASE("the table keeps at most 256 fenced incarnations of a peer") {
   PeerTable peers;
   for (std::uint64_t incarnation = 1; incarnation <= 400; ++incarnation) peers.connected(zero, incarnation);
   int fenced = 0;

@@ -85,7 +85,7 @@ TEST_CASE("a writer that waits for room is notified once, when half of the lane 
   }
 }
 
-TEST_CASE("up to half of a lane always fits once all earlier payloads are released") {
+TEST_CASE("a payload of half of the lane always fits when all earlier payloads are released") {
   for (std::size_t start = 0; start < SharedLane::capacity; start += 40'961) {
     const Ends ends = make_ends();
     REQUIRE(ends.writer->put(payload_of(start, 0)));

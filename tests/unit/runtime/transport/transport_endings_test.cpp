@@ -29,7 +29,7 @@ void cut_the_way(const RawPeer& peer) {
   REQUIRE(setsockopt(peer.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0);
 }
 
-// All events up to and including this one.
+// All events up to and including `last`.
 std::vector<std::string> told_until(Subject& subject, const std::string& last) {
   std::vector<std::string> all;
   do {
@@ -83,7 +83,7 @@ TEST_CASE("a silent peer is reported once, is audible with its next frame, and c
   CHECK(subject.told() == "down worker/0 #7");
 }
 
-TEST_CASE("a peer that sends from time to time is not reported as silent while another peer is") {
+TEST_CASE("a peer that sends from time to time is not reported as silent, even if another peer is silent") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 500ms;
   Subject subject(options);
@@ -105,12 +105,13 @@ TEST_CASE("a peer that sends from time to time is not reported as silent while a
   CHECK(first == "silent worker/1 #8");
 }
 
-TEST_CASE("a silent peer is lost if its host does not acknowledge sent bytes, and otherwise stays") {
+TEST_CASE(
+    "a silent peer is lost if its host does not acknowledge sent bytes, and otherwise stays connected") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   options.lost_after = 300ms;
   Subject subject(options);
-  // The subject sends nothing to the first; it sends a message to the second, whose host acknowledges it.
+  // The subject sends nothing to `idle`. It sends a message to `slow`, whose host acknowledges the message.
   RawPeer idle = RawPeer::connected(subject, zero, 7), slow = RawPeer::connected(subject, one, 8),
           dead = RawPeer::connected(subject, server, 9);
   for (RawPeer* peer : {&idle, &slow, &dead}) {
@@ -131,7 +132,8 @@ TEST_CASE("a silent peer is lost if its host does not acknowledge sent bytes, an
   CHECK(std::ranges::count_if(told, [](const auto& text) { return text.starts_with("down"); }) == 1);
 }
 
-// If only the way from the peer is cut, an end of the stream would look to the peer like our death.
+// If only the way from the peer is cut, an end of the stream would look to the peer like the death of this
+// process.
 TEST_CASE("the socket of an abandoned connection is closed only when the peer has come back") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
@@ -200,7 +202,7 @@ TEST_CASE("a goodbye reports the exit code, and then the end of the connection p
 }
 
 TEST_CASE(
-    "a process is replaced if a goodbye has the flag for a newer incarnation, also beside other flags") {
+    "a goodbye with the flag for a newer incarnation is reported as replaced, even if other flags are set") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -310,7 +312,7 @@ TEST_CASE("a silent peer is dialled again, and the connection that works replace
   CHECK(half.is_closed());
 }
 
-TEST_CASE("if a silent peer is audible again, its connection stays, and newer attempts end") {
+TEST_CASE("if a silent peer is audible again, its connection stays, and newer attempts to dial it end") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   Subject subject(options);

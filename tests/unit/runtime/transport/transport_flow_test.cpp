@@ -67,7 +67,7 @@ TEST_CASE("the error for an invalid address of this process or of a peer names t
   CHECK(subject.transport->address() != "127.0.0.1:0");
 }
 
-TEST_CASE("if another process holds its UNIX socket, a process logs that peers of this host use TCP") {
+TEST_CASE("a process whose UNIX socket another process holds logs that peers of this host use TCP") {
   std::string address;
   {
     const Subject probe;
@@ -149,7 +149,8 @@ TEST_CASE("send() replaces sender, length and checksum of the given header by th
 }
 
 TEST_CASE(
-    "the queue for a peer is bounded by the credit, to the byte, and a send beyond it ends the connection") {
+    "the queue for a peer is bounded by the credit, to the byte, and a send beyond the credit ends the "
+    "connection") {
   for (const std::size_t over : {0u, 1u}) {
     CAPTURE(over);
     TransportOptions options = test::calm_options();
@@ -178,8 +179,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "a sender that waits for room queues one message at a time, and returns when all before it are written") {
+TEST_CASE("a send that waits for room returns when all earlier messages are written") {
   TransportOptions options = test::calm_options();
   options.credit = 1 << 20;
   Subject subject(options);
@@ -269,7 +269,7 @@ TEST_CASE("a peer that reconnects gets no new credit while its earlier messages 
   REQUIRE(subject.comes_to_hold(70'000));
   RawPeer again = RawPeer::connected(subject, zero, 7);
   again.dial();
-  CHECK(peer.is_closed());  // the newer connection has replaced it
+  CHECK(peer.is_closed());  // the newer connection has replaced the older one
   again.send(RawPeer::header(MessageType::push, 2));
   RawPeer other = RawPeer::connected(subject, one, 8);
   other.dial();
@@ -346,7 +346,7 @@ TEST_CASE("an unknown name is tried again, and does not delay other peers") {
   CHECK(subject.told() == "up worker/1 #8 at 192.0.2.7:7070");
 }
 
-TEST_CASE("after stop_dialling() a peer is not dialled when its connection has ended") {
+TEST_CASE("after stop_dialling() a peer is not dialled again when its connection ends") {
   Subject subject;
   const RawListener stopped, other;
   subject.transport->dial(server, stopped.address());
@@ -388,7 +388,7 @@ TEST_CASE("after its goodbye a process dials no peer, accepts no peer and has no
   CHECK_FALSE(listener.is_dialled());
 }
 
-TEST_CASE("a payload arrives with the checksum of the content of its buffer") {
+TEST_CASE("a message in a posted buffer arrives with the checksum of the content of this buffer") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();

@@ -101,7 +101,9 @@ TEST_CASE("a peer that is dialled gets a hello, and is reported as up after its 
   check_tuned(test::subject_end(peer));
 }
 
-TEST_CASE("a stranger that sends a wrong message is closed, and a log line names it and the reason") {
+TEST_CASE(
+    "if a stranger sends a wrong message, its connection is closed, and the log names the stranger and the "
+    "reason") {
   struct Wrong {
     const char* why;
     void (*say)(RawPeer& peer);
@@ -181,7 +183,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a peer is disconnected if it sends with another sender, or a lane message without a descriptor") {
+TEST_CASE(
+    "a peer is disconnected if it sends in the name of another process, or a lane message without a "
+    "descriptor") {
   struct Wrong {
     const char* why;
     MessageType type;
@@ -334,7 +338,8 @@ TEST_CASE("if no descriptor is left, a peer that connects waits, and is accepted
 }
 
 TEST_CASE(
-    "lines beyond the burst of a window are dropped and counted, and the next admitted line has the count") {
+    "the rate limit drops the lines beyond the burst of a window, and gives their number with the next "
+    "line") {
   RateLimit limit(2, 1000ms);
   const SteadyTime start{100h};
   CHECK(limit.admit(start) == 0);

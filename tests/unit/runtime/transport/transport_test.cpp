@@ -89,7 +89,7 @@ int connect_to(const std::string& address) {
   return fd;
 }
 
-// Reads until the other side closes; false if it does not within 5 s.
+// Reads until the other side closes the connection. Returns false if nothing arrives for 5 s.
 bool closed_by_peer(int fd) {
   timeval limit{5, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -269,7 +269,8 @@ TEST_CASE("a transport dials a peer again and again until the peer listens") {
   next(*worker, Event::Kind::up);
 }
 
-TEST_CASE("a process with another key is refused, logged once, and does not disturb others") {
+TEST_CASE(
+    "a process with another key gets no connection, logs the reason, and does not disturb other processes") {
   Lines lines, other_lines;
   auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
   auto stranger = make(worker1, 3, other_lines, 'b');
@@ -327,12 +328,12 @@ TEST_CASE(
   CHECK(down.proven);
   CHECK(next(*server, Event::Kind::up).incarnation == 3);
   CHECK(next(*older, Event::Kind::replaced).peer == server0);
-  next(*older, Event::Kind::replaced);  // it has tried again
+  next(*older, Event::Kind::replaced);  // the older incarnation has tried again
   CHECK(newer->send(server0, push(5)));
   CHECK(next(*server, Event::Kind::message).incarnation == 3);
 }
 
-TEST_CASE("a goodbye carries the exit code and is sent within its time limit") {
+TEST_CASE("a goodbye carries the exit code, and arrives after the messages that were sent before it") {
   Lines lines;
   auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
   worker->dial(server0, server->address());
@@ -369,7 +370,8 @@ TEST_CASE("the bytes held for peers are bounded by their credit, also when the p
   CHECK(server->held_bytes() > 0);
 }
 
-TEST_CASE("a send beyond the limit of the queue ends the connection, and all accepted messages arrive") {
+TEST_CASE(
+    "a send beyond the limit of the queue ends the connection, and no message before the end is skipped") {
   Lines lines;
   TransportOptions options = quick();
   options.credit = 256 * 1024;

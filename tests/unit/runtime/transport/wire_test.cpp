@@ -1,4 +1,4 @@
-// The header of frames: it survives encoding, and wrong bytes are refused.
+// Headers of frames: decoding returns the values that were encoded, and refuses wrong bytes.
 #include "runtime/transport/wire.h"
 
 #include <random>
@@ -88,12 +88,12 @@ TEST_CASE("an unknown role and an unknown type are different faults") {
   CHECK(decode(encode(header), 4096, decoded) == WireFault::type);
 }
 
-TEST_CASE("incarnations hash to different numbers, never to 0") {
+TEST_CASE("different incarnations have different hashes, and no hash is 0") {
   CHECK(hash_incarnation("a") != hash_incarnation("b"));
   CHECK(hash_incarnation("") != 0);
 }
 
-TEST_CASE("a payload reads back, and the reader reports a short one at the end") {
+TEST_CASE("a payload is read as it was written, and the reader reports a payload that is cut off") {
   const Bytes bytes = PayloadWriter().put<std::uint32_t>(5).text("abc").put(2.5).bytes();
   PayloadReader whole(bytes);
   CHECK(whole.get<std::uint32_t>() == 5);

@@ -178,7 +178,7 @@ TEST_CASE("a text in a payload is cut at 65535 bytes, and reads beyond the end g
   CHECK_FALSE(reader.ok());
   PayloadReader failed(bytes);
   CHECK(failed.raw(bytes.size() + 1).empty());
-  CHECK(failed.raw(1).empty());  // also the byte that was there
+  CHECK(failed.raw(1).empty());  // even the first byte, which exists
   CHECK(failed.get<std::uint8_t>() == 0);
   CHECK(failed.text().empty());
   CHECK(PayloadReader({}).complete());
