@@ -61,7 +61,7 @@ std::optional<ProposeMessage> decode_propose(const Header& header, std::span<con
   return propose;
 }
 
-// header.clock: the step of the sender's state, header.offset: its summed_in.
+// header.clock: the step of the sender's state, header.offset: the summed_in of this state.
 EncodedMessage encode(const AcceptMessage& accept) {
   const StateVersion state = accept.state.value_or(StateVersion{.step = no_step});
   EncodedMessage made =

@@ -19,7 +19,7 @@ namespace mlk::rt {
 struct StateVersion {
   std::uint64_t step = 0;
   std::uint64_t summed_in = 0;  // the generation of the last sum; 0: no sum since the checkpoint or the start
-  std::uint64_t lineage = 0;    // of the last generation that had this state or for which it was made
+  std::uint64_t lineage = 0;    // of the last generation that had the state, or for which it was made
 
   auto operator<=>(const StateVersion&) const = default;
 };
@@ -28,7 +28,7 @@ struct StateVersion {
 struct StatusMessage {
   std::uint64_t generation = 0;       // 0: the sender is in no generation
   std::uint64_t lineage = 0;          // the start of the run from which that generation descends
-  std::optional<std::uint64_t> step;  // of the sender's state; nothing: it has no state
+  std::optional<std::uint64_t> step;  // of the sender's state, if it has a state
   bool waits_for_sum = false;         // the sender has computed its part of the step, and waits for the sum
 };
 
@@ -45,7 +45,7 @@ struct ProposeMessage {
 
 struct AcceptMessage {
   std::uint64_t number = 0;
-  std::optional<StateVersion> state;  // of the sender's state
+  std::optional<StateVersion> state;  // the version of the sender's state, if it has a state
 };
 
 struct RefuseMessage {
@@ -70,8 +70,8 @@ struct StateMessage {
   std::uint64_t generation = 0, step = 0, position = 0;
   std::uint64_t state_since = 0;      // as in TrainingState
   std::uint64_t summed_in = 0;        // as in StateVersion
-  std::uint64_t offset = 0;           // of these floats in the parameters followed by the optimizer's state
-  std::span<const std::byte> floats;  // of the sender's state; decoded: in the payload
+  std::uint64_t offset = 0;           // where the floats begin: in the parameters, then the optimizer's state
+  std::span<const std::byte> floats;  // after decoding: a part of the payload
 };
 
 // The run is trained.

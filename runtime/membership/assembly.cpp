@@ -1,5 +1,5 @@
 // How a rank tracks the other ranks, and how it waits for the next generation. Proposals are in
-// proposals.cpp, and the rules that say who may continue in quorum.cpp.
+// proposals.cpp. The rules that say who may continue are in quorum.cpp.
 #include "runtime/membership/assembly.h"
 
 #include <algorithm>
@@ -61,8 +61,8 @@ bool Assembly::is_lowest_live(const std::set<std::uint32_t>& last) const {
   });
 }
 
-// Whether this rank is the lowest live member. The comparison leaves out members that have not received the
-// begin message: they wait to be let in.
+// Whether this rank is the lowest live member. The comparison leaves out members whose status says that they
+// are in no generation: they wait to be let in.
 bool Assembly::is_to_propose() const {
   return std::none_of(views_.begin(), views_.end(), [&](const auto& entry) {
     const auto& [rank, view] = entry;
@@ -112,9 +112,9 @@ void Assembly::on_up(const Event& event, View& view, SteadyTime now, Effects& ef
     view.lost = now;
     cuts_.forget([&](std::uint32_t one, std::uint32_t other) { return rank == one || rank == other; });
   }
-  // If the start needs all ranks, a rank must not abandon its wait just before the last rank comes back. A
-  // rank gets no extension if it believes that others train, or if promises bind it: this process has to
-  // exit, and its successor starts without promises.
+  // While this rank waits for the start of the run, each rank that comes extends the wait. Otherwise this
+  // rank could give up just before the last rank comes back. The wait is not extended if other ranks train,
+  // or if promises bind this rank: this process has to exit, because only its successor is free of promises.
   const bool waits_for_start = generation_.number == 0 && !waits_to_be_let_in_ && promises_.empty();
   if (view.incarnation != event.incarnation && waits_for_start) wait_.extend(settings_.patience, now);
   view.incarnation = event.incarnation;
@@ -123,7 +123,7 @@ void Assembly::on_up(const Event& event, View& view, SteadyTime now, Effects& ef
   greet(rank, effects);
 }
 
-// Sends the messages that a rank may have missed when the rank connects or is audible again.
+// Called when a rank connects or is audible again: sends the messages that the rank may have missed.
 void Assembly::greet(std::uint32_t rank, Effects& effects) const {
   if (trained_) {
     code_probe("allreduce.told-late");
@@ -208,9 +208,9 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
     return;
   }
   // A13 of PROTOCOLS.md. At the same step the numbers of the two lineages decide. So all ranks of one side
-  // end, and all ranks of the other side continue. A rank that waits for the state of its generation compares
-  // as if it had this state. Once the generation is over, the ranks with the state may be gone. So a rank
-  // without a state then ends in favour of any other run.
+  // end, and all ranks of the other side continue. A rank that waits for the state of its generation is
+  // compared as if it had this state. Once the generation is over, the ranks with the state may be gone. So a
+  // rank without a state then ends in favour of any other run.
   auto own = std::pair<std::uint64_t, std::uint64_t>();
   if (state_ || current_) own = {state_ ? state_->step : beginning_.step, lineage_};
   if (status->step && std::pair(*status->step, status->lineage) > own) {
@@ -218,7 +218,7 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
     failure_.emplace(ExitCode::peers_lost,
                      "ranks of this run started apart; " + to_string(event.peer) + " is further");
   } else if (state_) {
-    send_status(event.peer.rank, effects);  // the peer may not have this rank's step yet
+    send_status(event.peer.rank, effects);  // so that the peer learns the step of this rank
   }
 }
 
@@ -287,7 +287,7 @@ void Assembly::advance(SteadyTime now, Effects& effects) {
   }
 }
 
-// If no event comes, tick() has work only at these times.
+// If no event comes, tick() has nothing to do before the returned time.
 SteadyTime Assembly::next_tick() const {
   SteadyTime next = wait_.next(settings_.patience);
   const auto at = [&](SteadyTime time) {

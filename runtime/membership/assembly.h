@@ -1,8 +1,8 @@
 // How the ranks of an allreduce run agree on generations. Pure: the caller passes in each event and the time,
 // and executes the Effects that come back. The rules are A1 to A14 of PROTOCOLS.md.
 //
-// State: a view of every other rank, the last generation that began, a proposal of this rank's own or one
-// that it has accepted, what it has promised (promises.h), and which pairs are kept apart (cuts.h).
+// State: a view of every other rank, the last generation that began, a proposal that this rank has made or
+// accepted, its promises (promises.h), and which pairs are kept apart (cuts.h).
 //
 // Who calls: RankMachine (collectives/rank_machine.h), in a real process and in the simulator.
 //
@@ -45,11 +45,11 @@ struct Beginning {
 
 struct AssemblySettings {
   Member self;
-  std::string address;               // where others dial this rank
-  std::uint32_t workers = 1;         // ranks of the run
-  std::uint32_t minimum = 1;         // the ranks that must be there if no rank has a state
-  std::uint32_t seeds = 0;           // ranks below it are in the seeds, so every rank knows their addresses
-  std::chrono::seconds patience{0};  // how long to wait for a generation to begin
+  std::string address;                         // where others dial this rank
+  std::uint32_t workers = 1;                   // ranks of the run
+  std::uint32_t minimum = 1;                   // the ranks that must be there if no rank has a state
+  std::uint32_t seeds = 0;                     // every rank knows the addresses of ranks below this number
+  std::chrono::seconds patience{0};            // how long to wait for a generation to begin
   std::function<std::uint64_t()> new_lineage;  // a random number, never 0
 };
 
@@ -74,27 +74,28 @@ class Assembly {
   std::uint64_t lineage() const { return lineage_; }
   const std::string& result() const { return result_; }  // trained
 
-  // Waits for the next generation with this process. The caller calls tick() until that generation begins: at
-  // next_tick() at the latest, and any number of times before.
+  // From now on this process waits for the next generation of which it is a member. Until phase() is no
+  // longer `assembling`, the caller calls tick(): at next_tick() at the latest, and as often before as it
+  // likes.
   void assemble(SteadyTime now, Effects& effects);
   void tick(SteadyTime now, Effects& effects);
   SteadyTime next_tick() const;
   // Handles changes of the connections with workers, and the messages of allreduce_protocol.h.
   void handle(const Event& event, SteadyTime now, Effects& effects);
 
-  // Call when this process's state changes; nullopt: it has none. This class sets the lineage: that of
-  // generation(), or of the proposal for which the state is made.
+  // The caller calls it when the state of this process changes. nullopt: the process has no state. This class
+  // sets the lineage of the state: that of generation(), or that of the proposal for which the state is made.
   void set_state(std::optional<StateVersion> state);
   // The members agree on the next generation, but no member has a state. So this process has to make a state,
   // from a checkpoint or from the start, and report it with the number of restarts in the checkpoint.
   bool wants_state() const;
   void state_made(StateVersion state, std::uint64_t restarts, SteadyTime now, Effects& effects);
 
-  // Tells the other members, which may wait for this process, that it has abandoned a step.
+  // Tells the other members, which may wait for this process, that this process has abandoned a step.
   void report_trouble(Effects& effects) const;
   // Tells the other members that this process waits for the sum of the step that it is at.
   void report_waits_for_sum(Effects& effects) const;
-  // Whether all other members have reported that they wait for the sum of this step too, or are further.
+  // Whether all other members have reported that they wait for the sum of this step, or are at a later step.
   bool all_wait_for_sum(std::uint64_t step) const;
   // Reports to all peers, also to those that connect later, that the run is trained, with its result.
   void report_trained(const std::string& result, Effects& effects);
@@ -103,16 +104,17 @@ class Assembly {
 
   // At a boundary between steps: true if a rank waits to be let in and this rank is to propose.
   bool wants_newcomers(SteadyTime now) const;
-  // Counts the generations of this run that began without a member of the one before, whoever was in them.
+  // The number of generations of this run that began without a member of the generation before. Generations
+  // without this process count, too.
   std::uint64_t restarts() const { return restarts_; }
   // Whether this rank is the lowest live member, which reports and lets newcomers in. Members in `last` come
   // after all others.
   bool is_lowest_live(const std::set<std::uint32_t>& last = {}) const;
   // Whether all other ranks of the run have ended, and each knew that the run is trained.
   bool all_have_left() const;
-  // For the ranks that have not ended well: whether any is connected, and when the last of them was lost. A
-  // rank that this process has never met may still be starting: its time of loss is the start of this
-  // process.
+  // About the ranks that have not ended with exit code 0: whether one of them is connected, and when the last
+  // of them was lost. A rank that this process has never met may still be starting, so it counts as lost at
+  // the start of this process.
   bool somebody_is_there() const;
   std::optional<SteadyTime> last_loss() const;
 
@@ -183,8 +185,7 @@ class Assembly {
   Generation generation_;
   Beginning beginning_;
   std::uint64_t lineage_ = 0;
-  std::uint64_t begun_ = 0;  // the highest number of the lineage that this rank knows to have begun, with or
-                             // without this process
+  std::uint64_t begun_ = 0;  // the highest generation of the lineage that this rank knows to have begun
   std::uint64_t restarts_ = 0;
   std::uint64_t promised_ = 0;  // the highest number that this rank has proposed or accepted
   bool assembling_ = false;
@@ -200,9 +201,9 @@ class Assembly {
   std::set<Member> have_begun_;  // members that have reported that they began generation_
 
   bool starts_run_ = false;         // this rank proposed generation_, which follows no other
-  std::set<Member> did_not_begin_;  // members that have refused to begin it
+  std::set<Member> did_not_begin_;  // members that have refused to begin generation_
 
-  std::optional<Proposal> own_;                                    // proposed by this rank, under way
+  std::optional<Proposal> own_;                                    // the proposal of this rank, under way
   std::map<std::uint32_t, std::optional<StateVersion>> accepted_;  // the answers to own_
   SteadyTime own_since_, not_before_;
   std::optional<Promise> theirs_;  // another rank's proposal: not yet answered, or answered and not begun

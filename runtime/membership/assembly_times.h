@@ -10,7 +10,7 @@ namespace mlk::rt {
 
 inline constexpr Milliseconds propose_patience{3000};  // the proposer waits so long for all to accept
 inline constexpr Milliseconds begin_patience{5000};    // after an accept, for the generation to begin
-inline constexpr Milliseconds reach_patience{2500};    // from a proposal to the answer: members connect
+inline constexpr Milliseconds reach_patience{2500};    // after a proposal, for the members to connect
 inline constexpr Milliseconds retry_pause{100};        // after a refusal
 // A member whose connection has ended counts as dead only after this time. A live member that has only lost
 // its connection dials again much sooner.

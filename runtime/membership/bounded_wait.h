@@ -17,10 +17,10 @@ class BoundedWait {
   void restart(SteadyTime now);
   // The limit is measured from now on, but the whole wait lasts at most twice the limit.
   void extend(std::chrono::seconds limit, SteadyTime now);
-  // Logs the names of the missing peers when a log line is due. Beyond the limit: Failure{peers_lost}.
+  // Logs the names of the missing peers when a log line is due. Returns Failure{peers_lost} after the limit.
   std::optional<Failure> missing(const std::vector<std::string>& who, std::chrono::seconds limit,
                                  SteadyTime now, Effects& effects);
-  // When missing() is to be called next; earlier calls do nothing.
+  // The next time at which missing() logs or fails. Earlier calls have no effect.
   SteadyTime next(std::chrono::seconds limit) const;
   double seconds(SteadyTime now) const;  // since the last restart()
 

@@ -16,8 +16,9 @@ class Cuts {
  public:
   using Pair = std::pair<std::uint32_t, std::uint32_t>;  // the lower rank first
 
-  // One rank of the pair has reported that it cannot reach the other. From now on the pair is apart, for
-  // twice as long as the last time. Another report has no effect while the pair is apart.
+  // One rank of the pair has reported that it cannot reach the other. From now on the pair is apart: 5 s the
+  // first time, then twice as long as the last time, 60 s at most. Another report has no effect while the
+  // pair is apart.
   enum class Noted { known, first, again };
   Noted note(std::uint32_t one, std::uint32_t other, SteadyTime now);
 
@@ -35,7 +36,7 @@ class Cuts {
   };
   std::set<std::uint32_t> left_out(SteadyTime now, const About& about) const;
 
-  // Calls `each` with the time from which each pair is no longer apart.
+  // Calls `each` for every pair, with the time at which the pair is no longer apart.
   template <typename Each>
   void for_each_end(const Each& each) const {
     for (const auto& [pair, cut] : cuts_) each(cut.until);

@@ -1,4 +1,4 @@
-// The rules of generations.
+// Which members may form the next generation, when a run may start, and how long pairs are kept apart.
 #include "runtime/membership/membership.h"
 
 #include <algorithm>

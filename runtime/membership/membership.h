@@ -33,14 +33,14 @@ struct Generation {
 enum class Standing { live, silent, dead };
 
 // Whether the live members may continue without the rest of `last`. They may if they are more than half of
-// all its members, or half of its members with the lowest rank, or if all other members are proven dead. So
-// at most one of two sides that cannot hear each other continues. Dead members count, too: a side may have
-// continued with the vote of a member that has died since. Members without an entry are silent.
+// all members of `last`, or half of them and among them the lowest rank, or if all other members are proven
+// dead. So at most one of two sides that cannot hear each other continues. Dead members count, too: a side
+// may have continued with the vote of a member that has died since. Members without an entry are silent.
 bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standing>& standings);
 
-// Whether a run can start: `present` of `count` processes are connected, and at least `minimum` of them have
-// been connected for `waited` seconds. The run starts at once if all are connected. Otherwise it starts after
-// a grace period, so that it does not exclude a rank that is a little late.
+// Whether a run may start when `present` of `count` processes are connected, and at least `minimum` of them
+// have been connected for `waited_seconds`. The run starts at once if all processes are connected. Otherwise
+// it starts after start_grace_seconds, so that it does not exclude a rank that is a little late.
 inline constexpr double start_grace_seconds = 3;
 bool may_start(int present, int count, int minimum, double waited_seconds);
 

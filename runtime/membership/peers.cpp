@@ -18,7 +18,7 @@ TransportOptions options_of(const Job& job) {
   if (job.config.mode == Mode::ps) {
     options.retry_max = server_retry_max;
   } else {
-    options.suspected_after = gpu_suspect_after;  // of this rank: some ranks may have GPUs, and others none
+    options.suspected_after = gpu_suspect_after;  // in every rank: its peers may compute on GPUs
     if (job.env.gpus > 0) options.suspect_after = gpu_suspect_after;
   }
   return options;

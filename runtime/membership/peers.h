@@ -13,11 +13,11 @@
 
 namespace mlk::rt {
 
-// The time between two attempts to dial, with parameter servers. Servers are few, and all ranks wait for a
-// lost server. So a short time is cheap, and ranks find a replacement within half a second.
+// The longest time between two rounds of dialling, with parameter servers. Servers are few, and all ranks
+// wait for a lost server. So a short time is cheap, and ranks find a replacement within half a second.
 inline constexpr Milliseconds server_retry_max{500};
-// For ranks that compute on GPUs, with allreduce. All GPUs are idle while their ranks wait for a stopped
-// rank. A healthy rank has idle processors, so its heartbeats come in time.
+// The suspect_after of allreduce ranks that compute on GPUs. All GPUs are idle while their ranks wait for a
+// stopped rank. A healthy rank has idle processors, so its heartbeats come in time.
 inline constexpr Milliseconds gpu_suspect_after{1500};
 
 class Peers {
@@ -28,8 +28,8 @@ class Peers {
   Transport& transport() { return *transport_; }
   PeerId self() const { return transport_->self().id; }
 
-  // The next event, or nothing after the time. Throws Failure with a peer's final exit code. Throws
-  // Failure{peers_lost} if a peer knows a newer incarnation of this process.
+  // The next event, or nothing after the time. If a peer ends with a final exit code, throws Failure with
+  // this code. Throws Failure{peers_lost} if a peer knows a newer incarnation of this process.
   std::optional<Event> next(Milliseconds time);
 
   void dial(Role role, std::uint32_t rank);
@@ -42,8 +42,8 @@ class Peers {
   // From now on next() does not throw, and this process ends as trained, however its peers end.
   void run_is_trained() { trained_ = true; }
 
-  // Reports to all peers how this process ends. With a final code it first waits a little until a peer is
-  // connected.
+  // Reports to all peers how this process ends. If the code is final and no peer was ever connected, first
+  // waits up to 3 s for a peer.
   void leave(ExitCode code);
 
  private:

@@ -1,6 +1,6 @@
 // The proposals that a rank has accepted since its generation began bind the rank (A8 and A9 of
-// PROTOCOLS.md). Each of these generations may have begun although this rank got no begin message. So other
-// proposals must outvote their members. Pure.
+// PROTOCOLS.md). Each of these generations may have begun although this rank got no begin message. So a
+// further proposal must outvote each of them: it must contain enough of their members (A6, A7). Pure.
 #pragma once
 
 #include <algorithm>
@@ -16,18 +16,18 @@ namespace mlk::rt {
 
 class Promises {
  public:
-  // This rank has accepted a proposal of that process. Only members have a vote, so only a member is bound at
-  // once. A rank is also bound at once if it has accepted the generation that the proposal follows, even if
-  // it got no begin message of that generation.
+  // This rank has accepted a proposal of the process `proposer`. Only members have a vote, so only a member
+  // is bound at once. A rank is also bound at once if it has accepted the generation that the proposal
+  // follows, even if it got no begin message of that generation.
   void accepted(Member proposer, const Proposal& proposal, bool is_member);
 
-  // Other ranks continue from that generation. If a newcomer has accepted this generation, the newcomer is a
-  // member of it. Then all proposals that it has accepted since bind it: these generations may have begun
-  // with its vote.
+  // Other ranks continue from the generation `follows`. If a newcomer has accepted this generation, the
+  // newcomer is a member of it. Then all proposals that it has accepted since bind it: these generations may
+  // have begun with its vote.
   void bind_newcomer(std::uint64_t follows, std::uint64_t lineage);
 
   // A generation of this lineage has begun. Forgets accepted proposals with a lower number, because they are
-  // over. A proposal with a higher number may also have begun. Returns whether it has forgotten any.
+  // over. A proposal with a higher number may also have begun. Returns whether a proposal was forgotten.
   bool forget_before(std::uint64_t generation, std::uint64_t lineage);
 
   // This rank's next generation has begun.
@@ -48,8 +48,8 @@ class Promises {
   }
 
  private:
-  std::map<Member, Proposal> bound_;     // the last proposal accepted of each process
-  std::map<Member, Proposal> accepted_;  // the same for a newcomer; these do not bind it yet
+  std::map<Member, Proposal> bound_;                           // the last binding proposal of each process
+  std::map<Member, Proposal> accepted_;                        // the last one of each process, binding or not
   std::set<std::pair<std::uint64_t, std::uint64_t>> numbers_;  // of all accepted proposals: lineage, number
 };
 

@@ -1,5 +1,5 @@
-// Proposals of the next generation, the votes for them, and its beginning. A1, A2 ... are the rules of
-// PROTOCOLS.md, "The rules of the agreement".
+// Proposals of the next generation, the votes for a proposal, and the beginning of the generation. A1, A2 ...
+// are the rules of PROTOCOLS.md, "The rules of the agreement".
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,7 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   if (!message) return;
   Proposal proposal{message->number, message->follows, message->lineage, {}};
   for (const auto& invited : message->members) proposal.members.push_back(invited.member);
-  // A3.
+  // A3: the proposal is of another lineage.
   const bool stranger = generation_.number != 0 && proposal.lineage != lineage_;
   // A4: the run has continued without the proposer, and the proposer does not know that yet.
   const bool outdated = message->follows < generation_.number || passed_over(*message, now);
@@ -22,13 +22,13 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   const Member proposer{event.peer.rank, event.incarnation};
   note_may_have_gone_on(proposer);
   if (!generation_.contains(self_)) promises_.bind_newcomer(message->follows, message->lineage);  // A9
-  // A8.
+  // A8: the proposal has too few members of a promised proposal.
   const bool broken_promise = !honours_promises(proposal, proposer, now);
-  // A5. There are no votes before the first generation. Then two proposers that do not hear each other could
+  // A5. There are no votes before the first generation. So two proposers that do not hear each other could
   // replace each other's proposals for ever. This order prevents that.
   const bool starts = message->follows == 0 && generation_.number == 0;
   const bool after_another = starts && theirs_ && theirs_->to.rank < proposer.rank;
-  // A2.
+  // A2: the number must be above all promised numbers.
   if (proposal.number <= promised_ || stranger || outdated || broken_promise || after_another) {
     if (outdated) code_probe("allreduce.refused-outdated");
     if (stranger) code_probe("allreduce.refused-lineage");
@@ -54,7 +54,8 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   answer_proposal(now, effects);
 }
 
-// Accepts as soon as this rank can reach all members. If that takes too long, names an unreachable one.
+// Accepts as soon as this rank can reach all members. If that takes too long, refuses, and names a member
+// that this rank cannot reach.
 void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
   if (!theirs_ || answered_) return;
   const PeerId proposer{Role::worker, theirs_->to.rank};
@@ -100,9 +101,9 @@ void Assembly::on_refuse(const Event& event, SteadyTime now, Effects& effects) {
   code_probe("allreduce.proposal-refused");
 }
 
-// A12: if a member did not begin a generation of this process, that generation is over. A5: if this was also
-// the first generation, and no other member has begun it, it counts as never begun. Then this process may
-// take part in another start.
+// A12: a member refuses to begin a generation that this process has proposed, so the generation is over. A5:
+// if this is a first generation, and all other members refuse to begin it, the generation counts as never
+// begun. Then this process may take part in another start.
 void Assembly::on_begin_refused(Member member, Effects& effects) {
   if (!generation_.contains(member)) return;
   code_probe("allreduce.begin-refused");
@@ -152,7 +153,7 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   current_ = true;
 }
 
-// A1.
+// A1. The proposal that this rank may make now, if it may make one.
 std::optional<Proposal> Assembly::may_propose(SteadyTime now) {
   if (now < not_before_) return {};
   Proposal proposal;
@@ -179,9 +180,10 @@ std::optional<Proposal> Assembly::may_propose(SteadyTime now) {
       return {};
     }
   } else {
-    // Ranks that waited for admission now wait for a new start. The start needs all of them, so they all
-    // restart their patience here. A rank that a promise binds would only delay the start, so it does not
-    // restart its patience. It exits, and its next process has no promises.
+    // If the ranks that trained have ended, the ranks that waited to be let in wait for a new start instead.
+    // The start needs all of them, so each of them restarts its patience here. A rank that a promise binds
+    // would only delay the start. So it does not restart its patience: it exits, and its next process has no
+    // promises.
     const bool waits_for_start = std::exchange(waits_to_be_let_in_, somebody_trains) && !somebody_trains;
     if (waits_for_start && promises_.empty()) wait_.restart(now);
     if (somebody_trains || proposal.members.front() != self_) {
@@ -259,7 +261,7 @@ void Assembly::state_made(StateVersion state, std::uint64_t restarts, SteadyTime
 
 void Assembly::begin_if_accepted(SteadyTime now, Effects& effects) {
   if (!all_have_accepted()) return;
-  if (loses_steps(*own_, now)) {  // a state has been lost since its status arrived
+  if (loses_steps(*own_, now)) {  // a rank has lost its state since it sent its status
     own_.reset();
     not_before_ = now + retry_pause;
     return;

@@ -10,8 +10,9 @@
 
 namespace mlk::rt {
 
-// A4. Whether a later generation than the one that the proposal follows has begun, and may still continue.
-// Its members may be unknown here, so the answer is true until all ranks outside the proposal are dead.
+// A4. The proposal follows a generation. Whether a later generation has begun, and may still continue. The
+// members of the later generation may be unknown here, so the answer is true until all ranks outside the
+// proposal are dead.
 bool Assembly::passed_over(const ProposeMessage& proposal, SteadyTime now) const {
   if (proposal.lineage != lineage_ || proposal.follows >= begun_) return false;
   return std::any_of(views_.begin(), views_.end(), [&](const auto& entry) {
@@ -35,13 +36,13 @@ bool Assembly::may_follow(const Generation& last, const Proposal& proposal, Stea
   return may_form_next(last, standings);
 }
 
-// A7.
+// A7. What the member counts as if the members of the proposal are to continue without it.
 Standing Assembly::standing_of(const Member& member, const Generation& last, const Proposal& proposal,
                                SteadyTime now) const {
   if (proposal.contains(member)) return Standing::live;
   const auto view = views_.find(member.rank);
   if (view == views_.end()) return Standing::silent;
-  // A newer incarnation proves the end of the older.
+  // A newer incarnation proves the end of the older one.
   const bool replaced = view->second.incarnation != member.incarnation;
   if (!replaced && !is_dead(view->second, now)) return Standing::silent;
   const bool may_have_gone_on = may_have_gone_on_.contains(member) || !have_begun_.contains(member);
@@ -78,15 +79,16 @@ bool Assembly::knows_of_all_others(std::uint32_t ended, const Proposal& proposal
   return true;
 }
 
-// A8. A generation that this rank accepted may have begun elsewhere. Only its proposer knows that it has not.
+// A8. Whether the proposal has enough members of every promised proposal. A promised generation may have
+// begun at other ranks: only its proposer knows whether it has begun.
 bool Assembly::honours_promises(const Proposal& proposal, Member proposer, SteadyTime now) const {
   return promises_.are_kept(proposer, [&](const Proposal& promised) {
     return may_follow({promised.number, promised.members}, proposal, now);
   });
 }
 
-// A10. Whether the generation began at a step that no rank in the proposal has reached, while a rank outside
-// the proposal may have that state, as a member or not. A member that lags does not have it yet.
+// A10. Whether generation_ began with a state that no rank in the proposal has, while a rank outside the
+// proposal, member or not, may have it. A member that lags does not have the state yet.
 bool Assembly::loses_steps(const Proposal& proposal, SteadyTime now) const {
   const auto has_it = [&](const Member& member) {
     if (const auto accepted = accepted_.find(member.rank); own_ && accepted != accepted_.end())
@@ -127,7 +129,7 @@ std::uint64_t Assembly::progress_of(std::uint32_t rank) const {
   return has_state ? *view->second.status.step + 1 : 0;
 }
 
-// Whether a live rank has steps that `rank` lacks, not counting the step that is being summed.
+// Whether a live rank has steps that `rank` lacks, not counting the last step, whose sum may be under way.
 bool Assembly::is_behind(std::uint32_t rank) const {
   std::uint64_t newest = progress_of(self_.rank);
   for (const auto& [other, view] : views_) {
@@ -136,13 +138,13 @@ bool Assembly::is_behind(std::uint32_t rank) const {
   return progress_of(rank) == 0 || progress_of(rank) + 1 < newest;
 }
 
-// A14. Ranks to exclude so that the others can all reach each other.
+// A14. Ranks to exclude so that all other ranks can reach each other.
 std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {
   return cuts_.left_out(now, {.is_behind = [this](std::uint32_t rank) { return is_behind(rank); },
                               .is_member = [this](std::uint32_t rank) { return is_member(rank); }});
 }
 
-// Excludes one of two members that cannot reach each other, if the other members are enough without it.
+// Excludes the ranks of left_out() from the proposal, if the remaining members may continue without them.
 void Assembly::leave_out_cut_off(Proposal& proposal, SteadyTime now) const {
   Proposal rest = proposal;
   const std::set<std::uint32_t> out = left_out(now);

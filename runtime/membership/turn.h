@@ -18,7 +18,7 @@ namespace mlk::rt {
 struct CountLate {};
 // From now on this process ends as trained, however its peers end.
 struct RunIsTrained {};
-// A worker ends with the result from the reporter, with the last checkpoint that it has found, or after
+// How a worker ends: with the result from the reporter, with the last checkpoint that it has found, or after
 // SIGTERM.
 struct EndTrained {
   std::string result;

@@ -12,7 +12,7 @@ using namespace mlk::rt;
 
 namespace {
 
-// Decodes a payload without its last byte, and with one byte more.
+// The payload without its last byte, and the payload with one byte more.
 Bytes shorter(Bytes payload) {
   payload.resize(payload.size() - 1);
   return payload;

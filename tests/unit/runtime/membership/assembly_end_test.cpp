@@ -37,7 +37,7 @@ TEST_CASE("all_have_left() is true only when all other ranks have ended with exi
   stage.report_trained("the result");
   stage.end(rank_at(1), ExitCode::trained);
   CHECK_FALSE(stage.assembly.all_have_left());
-  stage.end(rank_at(2), ExitCode::internal_error);  // it was lost before its end
+  stage.end(rank_at(2), ExitCode::internal_error);  // another exit code does not count
   CHECK_FALSE(stage.assembly.all_have_left());
   stage.arrive(rank_at(2));
   stage.end(rank_at(2), ExitCode::trained);

@@ -1,4 +1,5 @@
-// How a rank agrees with other ranks on the next generation: which messages it accepts, how it begins.
+// How a rank agrees with other ranks on the next generation: which proposals it accepts, and how the
+// generation begins.
 #include "runtime/membership/assembly.h"
 
 #include <optional>
@@ -103,10 +104,11 @@ TEST_CASE("a proposal that follows an older generation is refused, and the propo
   CHECK(stage.answer_type(0) == MessageType::refuse);
 }
 
-TEST_CASE("a rank refuses a proposal that skips a later generation from which it has a status") {
+TEST_CASE("a rank refuses a proposal that skips a generation from which a rank has sent its status") {
   AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
-  // Rank 3 took part in generation 3, and this rank did not. This rank does not know its other members.
+  // Rank 3 took part in generation 3, and this rank did not. This rank does not know the other members of
+  // generation 3.
   stage.tell_status(3, 3, 50);
   REQUIRE(stage.assembly.generation().number == 0);
   stage.propose(0, 9, {0, 1, 2}, 2);
@@ -115,7 +117,7 @@ TEST_CASE("a rank refuses a proposal that skips a later generation from which it
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("if the other ranks continue without a rank, it drops its generation, and waits to be let in") {
+TEST_CASE("a rank drops its generation and waits to be let in if the other ranks continue without it") {
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_status(0, 2, 30);
@@ -124,7 +126,7 @@ TEST_CASE("if the other ranks continue without a rank, it drops its generation, 
   do {
     status = stage.hear(rank_at(0), {MessageType::status});
   } while (status.header.generation != 0);
-  CHECK(status.header.clock == 10);  // it still reports the step of its state
+  CHECK(status.header.clock == 10);  // the rank still reports the step of its state
 }
 
 TEST_CASE("if two runs started apart, the run that is behind ends") {
@@ -139,8 +141,10 @@ TEST_CASE("if two runs started apart, the run that is behind ends") {
   };
   CHECK(goes_on_beside(9));
   CHECK(goes_on_beside(no_state));
-  SUBCASE("the other is further") { CHECK_FALSE(goes_on_beside(11)); }
-  SUBCASE("as far as this one: the start with the higher number stays") { CHECK_FALSE(goes_on_beside(10)); }
+  SUBCASE("the other run is further") { CHECK_FALSE(goes_on_beside(11)); }
+  SUBCASE("both runs are at the same step: the lineage with the higher number stays") {
+    CHECK_FALSE(goes_on_beside(10));
+  }
   REQUIRE(stage.assembly.phase() == Assembly::Phase::failed);
   CHECK(stage.assembly.failure().code == ExitCode::peers_lost);
 }
@@ -202,8 +206,7 @@ TEST_CASE("if all states are equal, the proposer is the source, and no rank rece
   CHECK(stage.assembly.restarts() == 0);
 }
 
-TEST_CASE(
-    "every rank with another state gets the newest state, also if its step is the same from another sum") {
+TEST_CASE("every rank with another state lags, even if it reached the newest step in another generation") {
   AmongRanks stage(0, 4);
   stage.tell_statuses({1, 2, 3}, 0, 10);
   Assembling assembling(stage);
@@ -275,7 +278,7 @@ TEST_CASE("all members receive the number of restarts in the checkpoint") {
   CHECK(PayloadReader(begin.payload).get<std::uint64_t>() == 3);
 }
 
-TEST_CASE("an accept of an earlier proposal does not count for the current one") {
+TEST_CASE("an accept of an earlier proposal does not count for the current proposal") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
@@ -319,7 +322,7 @@ TEST_CASE("if two members cannot reach each other, the next proposal leaves out 
   CHECK(all == std::set<std::uint32_t>{0, 1, 2, 3});
   stage.say(3, MessageType::refuse, first, first, 1 + 1);
   const auto [second, rest] = stage.hear_proposal(1);
-  CHECK(rest == std::set<std::uint32_t>{0, 1, 2});  // the higher of two with as many cuts is out
+  CHECK(rest == std::set<std::uint32_t>{0, 1, 2});  // both have one cut: the higher rank is left out
   for (const std::uint32_t other : {1, 2}) stage.accept(other, second, stage.state);
   REQUIRE(assembling.result());
 }
@@ -352,7 +355,7 @@ TEST_CASE("wants_newcomers() is true only in the lowest live member of a generat
   CHECK(higher.assembly.wants_newcomers(higher.now));
 }
 
-TEST_CASE("a rank sends a new connection its generation, its step and its lineage") {
+TEST_CASE("a rank sends its generation, its step and its lineage to a peer that connects") {
   AmongRanks stage(1, 2);
   stage.state = StateVersion{40, 1};
   stage.start_generation(3, {0, 1});
@@ -366,7 +369,7 @@ TEST_CASE("a rank sends a new connection its generation, its step and its lineag
 TEST_CASE("if two runs started apart, a rank of the run that is further sends its status to the other run") {
   AmongRanks stage(1, 2);
   stage.start_generation(1, {0, 1});
-  (void)stage.was_told(rank_at(0), MessageType::status);  // drops the statuses that it received before
+  (void)stage.was_told(rank_at(0), MessageType::status);  // drops the earlier statuses to rank 0
   stage.tell_status(0, 1, 9, lineage + 1);
   CHECK(stage.was_told(rank_at(0), MessageType::status));
 }

@@ -18,8 +18,8 @@ TEST_CASE("after an accept, a rival proposal with a minority of the accepted mem
   stage.propose(3, 3, {2, 3, 4}, 1);
   const EncodedMessage refusal = stage.answer(3);
   CHECK(refusal.header.type == MessageType::refuse);
-  CHECK(refusal.header.generation == 2);  // the number that it has promised
-  CHECK(refusal.header.clock == 3);       // the number that it refuses
+  CHECK(refusal.header.generation == 2);  // the number that the rank has promised
+  CHECK(refusal.header.clock == 3);       // the number that the rank refuses
 }
 
 TEST_CASE("after an accept, the same proposer or a majority of the accepted members may propose again") {
@@ -27,25 +27,26 @@ TEST_CASE("after an accept, the same proposer or a majority of the accepted memb
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
-  stage.propose(0, 3, {0, 2}, 1);  // the proposer knows that the one before has not begun
+  stage.propose(0, 3, {0, 2}, 1);  // the proposer knows that its proposal 2 has not begun
   CHECK(stage.answer_type(0) == MessageType::accept);
-  stage.propose(1, 4, {0, 1, 2, 3}, 1);  // with all of {0, 2}
+  stage.propose(1, 4, {0, 1, 2, 3}, 1);  // with all members of proposal 3
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("after the promised generation has begun, a rank may accept a proposal that its promise forbade") {
+TEST_CASE("after the promised generation has begun, a rank accepts a proposal that its promise forbade") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.start_generation(2, {0, 1, 2}, 1);
-  // A proposal that follows generation 2 needs its members, not those of the earlier promise.
+  // A proposal that follows generation 2 needs a majority of generation 2, and not of an earlier promise.
   stage.propose(1, 3, {1, 2}, 2);
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("after a generation has begun, its members may accept proposals that earlier promises forbade") {
+TEST_CASE(
+    "when the first generation has begun, the acceptance of this generation no longer binds its members") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
-  stage.propose(1, 2, {1, 2}, 1);  // the others are dead, as far as rank 1 knows
+  stage.propose(1, 2, {1, 2}, 1);  // the other members are dead, as far as rank 1 knows
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
@@ -107,17 +108,17 @@ TEST_CASE("a rank keeps its promise for a later generation if a status shows tha
   CHECK(stage.answer_type(2) == MessageType::refuse);
 }
 
-TEST_CASE("if a newcomer continues as a member, all proposals that it has accepted since bind it") {
+TEST_CASE("if ranks continue from a generation that a newcomer has accepted, its later acceptances bind it") {
   AmongRanks stage(1, 4);
   stage.propose(0, 2, {0, 1, 2, 3}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   stage.propose(2, 3, {1, 2, 3}, 1);
   REQUIRE(stage.answer_type(2) == MessageType::accept);
-  SUBCASE("with too few of those") {
+  SUBCASE("the proposal has too few members of the proposal accepted later") {
     stage.propose(0, 4, {0, 1}, 2);
     CHECK(stage.answer_type(0) == MessageType::refuse);
   }
-  SUBCASE("with enough of those") {
+  SUBCASE("the proposal has enough members of the proposal accepted later") {
     stage.propose(0, 4, {0, 1, 2, 3}, 2);
     CHECK(stage.answer_type(0) == MessageType::accept);
   }

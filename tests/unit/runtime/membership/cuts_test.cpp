@@ -33,7 +33,7 @@ TEST_CASE("a pair is kept apart for 5 s, then for twice as long each time") {
   CHECK(cuts.left_out(at(15), about()).empty());
 }
 
-TEST_CASE("after forget() a pair is kept apart for the shortest time again") {
+TEST_CASE("after forget() a pair is no longer kept apart, and its next cut counts as its first") {
   Cuts cuts;
   cuts.note(1, 2, at(0));
   cuts.note(3, 4, at(0));
@@ -42,7 +42,8 @@ TEST_CASE("after forget() a pair is kept apart for the shortest time again") {
   CHECK(cuts.note(2, 1, at(1)) == Cuts::Noted::first);
 }
 
-TEST_CASE("the rank with the most broken links is left out first, and only as many ranks as necessary") {
+TEST_CASE(
+    "the rank with the most broken links is left out first, and no more ranks than necessary are left out") {
   Cuts cuts;
   for (const std::uint32_t other : {0u, 2u, 3u}) cuts.note(1, other, at(0));
   CHECK(cuts.left_out(at(1), about()) == Ranks{1});
@@ -50,9 +51,7 @@ TEST_CASE("the rank with the most broken links is left out first, and only as ma
   CHECK(cuts.left_out(at(1), about()) == Ranks{1, 3});
 }
 
-TEST_CASE(
-    "of two ranks that cannot reach each other, the one behind is left out, then the non-member, then the"
-    " higher") {
+TEST_CASE("of a pair, a rank that is behind is left out first, then a non-member, then the higher rank") {
   Cuts cuts;
   cuts.note(1, 2, at(0));
   CHECK(cuts.left_out(at(1), about()) == Ranks{2});

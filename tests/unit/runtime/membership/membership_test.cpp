@@ -1,4 +1,4 @@
-// The quorum rule as a table.
+// The rule that decides which members may continue, as a table.
 #include "runtime/membership/membership.h"
 
 #include <string>

@@ -100,7 +100,7 @@ TEST_CASE("however a process ends, its peers receive the exit code, and its call
         std::pair(ExitCode::bad_data, std::string("no data")));
 }
 
-TEST_CASE("a process ends if a peer reports a newer incarnation of it") {
+TEST_CASE("a process ends if a peer reports a newer incarnation of this process") {
   FirstWorker worker;
   const auto peer = played_process({Role::worker, 1}, 5);
   worker.env.seeds_worker = {worker.env.address, peer->address()};

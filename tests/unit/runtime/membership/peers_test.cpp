@@ -36,7 +36,7 @@ TEST_CASE("a final exit code of a peer ends this process with the same code, and
   }
 }
 
-TEST_CASE("once the run is trained, a late rank that cannot start does not fail this process") {
+TEST_CASE("once the run is trained, a late rank that cannot start does not make this process fail") {
   ScriptedPeers others(first_worker, 2);
   others.arrive(second_worker);
   others.peers().run_is_trained();

@@ -22,8 +22,7 @@ using Ranks = std::set<std::uint32_t>;
 
 }  // namespace
 
-TEST_CASE(
-    "the error of a rank that gives up names the ranks that are gone, or the generation if all are there") {
+TEST_CASE("the error of a rank that gives up names the ranks that are gone, or else the next generation") {
   AmongRanks stage(1, 4, [](AssemblySettings& settings) { settings.minimum = 4; });
   CHECK(stage.gives_up() == "gave up waiting for the next generation (900 s)");
   stage.depart(rank_at(2));
@@ -105,7 +104,7 @@ TEST_CASE(
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("before the first generation only the lowest rank proposes among those whose status has arrived") {
+TEST_CASE("before the first generation a rank does not propose if a lower rank has sent its status") {
   AmongRanks stage(1, 2);
   stage.tell_statuses({0}, 0, 10);
   CHECK(stage.gives_up() == "gave up waiting for the next generation (900 s)");
@@ -162,7 +161,8 @@ TEST_CASE("a rank that accepts another rank's proposal abandons its own") {
 }
 
 TEST_CASE(
-    "a refusal of an earlier proposal does not end the current one, and of two accepts the newer is used") {
+    "a refusal of an earlier proposal does not end the current proposal, and of two accepts the last one "
+    "counts") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
@@ -228,14 +228,15 @@ TEST_CASE(
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("the patience of a rank starts again when the ranks that trained without it have ended") {
+TEST_CASE(
+    "the patience of a rank starts again when the ranks that trained have ended, unless a promise binds it") {
   AmongRanks stage(1, 3, [](AssemblySettings& settings) {
     settings.patience = std::chrono::seconds(30);
     settings.minimum = 3;
   });
   bool bound = false;
-  SUBCASE("it has accepted no generation that they may have begun") {}
-  SUBCASE("it is bound by one, so that only its next process can help to start the run") {
+  SUBCASE("no promise binds the rank") {}
+  SUBCASE("a promise binds the rank, so only its next process can help to start the run") {
     bound = true;
     stage.propose(0, 1, {0, 1, 2}, 0);
     stage.propose(2, 2, {1, 2}, 1);
@@ -265,12 +266,13 @@ TEST_CASE("if the start needs all ranks, a rank waits longer once another rank h
   CHECK(stage.now < begin + std::chrono::seconds(61));
 }
 
-TEST_CASE("a proposal must not skip a later generation while a rank that may be in it is alive") {
+TEST_CASE(
+    "a rank refuses a proposal without a rank of a later generation, even if that rank has just been lost") {
   AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_status(3, 3, 50);
   REQUIRE(stage.assembly.generation().number == 0);
-  stage.depart(rank_at(3));  // so recently that it may come back
+  stage.depart(rank_at(3));  // so recently that rank 3 may come back
   stage.propose(0, 9, {0, 1, 2}, 2);
   CHECK(stage.answer_type(0) == MessageType::refuse);
   stage.arrive(rank_at(3));
@@ -278,29 +280,30 @@ TEST_CASE("a proposal must not skip a later generation while a rank that may be 
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("if ranks cannot reach each other, the one with most broken links or a non-member is left out") {
+TEST_CASE(
+    "if ranks cannot reach each other, the rank with the most broken links or a non-member is left out") {
   AmongRanks stage(0, 5);
   std::vector<std::uint32_t> members{0, 1, 2, 3, 4};
   Ranks expected{0, 2, 3, 4};
   std::vector<std::pair<std::uint32_t, std::uint32_t>> cuts{{3, 1}, {2, 1}};
-  SUBCASE("the most") {}
-  SUBCASE("of two the higher") {
+  SUBCASE("the rank with the most broken links") {}
+  SUBCASE("the higher one of two ranks with one broken link each") {
     cuts = {{2, 3}};
     expected = {0, 1, 2, 4};
   }
-  SUBCASE("two apart") {
+  SUBCASE("one rank of each pair, if two pairs cannot reach each other") {
     cuts = {{1, 2}, {4, 3}};
     expected = {0, 1, 3};
   }
-  SUBCASE("no member") {
+  SUBCASE("the rank that is not a member") {
     members = {0, 2, 3, 4};
     cuts = {{2, 1}};
   }
-  SUBCASE("nobody, if it was one who is not known") {
+  SUBCASE("nobody, if the rank that was named is unknown") {
     cuts = {{1, 9}};
     expected = {0, 1, 2, 3, 4};
   }
-  SUBCASE("nobody, if it has come back meanwhile") {
+  SUBCASE("nobody, if the refusal names no rank") {
     cuts = {};
     expected = {0, 1, 2, 3, 4};
   }
@@ -323,7 +326,7 @@ TEST_CASE("if ranks cannot reach each other, the one with most broken links or a
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("a rank that was cut off is let in again as a new incarnation") {
+TEST_CASE("excluded ranks may be let in again when one rank of the pair is a new incarnation") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({1, 2}, 1, 10);
@@ -370,18 +373,18 @@ TEST_CASE(
   older.peer = rank_at(0);
   older.incarnation = 5;
   CHECK(stage.handle(older));
-  SUBCASE("trouble in it") { CHECK_FALSE(says(MessageType::trouble, 4)); }
-  SUBCASE("the end of the run") { CHECK_FALSE(says(MessageType::done, 0)); }
-  SUBCASE("a member that is lost") { CHECK_FALSE(stage.hears_of(2, Event::Kind::down)); }
-  SUBCASE("a member that is not heard of") { CHECK_FALSE(stage.hears_of(2, Event::Kind::silent)); }
-  SUBCASE("another incarnation of a member") {
+  SUBCASE("a member reports trouble in the generation") { CHECK_FALSE(says(MessageType::trouble, 4)); }
+  SUBCASE("the run is trained") { CHECK_FALSE(says(MessageType::done, 0)); }
+  SUBCASE("a member is lost") { CHECK_FALSE(stage.hears_of(2, Event::Kind::down)); }
+  SUBCASE("a member is silent") { CHECK_FALSE(stage.hears_of(2, Event::Kind::silent)); }
+  SUBCASE("a member connects as another incarnation") {
     Event event;
     event.kind = Event::Kind::up;
     event.peer = rank_at(2);
     event.incarnation = 5;
     CHECK_FALSE(stage.handle(event));
   }
-  SUBCASE("a proposal that is accepted") {
+  SUBCASE("the rank accepts a proposal") {
     stage.propose(0, 5, {0, 1, 2}, 4);
     REQUIRE(stage.answer_type(0) == MessageType::accept);
     CHECK_FALSE(says(MessageType::feed, 4));
@@ -410,7 +413,7 @@ TEST_CASE("a silent rank counts as gone until it is audible again, and then it g
   CHECK_FALSE(stage.assembly.is_lowest_live());
 }
 
-TEST_CASE("a rank that connects again is let in only after a complete status from it") {
+TEST_CASE("a rank that connects again is let in only after it has sent a complete status") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.tell_statuses({2}, 0, 10);
@@ -424,7 +427,7 @@ TEST_CASE("a rank that connects again is let in only after a complete status fro
   CHECK(stage.assembly.wants_newcomers(stage.now));
 }
 
-TEST_CASE("last_loss() is the time of the newest loss of a rank that has not ended with exit code 0") {
+TEST_CASE("last_loss() is the time of the last loss, and ignores ranks that ended with exit code 0") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.depart(rank_at(1));

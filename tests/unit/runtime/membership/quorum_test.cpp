@@ -12,7 +12,8 @@ TEST_SUITE_BEGIN("runtime/membership/quorum");
 using namespace mlk::rt;
 using namespace mlk::test;
 
-TEST_CASE("any number of members continues with a state; without a state they need the minimum") {
+TEST_CASE(
+    "one member of two continues with a state, but without a state it waits for the minimum of members") {
   AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.minimum = 2; });
   stage.start_generation(1, {0, 1});
   stage.depart(rank_at(1));
@@ -21,7 +22,7 @@ TEST_CASE("any number of members continues with a state; without a state they ne
     CHECK(stage.gives_up() == "gave up waiting for worker 1 (900 s)");
     CHECK(stage.assembly.generation().number == 1);
   }
-  SUBCASE("with one") {
+  SUBCASE("with a state") {
     REQUIRE(Assembling(stage).result());
     CHECK(stage.assembly.generation() == Generation{2, {{0, stage.incarnation_of(rank_at(0))}}});
     CHECK(stage.assembly.restarts() == 1);
@@ -49,7 +50,8 @@ TEST_CASE("fewer members than the minimum continue if one of them has a state") 
 TEST_CASE("a rank continues without a lower rank only if the lower rank is proven dead") {
   AmongRanks stage(1, 2);
   stage.start_generation(1, {0, 1});
-  SUBCASE("and that of its connection's end, when it could have dialled again") {
+  SUBCASE(
+      "the end is proven: the rank continues 1 s later, since a live rank would have dialled again by then") {
     stage.depart(rank_at(0));
     const SteadyTime lost = stage.now;
     REQUIRE(Assembling(stage).result());
@@ -84,7 +86,7 @@ TEST_CASE("a rank does not continue alone if other members may have let in a ran
     return stage.assembly.phase() == Assembly::Phase::begun;
   };
   stage.hears_of(1, Event::Kind::silent);
-  SUBCASE("rank 0 has not told that it has begun the generation") {
+  SUBCASE("rank 0 has not reported that it has begun the generation") {
     stage.depart(rank_at(0));
     CHECK_FALSE(goes_on());
   }
@@ -122,18 +124,18 @@ TEST_CASE("a rank does not continue alone if other members may have let in a ran
 }
 
 TEST_CASE(
-    "a member that has left the generation counts as dead if it was too few to continue without this rank") {
+    "a member that has left the generation counts as dead if it could not have continued without this rank") {
   AmongRanks stage(0, 3);
   stage.depart(rank_at(1));
   stage.start_generation(1, {0, 2});
   stage.say(2, MessageType::trouble, 1);
   stage.depart(rank_at(2));
   Assembling assembling(stage);
-  CHECK(assembling.result());  // this side has half of the members, with the lowest rank
+  CHECK(assembling.result());  // rank 0 is half of the members, and has the lowest rank
 }
 
 TEST_CASE(
-    "members without the state of a generation wait for the members that have it, unless those are dead") {
+    "members without the state of their generation wait for the members that have it, until these are dead") {
   AmongRanks stage(0, 3);
   stage.propose(1, 1, {0, 1}, 0);
   REQUIRE(stage.answer_type(1) == MessageType::accept);
@@ -147,7 +149,7 @@ TEST_CASE(
   CHECK(stage.hear_proposal(2).second == std::set<std::uint32_t>{0, 2});
 }
 
-TEST_CASE("members without the state of a generation wait for a rank that they have never met") {
+TEST_CASE("members without the state of their generation wait for a rank that they have never met") {
   AmongRanks stage(0, 3, [](AssemblySettings& settings) { settings.workers = 4; });
   stage.propose(1, 1, {0, 1}, 0);
   REQUIRE(stage.answer_type(1) == MessageType::accept);
@@ -164,7 +166,7 @@ TEST_CASE("members without the state of a generation wait for a rank that they h
 }
 
 TEST_CASE(
-    "members without the state of a generation wait for a rank outside that has it, unless it is dead") {
+    "members without the state of their generation wait for any rank that has it, until this rank is dead") {
   AmongRanks stage(0, 3);
   stage.propose(1, 1, {0, 1}, 0);
   REQUIRE(stage.answer_type(1) == MessageType::accept);
