@@ -1,4 +1,4 @@
-// The process of an allreduce rank: the sockets, the clock, the disk and the model around its machine.
+// The process of an allreduce rank: the sockets, the clock, the disk and the model around the RankMachine.
 #include "runtime/collectives/allreduce.h"
 
 #include <algorithm>
@@ -81,10 +81,10 @@ class AllReduce {
   RunReports reports_;
   Checkpointer checkpointer_;
   LastCheckpoint last_;
-  std::optional<TrainingState> found_;  // the state of the last step, if a rank that waits finds it on disk
+  std::optional<TrainingState> found_;  // the last checkpoint, if this rank finds it while it waits
   StepSum sum_;
   // The restored state, without parameters and optimizer state: these are in the model and in
-  // optimizer_state_. The machine keeps step, position and state_since.
+  // optimizer_state_. The machine has the current step, position and state_since.
   TrainingState state_;
   kernels::Buffer<float> optimizer_state_;
   std::uint64_t samples_ = 0;  // the samples of this rank in the step
@@ -218,7 +218,8 @@ void AllReduce::execute(const BeginSteps&) {
   sum_.begin(generation.members.size(), *generation.index_of(peers_.self().rank));
 }
 
-// Passes each event that is not a frame of a sum to the machine. Returns false if the generation is over.
+// Receives an event. Leaves a frame of a sum in `event`, and passes any other event to the machine. Returns
+// false if the generation is over.
 bool AllReduce::pump(std::optional<Event>& event, Milliseconds time) {
   event = peers_.next(time);
   if (event && !is_frame(event)) {
@@ -314,7 +315,7 @@ void AllReduce::execute(const SaveLast&) {
   if (last == failed) throw unsaved(checkpointer_.why_unsaved());
 }
 
-// Tries more than once to save a trained model.
+// Repeats a failed save only if the model is trained.
 void AllReduce::execute(const SaveNow&) {
   const bool trained = machine_.point().step >= job_.config.steps;
   checkpointer_.save_now(live(), trained ? Checkpointer::leave_patience : std::chrono::seconds(0));

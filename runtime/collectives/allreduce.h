@@ -6,8 +6,8 @@
 
 namespace mlk::rt {
 
-// Trains until the run is trained. After a SIGTERM it returns ExitCode::terminated. Other ranks may leave and
-// come back meanwhile. Throws Failure{peers_lost} if too few ranks are connected for patience_seconds, and
+// Trains until the run is trained. Other ranks may leave and come back meanwhile. After a SIGTERM it returns
+// ExitCode::terminated. Throws Failure{peers_lost} if too few ranks are connected for patience_seconds, and
 // Failure for other errors.
 ExitCode run_allreduce(Job& job);
 

@@ -7,12 +7,12 @@ namespace mlk::rt {
 namespace {
 
 // The index of each value that members exchange, in the floats of write_report(). From id_at on each float
-// holds three bytes of the group's id, which it represents exactly.
+// holds three bytes of the group's id, which a float represents exactly.
 constexpr std::size_t can_at = 0, version_at = 1, ready_at = 2, failed_at = 3, id_at = 4;
 
 constexpr std::chrono::seconds join_patience{30};
 constexpr Milliseconds part_patience{500};
-constexpr std::size_t slowest_floats = 16 << 10;  // what a slow network carries in a millisecond
+constexpr std::size_t slowest_floats = 16 << 10;  // the floats that a slow network carries in 1 ms
 constexpr int most_faults = 3;
 constexpr std::size_t sums_of_good_group = 1000;
 

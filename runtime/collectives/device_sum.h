@@ -26,7 +26,7 @@ class DeviceSum {
   // floats that add() gets. The references must outlive this object.
   DeviceSum(kernels::Collectives* collectives, std::size_t largest_part, const Log& log);
 
-  // The number of floats for this agreement in each sum by the hosts.
+  // The number of floats of a member's report in each sum by the hosts.
   static constexpr std::size_t talk_floats = 4 + (sizeof(kernels::GroupId) + 2) / 3;
 
   // A generation begins, with this process as the index-th of its members. An earlier group is dropped.
@@ -49,7 +49,8 @@ class DeviceSum {
   // The bytes that the sums moved over the network or the GPU links since the last call, and their time.
   BusTraffic take_traffic();
   // Abandons the group. With `hangs`, or if the group has failed, writes a log line. After three such groups
-  // in a row this process joins no more groups. Returns false if the device may still write to the parts.
+  // this process joins no more groups. A group that has made 1000 sums resets this count. Returns false if
+  // the device may still write to the parts.
   [[nodiscard]] bool give_up(bool hangs);
 
  private:

@@ -9,7 +9,8 @@
 namespace mlk::rt {
 namespace {
 
-// The limit for the first part of a state, for each rank that lags, and the limit for each further part.
+// How long a rank waits for each further part of a state. For the first part it waits so long for each rank
+// that lags.
 constexpr std::chrono::seconds transfer_patience{60};
 constexpr std::size_t most_early_parts = 1024;
 constexpr Milliseconds save_interval{5};            // between two checks for the last checkpoint
@@ -127,7 +128,7 @@ void RankMachine::found_last(RankTurn& turn) {
   reconcile(turn);
 }
 
-// The run is over, so this rank waits only for its result.
+// The run is over, so this rank waits only for the result of the run.
 void RankMachine::hear_result(const Event& event, RankTurn& turn) {
   if (event.kind != Event::Kind::message || event.header.type != MessageType::done) return;
   const auto done = decode_done(event.header, event.payload);
@@ -154,7 +155,8 @@ void RankMachine::state_made(const StatePoint& point, std::uint64_t restarts, Ra
   reconcile(turn);
 }
 
-// A generation has begun. Its source sends the state to the ranks that lag, and these receive it first.
+// A generation has begun. Its source sends the state to the ranks that lag. These ranks receive the state
+// before they make steps.
 void RankMachine::begin(RankTurn& turn) {
   const std::uint32_t self = settings_.assembly.self.rank;
   lagging_ = assembly_.beginning().lagging;
@@ -187,8 +189,8 @@ void RankMachine::receive(Event&& event, RankTurn& turn) {
   const std::uint64_t count = part->floats.size() / sizeof(float), offset = part->offset,
                       size = settings_.parameters, all = size + settings_.optimizer_floats;
   if (offset > all || count > all - offset || (offset < size && offset + count > size)) return;
-  // The first part overwrites this rank's own state. If the source is lost before that, this rank offers its
-  // own state to the other ranks.
+  // The first part overwrites this rank's own state. If the source is lost before the first part arrives,
+  // this rank still offers its own state to the other ranks.
   if (std::exchange(has_state_, false)) state_changed();
   receive_by_ = turn.now + transfer_patience;
   floats_to_come_ -= std::min(floats_to_come_, count);
@@ -219,9 +221,9 @@ void RankMachine::begin_steps(RankTurn& turn) {
   turn.decide(BeginSteps());
 }
 
-// The caller calls this after it has handled all events of the last step. The rank that reports saves the
-// last step even if the generation is over. The other ranks take part in the next generation, which may need
-// their state.
+// Called when all events that came during the step before are handled. After the last step of the run, the
+// rank that reports saves it even if the generation is over. The other ranks then take part in the next
+// generation, which may need their state.
 void RankMachine::next_step(RankTurn& turn) {
   if (stopping_) return terminate(turn);
   if (point_.step >= settings_.steps && (goes_on() || reports())) {
@@ -264,8 +266,8 @@ void RankMachine::step_given_up(RankTurn& turn) {
   give_up(turn);
 }
 
-// The message ends the generation for members that still wait for this rank in the sum of a step. It also
-// shows a member without a begin message that a next generation may exist.
+// The trouble message ends the generation for members that still wait for this rank in the sum of a step. It
+// also shows the members that this rank may continue with other ranks.
 void RankMachine::give_up(RankTurn& turn) {
   assembly_call(turn, [&](Effects& effects) { assembly_.report_trouble(effects); });
   assemble(turn);
@@ -285,7 +287,7 @@ void RankMachine::last_saved(RankTurn& turn) {
 }
 
 // The rank that reports ends the run for all ranks. It stays until all other ranks have ended: a missing rank
-// may be starting, and a rank with the done message may be lost before its exit, and come back.
+// may be starting, and a rank that has the done message may be lost before its exit, and come back.
 void RankMachine::reported(bool done, const std::string& result, RankTurn& turn) {
   if (!done) return terminate(turn);
   code_probe("allreduce.trained");

@@ -23,7 +23,7 @@ struct StatePoint {
 
 struct RankSettings {
   AssemblySettings assembly;
-  std::uint64_t steps = 0, step_samples = 0;           // of the run; of a step, over all members
+  std::uint64_t steps = 0, step_samples = 0;           // steps of the run; samples of a step
   std::uint64_t parameters = 0, optimizer_floats = 0;  // floats of the state
   std::chrono::seconds late{60};                       // MLK_LATE_SECONDS
 };
@@ -36,7 +36,7 @@ class RankMachine {
   explicit RankMachine(RankSettings settings);
 
   void start(RankTurn& turn);
-  // Takes all events except the frames of a sum.
+  // Handles all events except the frames of a sum.
   void handle(Event&& event, RankTurn& turn);
   // The caller calls it at next_tick() unless an event comes earlier. More calls do no harm.
   void tick(RankTurn& turn);
@@ -46,18 +46,17 @@ class RankMachine {
 
   // Whether the caller should check for the checkpoint of the last step, as the other ranks may have ended.
   bool checks_for_last() const { return state_ == State::assembling; }
-  // Called when that checkpoint exists. A rank that has trained then waits a few seconds for the result
-  // before it reports: the goodbye of one rank may arrive before the result from another rank.
+  // Called when the checkpoint of the last step exists. A rank that has trained then waits a few seconds for
+  // the result before it reports: the goodbye of one rank may arrive before the result from another rank.
   void found_last(RankTurn& turn);
 
-  // Answers to the decisions in rank_turn.h.
-  // restarts: the number that the checkpoint has.
+  // Answers to the decisions in rank_turn.h. restarts: the number in the loaded checkpoint, or 0.
   void state_made(const StatePoint& point, std::uint64_t restarts, RankTurn& turn);
   void step_taken(RankTurn& turn);
   void step_given_up(RankTurn& turn);
   // Called again and again while the sum of a step stands still. Each call reports to the other members that
-  // this rank waits. Returns true if all other members have reported that they wait as well, or are further.
-  // Then no member computes, and the sum will never finish.
+  // this rank waits. Returns true if all other members have reported that they wait as well, or are at a
+  // later step. Then no member computes, and the sum will never finish.
   [[nodiscard]] bool waits_for_sum(RankTurn& turn);
   void last_saved(RankTurn& turn);
   // result: of the run. done is false if the process had to stop before it could report.

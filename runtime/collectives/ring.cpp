@@ -1,5 +1,5 @@
-// Two algorithms. Direct: each member sends everything to all others, which takes one step. Ring: pieces
-// travel around a ring, which takes 2(n-1) steps, and each member sends 2(n-1)/n of the bytes.
+// There are two algorithms. Direct: each member sends its vector to all others, in one phase. Ring: pieces
+// travel around a ring in 2(n-1) phases, and each member sends 2(n-1)/n of the bytes of the vector.
 #include "runtime/collectives/ring.h"
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace {
 constexpr std::size_t least_early_bytes = std::size_t{4} << 20;
 constexpr Milliseconds a_while{100};
 
-// A bucket has one segment for each member. A segment has pieces, each a frame. In phase p a member sends
-// segment index - p and gets segment index - p - 1, which it sends in the next phase. The first n - 1 phases
-// add (reduce-scatter): after them segment index + 1 is complete. The other phases pass complete segments on
-// (all-gather).
+// A bucket has one segment for each member. A segment consists of pieces, and each piece is sent as one
+// frame. In phase p a member sends segment index - p and gets segment index - p - 1, which it sends in the
+// next phase. The first n - 1 phases add (reduce-scatter): after them segment index + 1 is complete. The
+// other phases pass complete segments on (all-gather).
 class RingSchedule {
  public:
   RingSchedule(std::span<const Bucket> buckets, std::size_t members, std::size_t index)
@@ -151,8 +151,8 @@ void Ring::expect(const Group& group, std::uint32_t from, std::uint32_t key, std
       std::as_writable_bytes(into), how);
 }
 
-// Returns a stored frame that this member expects now. The other stored frames belong to buckets that have
-// not begun here.
+// Uses a stored frame that this member expects now, and returns its sender and key. The other stored frames
+// belong to buckets that have not begun here.
 std::optional<Ring::Arrival> Ring::pop_early(const Group& group) {
   const auto end = early_.upper_bound({group.generation, group.step, ~0u, ~0u});
   for (auto found = early_.lower_bound({group.generation, group.step, 0, 0}); found != end;) {
@@ -221,8 +221,9 @@ bool Ring::sum_directly(std::span<float> data, const Group& group, const Pump& p
   return true;
 }
 
-// Pieces may be received into the data itself: the sender computed them from the floats that they change, so
-// these floats have been sent before.
+// Pieces may be received into the data itself. In the first phases they are added to the summand of this
+// member. Later they replace floats that this member has sent before: the complete segment was computed from
+// these floats.
 bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready,
                       const Group& group, const Pump& pump) {
   const std::size_t n = group.ranks.size();

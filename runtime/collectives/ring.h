@@ -20,9 +20,9 @@ namespace mlk::rt {
 // the order of the ranks. Frames have generation and step, so no sum contains a frame of an earlier attempt.
 class Ring {
  public:
-  // floats: the length of the longest vector. The ring stores early frames with at most as many bytes as that
-  // vector, or 4 MiB if that is more. Other members cannot send more before this member needs it, since no
-  // member completes a sum without this one.
+  // floats: the length of the longest vector. The ring stores at most as many bytes of early frames as that
+  // vector has, or 4 MiB if this is more. Other members do not send more early frames, since no member
+  // completes a sum without this member.
   Ring(Transport& transport, std::size_t floats);
 
   struct Group {
@@ -65,7 +65,7 @@ class Ring {
   // sum must be abandoned.
   struct Arrival {
     std::uint32_t from = 0, key = 0;
-    std::optional<std::uint32_t> checksum = {};  // of the values that are there now, where it is known
+    std::optional<std::uint32_t> checksum = {};  // of the resulting values, if it is known
   };
   bool next(const Group& group, const Pump& pump, Milliseconds time, std::optional<Arrival>& arrival);
   std::optional<Arrival> pop_early(const Group& group);
@@ -86,7 +86,7 @@ class Ring {
   const std::unique_ptr<kernels::Ops> ops_;  // own Ops, since another thread computes meanwhile
   const std::size_t most_early_bytes_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Target> expected_;  // (from, key)
-  // The sum under way; frames of an earlier one are dropped as late.
+  // The sum under way; frames of an earlier sum are dropped as late.
   Moment now_;
   std::map<FrameKey, Bytes> early_;
   std::size_t early_bytes_ = 0;

@@ -136,7 +136,7 @@ bool StepSum::sum_by_devices(const Step& step) try {
     }
     if (now - begin > eager) std::this_thread::sleep_for(look_interval);
   }
-} catch (...) {  // the pump has thrown, and memory that a sum still uses cannot be freed
+} catch (...) {  // the pump has thrown, and memory that a sum still uses must not be freed
   give_up_devices(false);
   throw;
 }

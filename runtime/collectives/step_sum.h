@@ -25,23 +25,26 @@ class StepSum {
   // A generation begins, with this process as the index-th of its members.
   void begin(std::size_t members, std::size_t index) { device_sum_.begin(members, index); }
 
-  // The floats in front, in memory of the host: before a sum the values of this member, after it their sums
-  // over all members.
+  // The floats in front, in memory of the host: before a sum the values of this member, after the sum the
+  // totals over all members.
   std::span<float> front() { return summed_.first(front_); }
 
   // The parts of a step of this member.
   struct Step {
-    float weight = 1;                       // of its gradients in the sum
-    std::span<const float> gradients = {};  // all of the model
-    // Computes gradients and front(). Calls its argument with the index from which they are final.
+    float weight = 1;                       // of the gradients of this member
+    std::span<const float> gradients = {};  // all gradients of the model
+    // Computes gradients and front(). Calls its argument with each index from which on the gradients are
+    // final.
     std::function<void(const Model::Final&)> compute = {};
     // Receives and handles events, as Ring::Pump.
     Ring::Pump pump = {};
-    // Called from time to time while the sum of the devices stands still. True: the sum will not finish.
+    // Called from time to time while the sum of the devices stands still. Returns true if the sum will not
+    // finish.
     std::function<bool()> hangs = {};
   };
   // Each bucket is summed as soon as its gradients are final, while the gradients of earlier layers are still
-  // being computed. False: the sum was abandoned, and front() is spoilt. Throws what compute and pump throw.
+  // being computed. Returns false if the sum was abandoned; then front() is spoilt. Throws what compute and
+  // pump throw.
   bool run(const Ring::Group& group, const Step& step);
   // gradients = factor * the sum.
   void scale_into(float factor, std::span<float> gradients);
@@ -56,7 +59,7 @@ class StepSum {
  private:
   // The gradients of a bucket in sum_, without the floats in front of them.
   std::span<float> gradients_of(const Bucket& bucket);
-  void weigh(const Step& step);  // the next bucket
+  void weigh(const Step& step);  // of the next bucket
   void make_ready();             // makes the next weighed bucket ready for the thread that sums
   void compute(const Step& step);
   bool sum_by_hosts(const Ring::Group& group, const Step& step);

@@ -41,7 +41,7 @@ struct TwoRanks {
   LoopbackRun run{2};
   const std::uint32_t self, other;
   std::unique_ptr<LoopbackRank> rank;
-  std::unique_ptr<Transport> transport;  // ends first, so that the rank waits for nothing more
+  std::unique_ptr<Transport> transport;  // is destroyed first, so that the rank waits for nothing
   std::uint64_t incarnation = 0;         // of the rank under test
   // These members compute the expected values of both ranks.
   LaunchEnv own_env;
@@ -143,7 +143,7 @@ struct TwoRanks {
     state.optimizer_state.assign(trainer->state_size(), 0);
     return state;
   }
-  // The summand of a rank in the sum of a step: from half of its 32 samples.
+  // The summand of a rank in the sum of a step, computed from half of the 32 samples of the step.
   std::vector<float> summand(const PlayedState& state, std::uint32_t of, float seconds) {
     std::ranges::copy(state.parameters, trainer->model().parameters().begin());
     const double loss = trainer->compute(state.position + 16 * of, 16);
@@ -171,8 +171,8 @@ struct TwoRanks {
     std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
     return values;
   }
-  // Receives the rank's frame in the sum of the step and compares it with the expected one; returns the
-  // seconds in it.
+  // Receives the rank's frame in the sum of the step and compares the frame with the expected one. Returns
+  // the seconds in the frame.
   float hear_summand(const PlayedState& state, std::uint64_t generation) {
     const Event frame = hear(MessageType::reduce);
     CHECK(frame.header.generation == generation);
@@ -183,7 +183,8 @@ struct TwoRanks {
     CHECK(farthest(heard, summand(state, self, seconds)) < 1e-4);
     return seconds;
   }
-  // Does both sides of a step. Returns the seconds that the rank under test reports for the step before.
+  // Makes a step of the other rank, and computes the state that both ranks get. Returns the seconds that the
+  // rank under test reports for the step before.
   float step(PlayedState& state, std::uint64_t generation, float seconds = 0) {
     const float told = hear_summand(state, generation);
     const std::vector<float> own = summand(state, other, seconds);
@@ -223,7 +224,8 @@ struct TwoRanks {
     CHECK(farthest(one.parameters, two.parameters) < 1e-5);
     CHECK(farthest(one.optimizer_state, two.optimizer_state) < 1e-5);
   }
-  // Ends the rank under test by a done message of the other rank, with this result.
+  // Ends the rank under test by a done message of the other rank. Checks that the rank under test has the
+  // result of the message.
   void end_elsewhere() {
     const std::string result = R"({"schema":1,"done":true,"message":"of the other"})";
     say(MessageType::done, 0, 0, 0, PayloadWriter().text(result).bytes());
@@ -232,7 +234,7 @@ struct TwoRanks {
   }
 };
 
-// A state late in a run that started from weights without an optimizer's state.
+// A state of step 40, in a run that has an optimizer's state only since step 38.
 PlayedState late_state(TwoRanks& stage) {
   PlayedState state = stage.start_state();
   for (std::size_t i = 0; i < state.parameters.size(); ++i) state.parameters[i] *= 0.75f;
@@ -247,7 +249,7 @@ PlayedState late_state(TwoRanks& stage) {
 
 }  // namespace
 
-TEST_CASE("a rank that receives a state continues from there, step by step like the rank that sent it") {
+TEST_CASE("a rank that receives a state continues from it with the same steps as the rank that sent it") {
   TwoRanks stage(1);
   stage.start();
   const Event status = stage.hear(MessageType::status);
@@ -278,7 +280,7 @@ TEST_CASE("a rank that receives a state continues from there, step by step like 
   ragged.push_back(std::byte{1});
   stage.say(MessageType::feed, 8, 40, 0, ragged);
 
-  // The state arrives in four parts, of which the last one ends with the state.
+  // The state arrives in four parts.
   stage.feed(8, state, std::span(state.parameters).first(10), 0);
   stage.feed(8, state, std::span(state.parameters).subspan(10), 10);
   stage.feed(8, state, std::span(state.optimizer_state).first(20), size);
@@ -323,7 +325,7 @@ TEST_CASE(
   stage.end_elsewhere();
 }
 
-TEST_CASE("a rank that received a state reports the generation of the sum which made it") {
+TEST_CASE("a rank that has received a state reports the generation in which the state was summed") {
   TwoRanks stage(1);
   stage.start();
   const PlayedState state = late_state(stage);
@@ -343,7 +345,7 @@ TEST_CASE("a rank that received a state reports the generation of the sum which 
   TwoRanks::check_same(stage.hear_feed(9), state);
   stage.hear_summand(state, 9);
 
-  // The lowest rank has no state that it could save.
+  // The lowest rank lags, so the rank under test saves its state.
   stage.rank->stop();
   stage.say(MessageType::trouble, 9);
   CHECK(stage.rank->wait() == ExitCode::terminated);
@@ -430,12 +432,12 @@ TEST_CASE("the rank that proposes makes the first state, sends it, reports, and 
   for (int i = 0; i < 3; ++i) stage.step(state, second, 1000.0f);
 
   const std::string result = PayloadReader(stage.hear(MessageType::done).payload).text();
-  SUBCASE("whose other rank ends well") { stage.transport->send_goodbye(0); }
-  SUBCASE("whose other rank cannot start again") {
+  SUBCASE("the other rank ends with exit code 0") { stage.transport->send_goodbye(0); }
+  SUBCASE("the other rank ends with a final exit code, and the reporter gets SIGTERM") {
     stage.transport->send_goodbye(static_cast<int>(ExitCode::bad_data));
     stage.rank->stop();
   }
-  SUBCASE("who is told to stop while it stays for the other") { stage.rank->stop(); }
+  SUBCASE("the reporter gets SIGTERM while it stays for the other rank") { stage.rank->stop(); }
   CHECK(stage.rank->wait() == ExitCode::trained);
   CHECK(stage.rank->result() == nlohmann::json::parse(result));
   const auto told = stage.rank->result();
@@ -451,7 +453,7 @@ TEST_CASE("the rank that proposes makes the first state, sends it, reports, and 
   CHECK(farthest(saved.parameters, state.parameters) < 1e-5);
 }
 
-TEST_CASE("a rank that has not received the state yet saves nothing when it is told to stop") {
+TEST_CASE("a rank that has not received the state yet saves nothing when it gets SIGTERM") {
   TwoRanks stage(0);
   stage.start();
   stage.say(MessageType::status, 0, 10, 0,

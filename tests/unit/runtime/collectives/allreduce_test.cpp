@@ -120,7 +120,9 @@ TEST_CASE("the ranks of a run share the samples of each step, and one rank repor
   }
 }
 
-TEST_CASE("if the samples do not divide evenly, some ranks compute one more, and every sample is computed") {
+TEST_CASE(
+    "with a batch of 7 samples each of three ranks computes 7 samples of each step, and no sample is left "
+    "out") {
   LoopbackRun run(3);
   run.config.data.batch = 7;
   run.config.steps = 5;
@@ -144,7 +146,7 @@ TEST_CASE("two ranks that sum gradients in buckets get the weights of a single p
   CHECK(farthest(state.optimizer_state, expected.optimizer_state) < 1e-4);
 }
 
-TEST_CASE("a run that continues from a checkpoint ends with the same bits as one that was not interrupted") {
+TEST_CASE("a run that continues from a checkpoint ends with the same bits as an uninterrupted run") {
   LoopbackRun whole(2), cut(2);
   for (LoopbackRun* run : {&whole, &cut})
     run->config.optimizer = {
@@ -168,7 +170,7 @@ TEST_CASE("a run that continues from a checkpoint ends with the same bits as one
   CHECK(cut.rank(1).log().find("goes on from") == std::string::npos);
 }
 
-TEST_CASE("a rank that stops and comes back receives the state that the others have trained meanwhile") {
+TEST_CASE("a rank that stops and comes back receives the state that the other ranks have trained meanwhile") {
   LoopbackRun run(3);
   run.config.steps = 1'000'000;
   run.config.step_delay_ms = 2;
@@ -234,7 +236,7 @@ TEST_CASE("a rank that stops and comes back receives the state that the others h
   CHECK(run.rank(0).result()["restored_step"] == state.step);
 }
 
-TEST_CASE("a rank that finds the checkpoint of the last step ends trained without the others") {
+TEST_CASE("a rank that finds the checkpoint of the last step ends as trained without the other ranks") {
   LoopbackRun run(2);
   run.start_all();
   for (const int rank : {0, 1}) CHECK(run.rank(rank).wait() == ExitCode::trained);

@@ -27,8 +27,7 @@ TEST_CASE("a small model is one bucket, together with the floats in front of it"
   CHECK(plan_buckets({}, 2) == std::vector<Bucket>{{0, 2}});
 }
 
-TEST_CASE(
-    "buckets begin with tensors, the last tensors first, and small tensors share one with their neighbours") {
+TEST_CASE("each bucket begins with a tensor, the last tensors come first, and small tensors share a bucket") {
   CHECK(plan_buckets(tensors_of({mega, 100, mega, 100, 500, 10}), 2) ==
         std::vector<Bucket>{{mega + 102, mega + 610}, {0, mega + 102}});
   CHECK(plan_buckets(tensors_of({50, mega}), 2) == std::vector<Bucket>{{0, mega + 52}});
@@ -45,7 +44,7 @@ TEST_CASE("there are at most most_buckets buckets, and together they are the who
   CHECK(end == 0);
 }
 
-TEST_CASE("a bucket begins where it and the rest of the vector have at least 256 Ki floats each") {
+TEST_CASE("a new bucket begins only if it and the rest of the vector have at least 256 Ki floats each") {
   constexpr std::size_t least = 256 * 1024;
   const auto plan = [](std::size_t first, std::size_t second) {
     const std::vector<TensorInfo> tensors = {{"a", {1}, 0, first}, {"b", {1}, first, second}};

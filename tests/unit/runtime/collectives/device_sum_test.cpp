@@ -111,7 +111,7 @@ TEST_CASE(
   CHECK(members.none_uses_devices());
 }
 
-TEST_CASE("the traffic of the sums is reported once, scaled by the number of members") {
+TEST_CASE("take_traffic() returns the new bytes since the last call, scaled by the number of members") {
   Members members(4);
   members.begin();
   members.add_up();

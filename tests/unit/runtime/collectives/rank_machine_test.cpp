@@ -209,7 +209,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank that has accepted a generation between two steps sends the state when it begins as the source") {
+    "a rank that accepts a generation between two steps sends the state if the generation begins with it as "
+    "source") {
   SecondRank rank(5);
   rank.take_step();
   CHECK(sends(rank.propose(2, 1), MessageType::accept));
@@ -232,9 +233,9 @@ TEST_CASE("a sum hangs only if the other rank reports that it also waits for the
   };
   CHECK(sends(wait(), MessageType::status));
   CHECK_FALSE(hangs);
-  CHECK_FALSE(hangs_after({1, 7, 1, false}));  // sent at the beginning: it may still compute
-  CHECK_FALSE(hangs_after({1, 7, 0, true}));   // in the step before
-  CHECK_FALSE(hangs_after({0, 0, 1, true}));   // in no generation
+  CHECK_FALSE(hangs_after({1, 7, 1, false}));  // the other rank may still compute
+  CHECK_FALSE(hangs_after({1, 7, 0, true}));   // the other rank waits in an earlier step
+  CHECK_FALSE(hangs_after({0, 0, 1, true}));   // the other rank is in no generation
   CHECK(hangs_after({1, 7, 1, true}));
   CHECK_FALSE(hangs_after({1, 7, 1, false}));
   CHECK(hangs_after({1, 7, 2, false}));
@@ -250,8 +251,11 @@ TEST_CASE("a rank answers a status of an earlier step of the generation with its
   CHECK_FALSE(sends(rank.say(encode(StatusMessage{1, 7, 1, false})), MessageType::status));
 }
 
-// Of three ranks rank 0 reports. This rank may hear that rank 1 has ended before it hears the result.
-TEST_CASE("a trained rank that finds the last checkpoint waits for the result, and then makes the report") {
+// For example, rank 0 of three ranks reports. Then rank 2 may see the end of rank 1 before it gets the result
+// from rank 0.
+TEST_CASE(
+    "a trained rank that finds the last checkpoint waits a while for the result, and then ends with the "
+    "checkpoint") {
   for (const bool is_told : {true, false}) {
     CAPTURE(is_told);
     SecondRank rank(1);
@@ -280,7 +284,7 @@ TEST_CASE("a rank that starts and finds the last checkpoint ends with it at once
   CHECK(decides<EndWithFound>(rank.call([&](RankTurn& turn) { rank.machine.found_last(turn); })));
 }
 
-TEST_CASE("a rank that waits for the result ends when it is told to stop") {
+TEST_CASE("a rank that waits for the result ends when it gets SIGTERM") {
   SecondRank rank(1);
   rank.take_step();
   rank.tick();

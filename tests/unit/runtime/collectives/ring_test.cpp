@@ -76,7 +76,7 @@ float summand(std::uint32_t rank, std::uint64_t step, std::size_t i) {
 
 }  // namespace
 
-TEST_CASE("every member gets the bits of the right sum") {
+TEST_CASE("all members get the same bits, and the sum is right") {
   for (const std::uint32_t count : {1u, 2u, 3u, 5u}) {
     for (const std::size_t size : {std::size_t{1}, std::size_t{1000}, std::size_t{1'400'001}}) {
       CAPTURE(count);
@@ -235,7 +235,7 @@ TEST_CASE("frames of an earlier generation are dropped to make room for early fr
     }
     CHECK(members[1].sum(other, 1, 2, 0, 2));
   });
-  for (int i = 0; i < 20 + 2; ++i) {  // 20, and the two pieces of the first phase
+  for (int i = 0; i < 20 + 2; ++i) {  // the 20 old frames, and the two pieces of the first phase
     auto event = members[0].transport->receive(std::chrono::steady_clock::now() + 10s);
     REQUIRE(event);
     members[0].ring->store_early(std::move(*event));
