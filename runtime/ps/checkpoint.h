@@ -1,4 +1,4 @@
-// The work on the disk when servers save together: a server's own part, and the decisions of server 0
+// The work on the disk when servers save together: the part of each server, and the decisions of server 0
 // (joint_checkpoint.h).
 #pragma once
 
@@ -20,7 +20,7 @@ namespace mlk::rt {
 // The part of one server. For one thread.
 class ShardCheckpoint {
  public:
-  // All arguments outlive this object.
+  // All arguments must outlive this object.
   ShardCheckpoint(const Job& job, std::uint32_t server, const ServedModel& model);
   ~ShardCheckpoint();
   ShardCheckpoint(const ShardCheckpoint&) = delete;
@@ -32,7 +32,8 @@ class ShardCheckpoint {
   // As CheckpointStore::why_unwritable(); empty without a folder.
   std::string why_unwritable() const;
 
-  // Copies the shard. Another thread then writes the copy, and training may continue. history: from server 0.
+  // Copies the shard. Another thread then writes the copy, and training may continue. history: given only in
+  // server 0.
   void capture(const CaptureMessage& capture, const RunHistory& history = {});
   bool writing() const { return written_.valid(); }
   // The result of a capture, once for each capture.
@@ -72,7 +73,8 @@ class CheckpointFolder {
   // The result of the request, once.
   std::optional<FolderDone> take_done();
 
-  // The failure if nothing can be saved there; nothing if saving works, or without a folder.
+  // Returns the failure if nothing can be saved in the folder. Returns nothing if saving works, or without a
+  // folder.
   std::optional<Failure> unwritable() const;
   // As CheckpointStore::load_newest(); nothing without a folder.
   std::optional<TrainingState> load(std::span<const TensorInfo> tensors) const;

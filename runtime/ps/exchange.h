@@ -18,8 +18,8 @@ namespace mlk::rt {
 // Not for two threads at once.
 class WeightExchange {
  public:
-  // All arguments outlive this object. Its members are buffers of posted receives; its destructor takes them
-  // back.
+  // All arguments must outlive this object. Posted receives point to its members, so its destructor cancels
+  // them.
   WeightExchange(const Job& job, Peers& peers, Model& model);
 
   void expect(const ExpectWeights& wanted);

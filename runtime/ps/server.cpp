@@ -1,4 +1,4 @@
-// The process of a parameter server: the sockets, the clock and the disk around its machine.
+// The process of a parameter server: the sockets, the clock and the disk around the ServerMachine.
 #include "runtime/ps/server.h"
 
 #include <memory>

@@ -6,9 +6,9 @@
 
 namespace mlk::rt {
 
-// Returns ExitCode::trained when the run is trained, or when no worker has been connected for
-// patience_seconds. Returns terminated after a SIGTERM, with a checkpoint of all servers. Throws Failure for
-// other errors.
+// Returns ExitCode::trained when the run is trained, or when all workers have been gone for patience_seconds.
+// Returns peers_lost if no worker has ever connected. Returns terminated after a SIGTERM, with a checkpoint
+// of all servers. Throws Failure for other errors.
 ExitCode run_ps_server(Job& job);
 
 }  // namespace mlk::rt

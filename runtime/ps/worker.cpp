@@ -1,4 +1,4 @@
-// The process of a worker: the sockets, the clock, the disk and the model around its machine.
+// The process of a worker: the sockets, the clock, the disk and the model around the WorkerMachine.
 #include "runtime/ps/worker.h"
 
 #include <optional>
@@ -73,7 +73,7 @@ class PsWorker {
   Trainer trainer_;
   RunReports reports_;
   LastCheckpoint last_;
-  std::optional<TrainingState> found_;  // the state of the last step, found on disk
+  std::optional<TrainingState> found_;  // the last checkpoint, if this worker has found it
   OfflineSteps offline_;
   WeightExchange exchange_;
   WorkerMachine machine_;

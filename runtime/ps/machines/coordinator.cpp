@@ -264,7 +264,7 @@ void Coordinator::written(std::uint32_t server, const WrittenMessage& written, T
   checkpoints_.written(server, written, turn);
 }
 
-// The lowest live rank evaluates and reports. After that the other ranks hear of the end.
+// Asks the lowest live rank to evaluate and report. The other ranks hear of the end after the report.
 void Coordinator::end(Turn& turn) {
   if (offers_.empty()) return;
   const std::uint32_t reporter = offers_.begin()->first;

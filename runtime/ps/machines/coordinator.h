@@ -70,8 +70,8 @@ class Coordinator {
   void loaded(const std::optional<Saved>& saved, Turn& turn);
   void unusable(const Failure& why, Turn& turn);  // there are checkpoints, but all are unreadable
   void disk_done(bool committed, const std::string& why = "") { checkpoints_.disk_done(committed, why); }
-  // A server cannot save anything. Then the run neither begins nor restarts from a checkpoint. Only if a
-  // worker has weights, the run continues with them.
+  // A server cannot save anything. Then the run fails, except if a worker has weights with which it can
+  // continue, or if the checkpoint of the last step exists.
   void unwritable(const Failure& why) { unwritable_ = why; }
 
   // Advances work that waits for time or disk. Called at least every 100 ms, or more often while saving().
@@ -129,7 +129,7 @@ class Coordinator {
   Generation generation_;
 
   std::set<std::uint32_t> connected_;      // the workers that are connected
-  std::map<std::uint32_t, Offer> offers_;  // of workers that joined
+  std::map<std::uint32_t, Offer> offers_;  // the offers of workers that joined
   std::set<std::uint32_t> parked_;         // workers that wait for work
   std::map<std::uint32_t, bool> servers_;  // the other servers that are up, and whether each has weights
   bool has_weights_ = false;

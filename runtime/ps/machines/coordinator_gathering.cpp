@@ -106,7 +106,7 @@ void Coordinator::loaded(const std::optional<Saved>& saved, Turn& turn) {
   go_on_from(saved, turn);
 }
 
-// If a worker has trained weights, they replace the checkpoint; otherwise the run fails.
+// If a worker has trained weights, the run continues with them. Otherwise the run fails.
 void Coordinator::unusable(const Failure& why, Turn& turn) {
   if (!std::exchange(loading_, false) || offers_.empty()) return;
   if (best_offer()->second.clock == 0) return turn.decide(why);
@@ -127,7 +127,8 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
     turn.log("warning: " + std::string(unwritable->what()));
   }
   // Only the worker that made offline steps has their weights. Server 0 uses these weights only if a server
-  // has lost its own. Then it seeds all servers, since all chunks of a model must be of the same step.
+  // has lost its own weights. Then all servers are seeded, since all chunks of a model must be of the same
+  // step.
   const bool from_offline = !to_be_seeded(false).empty() && best->second.offline > 0;
   const auto servers =
       to_be_seeded(from_checkpoint || from_offline || (was_empty && best->second.clock == 0));
@@ -223,8 +224,8 @@ void Coordinator::maybe_run(Turn& turn) {
   if (!seeding_.done()) return;
   code_probe("ps.training");
   phase_ = Phase::running;
-  // A worker without a new join gets no work. If it had a lease in a run with a bound, the other workers
-  // would wait for it.
+  // A worker that has not joined again gets no work. So its record of leases is removed: otherwise the other
+  // workers would wait for it in a run with a bound on staleness.
   std::set<std::uint32_t> joined;
   for (const auto& [rank, offer] : offers_) joined.insert(rank);
   leases_.retain_only(joined);

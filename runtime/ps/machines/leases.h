@@ -23,7 +23,7 @@ class Leases {
   void restart(std::uint64_t step, std::uint64_t position);
 
   struct Grant {
-    std::uint64_t clock = 0;  // the step it belongs to
+    std::uint64_t clock = 0;  // the step of the slice
     std::uint32_t slice = 0;
     std::uint64_t position = 0;  // of the first sample
     // own_slices: the slices done by this worker. others_slices: the fewest slices that any other worker has
@@ -54,7 +54,7 @@ class Leases {
  private:
   enum class Slice { open, leased, done };
   struct Worker {
-    std::uint64_t clock = 0;  // the slices done by the worker; a new worker starts at the least number
+    std::uint64_t clock = 0;  // slices done by the worker; a new worker starts at the number of the slowest
     std::optional<Grant> lease;
   };
   void release(Worker& worker);

@@ -20,7 +20,7 @@ namespace mlk::rt {
 // for that staleness. For one thread.
 class OfflineSteps {
  public:
-  // Both arguments outlive this object.
+  // Both arguments must outlive this object.
   OfflineSteps(const Job& job, Trainer& trainer);
 
   // Computes the next slice of the model's current step. After the last slice the model, `step` and
@@ -41,7 +41,7 @@ class OfflineSteps {
   Trainer& trainer_;
   const std::uint64_t slices_;
   std::uint64_t slice_ = 0, made_ = 0;
-  kernels::Buffer<float> sum_, state_;  // of the slices' gradients so far; the optimizer's state
+  kernels::Buffer<float> sum_, state_;  // sum of the gradients of the slices so far; optimizer's state
 };
 
 }  // namespace mlk::rt

@@ -1,4 +1,4 @@
-// Applying gradients to chunks.
+// Applies gradients to chunks.
 #include "runtime/ps/machines/parameter_server.h"
 
 #include <algorithm>

@@ -19,7 +19,8 @@ namespace mlk::rt {
 // Each chunk has a clock: the number of updates applied to it. Not for two threads at once.
 class ParameterShard {
  public:
-  // chunks: of the whole model; this shard holds those of `server`. slices: per step with sync.
+  // chunks: of the whole model; this shard holds those of `server`. slices: the number of slices of a step
+  // with sync.
   ParameterShard(std::span<const Chunk> chunks, std::uint32_t server, const Optimizer& optimizer,
                  std::uint32_t slices, kernels::Ops& ops);
 
@@ -43,7 +44,8 @@ class ParameterShard {
                      std::span<const float> gradient, std::uint32_t samples);
 
   // async: the shard applies the gradient at once, with the step size divided by 1 + staleness. It applies
-  // only one gradient for each worker, incarnation and clock.
+  // only one gradient for each worker, incarnation and clock. base: the clock of the weights with which the
+  // gradient was computed.
   struct Origin {
     std::uint32_t worker = 0;
     std::uint64_t incarnation = 0, clock = 0;

@@ -35,7 +35,7 @@
 
 namespace mlk::rt {
 
-// A range of one tensor, the unit of pushes. Offset and size count floats in the arena.
+// A range of one tensor, the unit of pushes. Offset and size count floats in the vector of all parameters.
 struct Chunk {
   std::uint32_t id = 0, server = 0;
   std::size_t offset = 0, size = 0;
@@ -53,7 +53,7 @@ std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t
 struct JoinMessage {
   std::uint64_t clock = 0;     // header.clock: the step of its parameters; 0: as initialised
   std::uint64_t position = 0;  // samples that the run has taken at that step
-  std::uint64_t offline = 0;   // number of its last steps that it made offline and no server has
+  std::uint64_t offline = 0;   // number of its last steps that were made offline, so that no server has them
   std::uint64_t restarts = 0, lost_samples = 0;  // counts of the run, as far as the worker knows
   std::vector<TensorInfo> tensors;
   std::optional<DataSummary> data = {};  // the data with which it trains
@@ -134,7 +134,7 @@ inline constexpr std::uint8_t flag_optimizer = 1;  // of seed: the optimizer's s
 inline constexpr std::uint8_t flag_running = 1;    // of wait: the run continues, but has no work now
 inline constexpr std::uint8_t flag_rejoin = 2;     // of wait: send join again
 inline constexpr std::uint8_t flag_empty = 1;      // of join between servers: the sender has no weights
-inline constexpr std::uint8_t flag_without = 2;    // as flag_empty: it has no weights of step header.clock
+inline constexpr std::uint8_t flag_without = 2;    // of join, too: it has no weights of step header.clock
 inline constexpr std::uint8_t flag_behind = 1;     // of accepted: the server is behind, join again
 
 }  // namespace mlk::rt

@@ -28,15 +28,15 @@ class Seeding {
 
   // Opens a round at these servers, which may include server 0. Abandons an earlier round.
   void open(std::set<std::uint32_t> servers, Turn& turn);
-  // After open() the caller calls one of these two functions. Before that it must check the optimizer's state
-  // of the checkpoint.
+  // After open() the caller calls one of these two functions. Before from_checkpoint() it must have checked
+  // that the optimizer's state of the checkpoint fits.
   void from_checkpoint(Turn& turn);
   void from_worker(std::uint32_t worker, Turn& turn);
   // Abandons the open round. Returns the servers that forgot their weights for this round. They count as
   // empty.
   std::set<std::uint32_t> give_up(Turn& turn);
 
-  void opened(std::uint32_t server, std::uint64_t round, Turn& turn);  // the server's answer
+  void opened(std::uint32_t server, std::uint64_t round, Turn& turn);  // the server has opened the round
   // The server has reported that it has the weights of the round. Returns true if the open round still waited
   // for this report.
   bool seeded(std::uint32_t server, std::uint64_t round);

@@ -73,8 +73,8 @@ void ServerMachine::on_up(const Event& event, Turn& turn) {
 void ServerMachine::on_lost(const Event& event, Turn& turn) {
   const PeerId peer = event.peer;
   const bool down = event.kind == Event::Kind::down;
-  // Other workers get the share of a silent worker. If it sends its gradients later, each slice still counts
-  // only once.
+  // Other workers get the slice of a silent worker. If the silent worker sends its gradients later, each
+  // slice still counts only once.
   if (peer.role == Role::worker) {
     if (down) {
       const auto linked = linked_.find(peer.rank);
@@ -111,8 +111,8 @@ void ServerMachine::on_message(const Event& event, Turn& turn) {
   const Header& header = event.header;
   const std::uint32_t rank = event.peer.rank;
   const bool from_worker = event.peer.role == Role::worker;
-  // The sender did not know yet that the run is trained. This server sends the end again, because the queue
-  // may have had no room for it the first time.
+  // The sender did not know yet that the run is trained. This server sends finish again, because the queue
+  // may have had no room for the first finish message.
   if (finished_ && (header.type == MessageType::join || header.type == MessageType::ready)) {
     code_probe("ps.told-too-late");
     return send_finished(event.peer, result_, turn);
@@ -184,7 +184,7 @@ void ServerMachine::tick(Turn& turn) {
   if (!turn.failed()) end_if_over(turn);
 }
 
-// The run is trained. Connected peers get the message now, and later peers when they connect.
+// The run is trained. Connected peers get finish now, and later peers get it when they connect.
 void ServerMachine::finish(const Bytes& result, Turn& turn) {
   if (finished_) return;
   code_probe("ps.finish-told");
@@ -245,8 +245,8 @@ void ServerMachine::end_if_over(Turn& turn) {
   if (patience() == ps_timers::first_worker_patience) code_probe("ps.first-worker-overdue");
   turn.log(trained ? "the run is trained: its last checkpoint is there"
                    : "no worker was heard of for " + std::to_string(patience().count()) + " s");
-  // If no worker has connected to a server, it cannot know whether the run still needs it. So it ends with
-  // peers_lost.
+  // A server to which no worker has ever connected cannot know whether the run still needs it. So it ends
+  // with peers_lost.
   turn.decide(End{trained || met_ ? ExitCode::trained : ExitCode::peers_lost, trained,
                   trained ? "" : "no worker was heard of"});
 }

@@ -26,7 +26,7 @@ class ServerMachine {
     int failures = 0;                // how often this server's pod has failed so far
     std::chrono::seconds late = {};  // how long a trained run waits for workers that have not ended
   };
-  // ops outlives this object.
+  // ops must outlive this object.
   ServerMachine(const Settings& settings, kernels::Ops& ops, SteadyTime now);
 
   void handle(const Event& event, Turn& turn);
@@ -39,13 +39,13 @@ class ServerMachine {
   void open_seeding(std::uint64_t round) { model_.open_seeding(round); }
   void loaded(const TrainingState* saved, Turn& turn);  // null: there is no checkpoint
   void unusable(const Failure& why, Turn& turn);
-  void unwritable(const Failure& why);         // before loaded() or unusable(): the disk refuses writes
-  void seed_from(const TrainingState& saved);  // SeedFromCheckpoint, this server's part
+  void unwritable(const Failure& why);         // before loaded() or unusable(): nothing can be saved
+  void seed_from(const TrainingState& saved);  // this server's part of SeedFromCheckpoint
   void written(const WrittenMessage& written, Turn& turn);  // the result for this server's part
   void disk_done(bool committed, const std::string& why = "");
 
-  // The next weights to send to the worker. Called only while its connection has room: the queue is a list of
-  // chunks, not a copy of weights.
+  // The next weights to send to the worker. Called only while the connection of the worker has room: the
+  // queue lists only chunks, so the worker gets weights as new as possible.
   struct Weights {
     Header header;
     std::span<const float> values;
@@ -88,7 +88,7 @@ class ServerMachine {
   kernels::Ops& ops_;
   ServedModel model_;
   std::optional<Coordinator> coordinator_;          // server 0 only
-  std::map<std::uint32_t, std::uint64_t> workers_;  // joined, with the generation each named last
+  std::map<std::uint32_t, std::uint64_t> workers_;  // joined workers, with the generation each has named last
   std::map<std::uint32_t, std::uint64_t> linked_;   // workers that are connected, with their incarnations
   // Chunks whose weights a worker gets as soon as it has room, with the tag of the answer.
   std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> queued_;

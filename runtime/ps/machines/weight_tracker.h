@@ -22,11 +22,12 @@ class WeightBook {
   WeightBook(std::vector<Chunk> chunks, bool sync, std::uint64_t last_step)
       : chunks_(std::move(chunks)), sync_(sync), last_step_(last_step), version_(chunks_.size(), 0) {}
 
-  // Sends a message to a server. Its generation is the last one given to in_generation().
+  // Sends a message to a server. The generation of the message is the last one given to in_generation().
   void send(std::uint32_t server, Header header, WorkerTurn& turn, Bytes payload = {}) const;
   void in_generation(std::uint64_t number) { generation_ = number; }
 
-  // Pushes the model's gradients, of a slice of `samples` samples (sync), computed with weights of `clock`.
+  // Pushes the model's gradients. sync: they are of a slice of `samples` samples, computed with weights of
+  // `clock`.
   void push(std::uint64_t clock, std::uint32_t slice, std::uint32_t samples, WorkerTurn& turn);
   void accepted(std::uint32_t chunk) { unanswered_.erase(chunk); }
   void on_weights(const Event& event, WorkerTurn& turn);
@@ -36,7 +37,7 @@ class WeightBook {
   void pull_newest(WorkerTurn& turn);  // async
   // Asks for the weights of all chunks, or only of those chunks whose weights are not of that clock.
   void pull(std::uint64_t clock, bool all, WorkerTurn& turn);
-  bool has_next(std::uint64_t clock) const;   // for all chunks
+  bool has_next(std::uint64_t clock) const;   // all chunks have weights of this clock
   bool is_beyond(std::uint64_t clock) const;  // some chunk has weights of a later clock
 
   // Abandons pending pushes and pulls. Returns the model's step if it is past `clock`.
@@ -54,7 +55,7 @@ class WeightBook {
   std::set<std::uint32_t> unanswered_;  // chunks
   std::uint64_t awaited_ = 0;           // sync: the clock of the weights that gather in the separate buffer
   bool pulled_ = false;                 // sync: the worker has asked for weights of exactly this clock
-  std::vector<std::uint64_t> version_;  // per chunk: async: of the parameters; sync: in the separate buffer
+  std::vector<std::uint64_t> version_;  // of each chunk: async: in the model; sync: in the separate buffer
 };
 
 }  // namespace mlk::rt

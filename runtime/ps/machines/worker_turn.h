@@ -21,7 +21,8 @@ struct SendChunk {
   PeerId to;
   Header header;
 };
-// The weights that came with this event, in memory of their own, become those of the chunk.
+// Store the weights of the message that the machine handles now as the weights of the chunk. They did not
+// come into a posted buffer.
 struct StoreWeights {
   std::uint32_t chunk = 0;
 };

@@ -104,7 +104,7 @@ struct PlayedServer : PlayedProcess {
   void accept(std::uint64_t clock) {
     for (const Chunk& chunk : chunks) say(Type::accepted, clock, chunk.id);
   }
-  // The gradients of this server's chunks.
+  // Receives the gradients of this server's chunks, and compares them with `gradients`.
   void hear_pushes(std::uint64_t clock, std::uint64_t offset, std::span<const float> gradients) {
     for (const Chunk& chunk : chunks) {
       Header header;
@@ -116,7 +116,7 @@ struct PlayedServer : PlayedProcess {
       CHECK(std::ranges::equal(pushed, gradients.subspan(chunk.offset, chunk.size)));
     }
   }
-  // Asks for seeds of this server, and compares them with these weights.
+  // Receives the seeds of this server, and compares them with `values`.
   void hear_seeds(std::uint64_t clock, std::uint64_t round, const Numbers& values) {
     for (const Chunk& chunk : chunks) {
       Header header;

@@ -67,7 +67,7 @@ TEST_CASE("a server without weights reports the missing weights for each capture
   CHECK(told->reason == "it has no weights");
 }
 
-TEST_CASE("a server writes its part of the requested step, into a file with its name") {
+TEST_CASE("a server writes its part of the requested step into a file that is named after the server") {
   OneServer server;
   server.serve();
   server.seed(7);
@@ -91,7 +91,7 @@ TEST_CASE("with sync a server at another step than the requested one reports its
   CHECK(server.written().reason == "its weights are of step 9");
 }
 
-TEST_CASE("if a server cannot write into the folder, its result has no file but the reason") {
+TEST_CASE("if a server cannot write into the folder, its result names no file, and has the reason") {
   OneServer server;
   server.serve();
   server.seed(7);

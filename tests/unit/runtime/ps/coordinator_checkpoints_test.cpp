@@ -13,7 +13,7 @@ using phases::Run;
 using phases::server;
 using phases::worker;
 
-TEST_CASE("training stops only until the other server has copied its part") {
+TEST_CASE("for a checkpoint training pauses only until the other server has copied its part") {
   Run run({.workers = 1, .servers = 2, .every = 2, .saves = true});
   run.start_both();
   run.done(0, 0, 0);
@@ -44,7 +44,7 @@ TEST_CASE("training stops only until the other server has copied its part") {
   CHECK(run.coordinator.committed() == 0);
 }
 
-TEST_CASE("a work message has the newest step with a checkpoint") {
+TEST_CASE("a work message has the step of the newest checkpoint") {
   Run run({.workers = 1, .every = 2, .saves = true});
   run.start();
   run.done(0, 0, 0);
@@ -111,7 +111,7 @@ TEST_CASE("a checkpoint is abandoned if a part is not written within the patienc
   CHECK(run.coordinator.committed() == 0);
 }
 
-TEST_CASE("a checkpoint after SIGTERM that fails is tried only once") {
+TEST_CASE("a checkpoint after SIGTERM is not tried again if it fails") {
   Run run({.workers = 1, .servers = 2, .saves = true});
   run.start_both();
   run.done(0, 0, 0);

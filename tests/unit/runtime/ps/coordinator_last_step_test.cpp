@@ -82,25 +82,25 @@ TEST_CASE("the last checkpoint is not retried while a server still writes its pa
   run.written(0, {1, capture->aside, {}, "no space"});
   run.pass(Milliseconds(5000));
   CHECK_FALSE(run.is_told(server(1), MessageType::capture));
-  SUBCASE("until it has written it") {
+  SUBCASE("the server has written its part: the checkpoint is retried") {
     run.written(1, {1, capture->aside, {part_name(1), 1, 2}, ""});
     run.tick();
     CHECK(run.is_told(server(1), MessageType::capture));
   }
-  SUBCASE("which ends with the patience, too") {
+  SUBCASE("the patience of the run is over: the run fails") {
     run.pass(Milliseconds(55000));
     CHECK_FALSE(run.failure);
     run.pass(Milliseconds(100));
     REQUIRE(run.failure);
   }
-  SUBCASE("but SIGTERM ends it without one, after 15 s") {
+  SUBCASE("SIGTERM arrives: server 0 ends after 15 s without the checkpoint") {
     run.stop();
     run.pass(Milliseconds(15000));
     CHECK_FALSE(run.coordinator.terminated());
     run.pass(Milliseconds(100));
     CHECK(run.coordinator.terminated());
   }
-  SUBCASE("or the server is lost") {
+  SUBCASE("the server is lost, and its successor is seeded: the checkpoint is retried") {
     run.peer_down(server(1));
     run.server_joined(1, true, 0);
     run.join(0, 1);
@@ -111,7 +111,7 @@ TEST_CASE("the last checkpoint is not retried while a server still writes its pa
   }
 }
 
-TEST_CASE("after SIGTERM a trained run still retries to save, since its pod has time for that") {
+TEST_CASE("after SIGTERM the last checkpoint of a trained run is still retried") {
   Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true, .patience = 60});
   run.start_both();
   run.done(0, 0, 0);
@@ -157,8 +157,8 @@ TEST_CASE("a run whose checkpoints cannot be saved does not begin") {
   const Failure why(ExitCode::checkpoint_unusable, "server/1 cannot write checkpoints: no space");
   run.server_joined(1, true, 0);
   run.coordinator.unwritable(why);
-  SUBCASE("from the start") { run.join(0); }
-  SUBCASE("or from a checkpoint") {
+  SUBCASE("the run would begin from the start") { run.join(0); }
+  SUBCASE("the run would continue from a checkpoint") {
     run.saved = Coordinator::Saved{2, 200, {}, {}};
     run.join(0);
   }
@@ -172,7 +172,7 @@ TEST_CASE("an unwritable folder is only a warning if a worker has the model, or 
   Run run({.workers = 1, .servers = 2, .steps = 4, .saves = true});
   run.server_joined(1, true, 0);
   run.coordinator.unwritable({ExitCode::checkpoint_unusable, "it is full"});
-  SUBCASE("a worker has it") { run.join(0, 3); }
+  SUBCASE("a worker has the model") { run.join(0, 3); }
   SUBCASE("the last checkpoint is there") {
     run.saved = Coordinator::Saved{4, 400, {}, {}};
     run.join(0);
@@ -182,7 +182,7 @@ TEST_CASE("an unwritable folder is only a warning if a worker has the model, or 
   CHECK(run.was_logged("warning: it is full"));
 }
 
-TEST_CASE("servers do not continue from a checkpoint of other data than the workers' data") {
+TEST_CASE("a run continues from a checkpoint only if the checkpoint was made with the same data") {
   Run run({.workers = 1, .servers = 2, .steps = 4, .saves = true});
   run.server_joined(1, true, 0);
   const DataSummary before{{10, 1}, {3, 2}};
@@ -195,7 +195,7 @@ TEST_CASE("servers do not continue from a checkpoint of other data than the work
     REQUIRE(run.failure);
     CHECK(run.failure->code == ExitCode::bad_data);
   }
-  SUBCASE("the same data, which is in the next checkpoint, too") {
+  SUBCASE("the same data") {
     join.data = before;
     run.join(0, join);
     run.tick();

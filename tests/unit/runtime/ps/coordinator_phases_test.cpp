@@ -92,7 +92,8 @@ TEST_CASE("the rank that reports gets the name of a clearly slower worker, until
 }
 
 TEST_CASE(
-    "server 0 counts the staleness in its workers' reports if it is bounded, else that of its own updates") {
+    "if staleness is bounded, server 0 counts what workers report, and else what it sees in its own "
+    "updates") {
   for (const bool bounded : {true, false}) {
     CAPTURE(bounded);
     Run run({.workers = 1, .sync = false, .staleness = bounded ? std::optional(2) : std::nullopt});
@@ -345,7 +346,7 @@ TEST_CASE("if a lower rank than the reporter comes back at the end, server 0 ask
   run.join(0);
   run.ready(0);
   run.hear(worker(0), {MessageType::trained});
-  run.join(0);  // it may have missed the request
+  run.join(0);  // worker 0 may have missed the request
   run.ready(0);
   run.hear(worker(0), {MessageType::trained});
   CHECK_FALSE(run.coordinator.finished());
@@ -373,14 +374,14 @@ TEST_CASE("after SIGTERM server 0 waits 3 s for a step of sync whose worker neve
 }
 
 TEST_CASE("after SIGTERM a run ends as soon as no step is under way") {
-  SUBCASE("while it is gathered") {
+  SUBCASE("while the run is gathered") {
     Run run({});
     run.stop();
     CHECK_FALSE(run.coordinator.terminated());
     run.tick();
     CHECK(run.coordinator.terminated());
   }
-  SUBCASE("async") {
+  SUBCASE("with async, when the workers have reported their slices") {
     Run run({.sync = false});
     run.start();
     run.stop();
@@ -392,7 +393,7 @@ TEST_CASE("after SIGTERM a run ends as soon as no step is under way") {
     CHECK(run.coordinator.terminated());
     CHECK_FALSE(run.coordinator.saving());
   }
-  SUBCASE("sync, and everyone is lost, without a word about who goes on") {
+  SUBCASE("with sync, when all workers are lost, and nothing is logged about the losses") {
     Run run({});
     run.start();
     run.done(0, 0, 0);
@@ -411,7 +412,7 @@ TEST_CASE("after SIGTERM a run ends as soon as no step is under way") {
     run.tick();
     CHECK(run.coordinator.terminated());
   }
-  SUBCASE("when the last report is waited for") {
+  SUBCASE("while server 0 waits for the last report") {
     Run run({.workers = 1, .steps = 1});
     run.start();
     run.done(0, 0, 0);

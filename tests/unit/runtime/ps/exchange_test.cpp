@@ -27,7 +27,7 @@ struct Exchange {
   WeightBook book;
   std::unique_ptr<WeightExchange> floats;
 
-  // Carries out the decisions of the book with the floats.
+  // Executes the decisions of the book on the WeightExchange.
   template <typename Call>
   auto act(Call call, const Bytes& received = {}) {
     WorkerTurn turn;
@@ -88,7 +88,7 @@ struct Exchange {
       others.say(server, header, std::as_bytes(std::span(weights)));
     }
   }
-  // The header of this type, which must be the same for all chunks.
+  // The header of the message of this type for chunk 0. All chunks must have the same clock and offset.
   Header heard(MessageType type) {
     Header first;
     for (const Chunk& chunk : chunks) {
@@ -167,7 +167,7 @@ TEST_CASE("sync: pulled weights are used even without a push, and weights of ano
   CHECK(worker.model->parameters()[0] == 4);
 }
 
-TEST_CASE("a server is seeded with the model's weights, in its round") {
+TEST_CASE("a seed message has the model's weights, their clock and the round") {
   Exchange worker(true);
   worker.seed(0, 12, 99);
   const auto parameters = std::span<const float>(worker.model->parameters());

@@ -43,7 +43,7 @@ struct Follower {
     server_0 = std::make_unique<PlayedProcess>(PeerId{Role::server, 0}, address, 2);
     server_0->await_up(server.self());
   }
-  // Receives the join message by which the server introduces itself.
+  // Receives the join message by which the server introduces itself. Returns the mark in the message.
   std::string hear_join(std::uint64_t round, std::uint8_t flags) {
     const Event join = server_0->hear(Type::join);
     CHECK(join.header.clock == round);
@@ -86,7 +86,7 @@ TEST_CASE(
   CHECK(std::filesystem::exists(run.server.file("checkpoints/" + mark)));
   PlayedProcess third({Role::server, 2});
   third.dial(run.server);
-  CHECK(run.hear_join(0, flag_empty) == mark);  // sent for each server that it meets
+  CHECK(run.hear_join(0, flag_empty) == mark);  // the server sends join for each server that it meets
   third.say(Type::seed_wanted, 41);             // only server 0 leads this server
   third.say(Type::join, 0, 0, flag_without);
   run.seed(worker, 0);
@@ -147,8 +147,7 @@ TEST_CASE(
   CHECK_FALSE(std::filesystem::exists(run.server.file("checkpoints/" + mark)));
 }
 
-TEST_CASE(
-    "a server beside server 0 that is told to stop stays until server 0 has its part of the checkpoint") {
+TEST_CASE("a server beside server 0 that gets SIGTERM stays until server 0 has its part of the checkpoint") {
   Follower run("checkpoints");
   run.start();
   PlayedWorker worker(0);
@@ -166,7 +165,8 @@ TEST_CASE(
   CHECK(run.server.result().find("checkpoint") == std::string::npos);
 }
 
-TEST_CASE("server 0 seeds another server, waits for its copy, and seeds it again when that server is ahead") {
+TEST_CASE(
+    "server 0 has server 1 seeded, waits for its copy, and has it seeded again when it lacks the weights") {
   PsProcess server({Role::server, 0}, 1, 2);
   server.env.checkpoints = server.file("checkpoints");
   server.config.checkpoint.every = 1;
@@ -189,7 +189,7 @@ TEST_CASE("server 0 seeds another server, waits for its copy, and seeds it again
   worker.say(Type::seeded, round, 1);
   worker.say(Type::finish);
   worker.say(Type::pull, 0, 0);
-  worker.hear_weights(0, 0, 0, {1, 2, 3, 4});  // and gets no work
+  worker.hear_weights(0, 0, 0, {1, 2, 3, 4});  // the worker gets no work before
   other.say(Type::seeded, round);
   worker.hear_work(0, 0);
 

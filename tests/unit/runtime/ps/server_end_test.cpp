@@ -99,7 +99,7 @@ TEST_CASE("a server of a trained run ends when its time to stay is over") {
   run.check_trained();
 }
 
-TEST_CASE("a server of a trained run that is told to stop ends as trained") {
+TEST_CASE("a server of a trained run that gets SIGTERM ends as trained") {
   EndedRun run(1);
   PlayedWorker& worker = run.start();
   run.server.request_stop();
@@ -107,7 +107,7 @@ TEST_CASE("a server of a trained run that is told to stop ends as trained") {
   run.check_trained();
 }
 
-TEST_CASE("once the run is trained, a worker that cannot start does not fail the server") {
+TEST_CASE("once the run is trained, a worker that cannot start does not make the server fail") {
   EndedRun run(2);
   run.start().end(ExitCode::trained);
   run.workers[1]->end(ExitCode::bad_data);
@@ -115,7 +115,7 @@ TEST_CASE("once the run is trained, a worker that cannot start does not fail the
   run.check_trained();
 }
 
-TEST_CASE("a worker that connects as another incarnation replaces the first") {
+TEST_CASE("a worker that connects as another incarnation replaces the first incarnation") {
   LoneServer run(1);
   run.server.start();
   PlayedWorker& first = run.come(0);
@@ -134,7 +134,7 @@ TEST_CASE("a worker that connects as another incarnation replaces the first") {
 }
 
 TEST_CASE("a worker that reads slowly gets all requested weights, each once and in the newest version") {
-  // More bytes than a connection holds.
+  // The weights have more bytes than a connection holds.
   const std::size_t count = 40;
   std::vector<TensorInfo> tensors;
   for (std::size_t i = 0; i < count; ++i)

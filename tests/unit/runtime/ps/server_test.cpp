@@ -61,7 +61,7 @@ TEST_CASE("a server leads two workers through a run of sync, and sends both the 
   first.hear_weights(0, 1, 1, {0, 1, 2, 3});
   second.hear_weights(0, 1, 1, {0, 1, 2, 3});
   second.hear_accepted(0, 0, 0);
-  // The weights of the previous step are still there for a worker that is late, and no older weights.
+  // The server still has the weights of the previous step, for a worker that is late.
   second.say(Type::pull, 0, 0);
   second.hear_weights(0, 0, 0, {1, 2, 3, 4});
   second.say_floats(push_header(1, 0, slice_of(1, 12)), Numbers{8, 0});
@@ -102,7 +102,7 @@ TEST_CASE("a server leads two workers through a run of sync, and sends both the 
   first.report("the result");
   first.hear_finish("the result");
   second.hear_finish("the result");
-  second.join();  // that message was already under way
+  second.join();  // the join message was already under way
   second.hear_finish("the result");
   second.ready();
   second.hear_finish("the result");

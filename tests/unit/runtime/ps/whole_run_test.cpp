@@ -124,7 +124,7 @@ TEST_CASE("sync: two workers and two servers reach the weights of one process wi
   check_close(together.optimizer_state, expected.optimizer_state);
 }
 
-TEST_CASE("a run that continues from a checkpoint reaches the weights of a run that was not interrupted") {
+TEST_CASE("a run that continues from a checkpoint reaches the weights of an uninterrupted run") {
   WholeRun whole(2, 1), cut(2, 1);
   whole.train();
   cut.each([](PsProcess& process) { process.config.steps = 12; });
@@ -185,7 +185,7 @@ TEST_CASE("a run continues when a worker leaves and another takes its place") {
   CHECK(saved.history.restarts == 1);
 }
 
-TEST_CASE("servers that are told to stop leave a checkpoint of a complete step") {
+TEST_CASE("servers that get SIGTERM leave a checkpoint of a complete step") {
   WholeRun run(1, 2);
   run.each([](PsProcess& process) {
     process.config.steps = 1'000'000;

@@ -199,7 +199,7 @@ TEST_CASE("a worker joins again on request, and then pulls all weights") {
   server.hear_pulls(3);
   server.weights(weights, 3, 3);
   server.hear_pushes(3, ServedWorker::slice(1), run.gradients(80));
-  // When it joins again, weights that have all arrived are its newest step.
+  // When the worker joins again, its step is the newest one whose weights have all arrived.
   server.weights(weights, 4, 4);
   server.say(Type::wait, 0, 0, flag_rejoin);
   CHECK(server.hear_join(4).position == 80 + 2 * 4);
@@ -225,7 +225,7 @@ TEST_CASE("sync: a worker pulls only the weights that do not arrive") {
   run.finish();
 }
 
-TEST_CASE("a worker that is stopped finishes its slice, reports it, and leaves") {
+TEST_CASE("a worker that gets SIGTERM finishes its slice, reports it, and leaves") {
   ServedWorker run(1);
   run.worker.config.step_delay_ms = 1'000'000;
   run.worker.start();
@@ -250,7 +250,7 @@ TEST_CASE("a worker that is stopped finishes its slice, reports it, and leaves")
         json::parse(R"({"schema":1,"rank":0,"done":false,"message":"terminated"})"));
 }
 
-TEST_CASE("a worker that is stopped while it waits for work leaves without reporting a slice") {
+TEST_CASE("a worker that gets SIGTERM while it waits for work leaves at once") {
   ServedWorker run(1);
   run.begin();
   run.worker.request_stop();

@@ -102,7 +102,8 @@ TEST_CASE("a reporter that joins again at the end is asked for the report again"
   CHECK_FALSE(run.coordinator.finished());
 }
 
-TEST_CASE("when another server is lost, all workers must join again, and get no work until it is seeded") {
+TEST_CASE(
+    "when server 1 is lost, all workers must join again, and get no work until its successor is seeded") {
   Run run({.workers = 2, .servers = 2});
   run.server_joined(1, true, 0);
   for (std::uint32_t rank = 0; rank < 2; ++rank) run.join(rank, run.offer());
@@ -166,7 +167,7 @@ TEST_CASE("if a worker asks for weights of a step that server 0 has passed, all 
   CHECK(run.hear(worker_at(0), {MessageType::wait}).header.flags == flag_rejoin);
 }
 
-TEST_CASE("after SIGTERM the current step of sync is finished, and no further one begins") {
+TEST_CASE("after SIGTERM the current step of sync is finished, and no further step begins") {
   Run run({.workers = 2});
   run.start();
   run.done(0, 0, 0);
@@ -322,7 +323,7 @@ TEST_CASE("also without sync a worker that counted as lost must join again, and 
   run.work(1);
 }
 
-TEST_CASE("a worker that has not joined again after the loss of a server does not block the others") {
+TEST_CASE("a worker that has not joined again after the loss of a server does not block the other workers") {
   Run run({.workers = 2, .servers = 2, .sync = false, .staleness = 0});
   run.start_both();
   run.peer_down(server_at(1));

@@ -118,7 +118,7 @@ TEST_CASE("after a restart all leases are void") {
   }
 }
 
-TEST_CASE("a grant has the fewest slices of any other worker, at most one more than the worker's own") {
+TEST_CASE("others_slices of a grant is the fewest slices of any other worker, but at most own_slices + 1") {
   Leases leases(config_of(false, 2));
   leases.join(0);
   CHECK(leases.grant(0)->others_slices == 1);  // a single worker misses nothing
@@ -190,7 +190,7 @@ TEST_CASE("with async a restart voids all leases, continues from its position, a
   CHECK(leases.lost_samples() == 0);
   const auto first = leases.grant(0), second = leases.grant(1);
   REQUIRE(first);
-  REQUIRE(second);  // two steps are left, and no lease is granted
+  REQUIRE(second);  // two steps are left, and no lease is outstanding
   CHECK(first->clock == 2);
   CHECK(first->position == 300);
   CHECK(second->position == 310);

@@ -29,7 +29,7 @@ std::vector<float> weights_of(Trainer& trainer) {
 
 }  // namespace
 
-TEST_CASE("offline with sync, a step takes the samples of all workers, slice by slice") {
+TEST_CASE("offline with sync, a step uses the samples of all workers, slice by slice") {
   LoneWorker worker(true);
   const Job& job = worker.job;
   Trainer trainer(job), whole(job);

@@ -186,7 +186,7 @@ TEST_CASE("join decodes with its tensors, and malformed payloads are refused") {
   }
 }
 
-TEST_CASE("join has exactly one encoding of whether it has a summary of the data") {
+TEST_CASE("a join message whose flag for a data summary does not fit its bytes is refused") {
   Header header;
   const Bytes without = encode(JoinMessage{7, 70, 3, 2, 64, {}, {}});
   REQUIRE(decode_join(header, without));

@@ -23,7 +23,7 @@ struct Rounds {
     const std::vector<TensorInfo> tensors = {{"w", {4}, 0, 4}, {"b", {2}, 4, 2}};
     seeding.model_is(cut_chunks(tensors, 2));
   }
-  // The seed_wanted message to the peer, once.
+  // Returns the header of the next seed_wanted message to the peer, and removes this message.
   std::optional<Header> hear(PeerId peer) {
     for (auto& decision : turn.in_order) {
       const auto* effect = std::get_if<Effects::Effect>(&decision);
@@ -36,7 +36,7 @@ struct Rounds {
     }
     return {};
   }
-  // Opens a round at the other server. Returns its number.
+  // Opens a round at the other server. Returns the number of the round.
   std::uint64_t open() {
     seeding.open({1}, turn);
     const auto header = hear(server);
@@ -44,7 +44,7 @@ struct Rounds {
     CHECK(header->key == 1);
     return header->clock;
   }
-  // The round in which this server accepts seeds, by the last decision.
+  // The round whose seeds this server accepts, according to the last OpenSeeding.
   std::uint64_t own_round() const {
     std::uint64_t round = 0;
     for (const auto& decision : turn.in_order) {

@@ -84,7 +84,7 @@ struct Served {
     REQUIRE(round != 0);
     return round;
   }
-  // Seeds its one chunk, of four weights, at the clock, in the round.
+  // Seeds the only chunk of the server with four weights of this clock, in this round.
   void is_seeded(std::uint64_t round, std::uint64_t clock, std::uint32_t chunk = 0) {
     machine.open_seeding(round);
     hears_floats(worker(0), MessageType::seed, chunk, clock, round, {1, 2, 3, 4});
@@ -105,7 +105,8 @@ struct Served {
   }
 };
 
-TEST_CASE("a first server waits a day for its first worker, a replacement only the patience of the run") {
+TEST_CASE(
+    "a first server waits a day for its first worker, and a replacement only for the patience of the run") {
   Served first(0, {.patience = 60});
   first.pass(hours(24));
   CHECK_FALSE(first.end);
@@ -122,7 +123,7 @@ TEST_CASE("a first server waits a day for its first worker, a replacement only t
   CHECK(replacing.end->message == "no worker was heard of");
 }
 
-TEST_CASE("if a server's last worker is gone, it ends with exit code 0 after the patience of the run") {
+TEST_CASE("a server whose last worker is gone ends with exit code 0 after the patience of the run") {
   Served run(0, {.workers = 1, .patience = 60});
   run.happens(Event::Kind::up, worker(0));
   run.pass(seconds(50));
@@ -141,14 +142,14 @@ TEST_CASE(
   Served run(1, {.servers = 2, .patience = 60});
   run.happens(Event::Kind::up, server(0));
   bool waits_a_day = true;
-  SUBCASE("it has failed: its Job starts another") {
+  SUBCASE("server 0 has failed: its Job starts another process") {
     run.happens(Event::Kind::goodbye, server(0), 1, static_cast<std::uint64_t>(ExitCode::internal_error));
   }
-  SUBCASE("it has ended with 0: it does not come back") {
+  SUBCASE("server 0 has ended with 0: it does not come back") {
     run.happens(Event::Kind::goodbye, server(0), 1, static_cast<std::uint64_t>(ExitCode::trained));
     waits_a_day = false;
   }
-  SUBCASE("that was an earlier process of it") {
+  SUBCASE("an earlier process of server 0 has ended with 0, and the next one is connected") {
     run.happens(Event::Kind::goodbye, server(0), 1, static_cast<std::uint64_t>(ExitCode::trained));
     run.happens(Event::Kind::up, server(0), 2);
   }
@@ -209,7 +210,7 @@ TEST_CASE("after SIGTERM a server waits 20 s for server 0, and ends at once with
   CHECK(left.end);
 }
 
-TEST_CASE("the end of an older incarnation of a worker does not affect the newer one") {
+TEST_CASE("the end of an older incarnation of a worker does not affect the newer incarnation") {
   Served run(0, {.workers = 1, .patience = 60});
   run.happens(Event::Kind::up, worker(0), 1);
   run.happens(Event::Kind::up, worker(0), 2);
@@ -254,7 +255,7 @@ TEST_CASE("a server that fails to save a step reports missing weights, but not i
   first.is_seeded(first.opened_round(), 3);
   const int before = first.told(worker(0), MessageType::wait);
   first.act([&](Turn& turn) { first.machine.written({0, "aside", {}, "its weights are of step 3"}, turn); });
-  CHECK(first.told(worker(0), MessageType::wait) == before + 1);  // to join again
+  CHECK(first.told(worker(0), MessageType::wait) == before + 1);  // the request to join again
 
   Served other(1, {.workers = 1, .servers = 2});
   other.joins(worker(0), {{"w", {4}, 0, 4}, {"b", {4}, 4, 4}});

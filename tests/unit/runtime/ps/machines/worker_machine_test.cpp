@@ -194,7 +194,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "while a server is lost a worker continues offline for the allowed time, and reports it when it joins") {
+    "while a server is lost a worker continues offline for the allowed time, and then joins with its new "
+    "step") {
   Played worker({.offline = 2});
   worker.begin();
   worker.is_accepted(0);
@@ -230,7 +231,7 @@ TEST_CASE("a worker fails if servers are lost for longer than the patience of th
 }
 
 TEST_CASE(
-    "a worker fails if a server does not answer within the patience, or report that the run continues") {
+    "a worker fails if server 0 neither gives work nor reports a run that continues within the patience") {
   Played worker({.patience = 30});
   worker.happens(Event::Kind::up, 0);
   worker.pass(seconds(20));
@@ -272,7 +273,9 @@ TEST_CASE("a worker joins again on request, also while its weights are under way
   CHECK(worker.said_to(0, Type::join) == 3);
 }
 
-TEST_CASE("the asked rank evaluates, reports, and ends with the result when the run is finished") {
+TEST_CASE(
+    "the rank that is asked to report evaluates, reports, and ends with the result when the run is "
+    "finished") {
   Played worker({});
   worker.begin();
   worker.is_accepted(0);
@@ -287,7 +290,7 @@ TEST_CASE("the asked rank evaluates, reports, and ends with the result when the 
   CHECK(worker.trained == "the result");
 }
 
-TEST_CASE("a worker that is told to stop reports its finished slice, and is terminated") {
+TEST_CASE("a worker that gets SIGTERM finishes and reports its slice, and then ends as terminated") {
   Played worker({});
   worker.begin();
   worker.machine.stop();
@@ -298,7 +301,7 @@ TEST_CASE("a worker that is told to stop reports its finished slice, and is term
   CHECK(worker.said_to(0, Type::ready) == 2);
 }
 
-TEST_CASE("a worker without servers ends with the last checkpoint if it finds it") {
+TEST_CASE("a worker without servers checks for the last checkpoint, and ends with it") {
   Played worker({});
   CHECK(worker.machine.checks_for_last(worker.now));
   worker.act([&](WorkerTurn& turn) { worker.machine.found_last(turn); });
@@ -311,29 +314,29 @@ TEST_CASE("a worker that gets a finish message without a result first checks for
   worker.hears(Type::finish);
   CHECK(worker.machine.checks_for_last(worker.now));
   CHECK_FALSE(worker.trained);
-  SUBCASE("it finds it") {
+  SUBCASE("it finds the checkpoint") {
     worker.act([&](WorkerTurn& turn) { worker.machine.found_last(turn); });
     CHECK(worker.ended_with_found);
   }
-  SUBCASE("it does not find it") {
+  SUBCASE("it does not find the checkpoint") {
     worker.pass(seconds(64));
     CHECK_FALSE(worker.trained);
     worker.pass(seconds(1));
     CHECK(worker.trained == "");
   }
-  SUBCASE("it hears the report from another server") {
+  SUBCASE("it gets the result from another server") {
     worker.hears(Type::finish, 0, 0, 0, PayloadWriter().text("the result").bytes());
     CHECK(worker.trained == "the result");
   }
-  SUBCASE("it is told to stop") {
+  SUBCASE("it gets SIGTERM") {
     worker.machine.stop();
     worker.pass(Milliseconds(100));
     CHECK(worker.trained == "");
   }
 }
 
-// Server 0 may have replaced an earlier server 0 that had continued and finished the run.
-TEST_CASE("a worker checks for the last checkpoint while server 0 does not report a run that continues") {
+// Server 0 may be new, and not know that an earlier server 0 has finished the run.
+TEST_CASE("a worker checks for the last checkpoint if server 0 reports no run that continues for 10 s") {
   Played worker({});
   worker.happens(Event::Kind::up, 0);
   CHECK_FALSE(worker.machine.checks_for_last(worker.now));
