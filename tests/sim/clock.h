@@ -16,8 +16,8 @@ using rt::SteadyTime;
 using Duration = std::chrono::nanoseconds;
 using namespace std::chrono_literals;
 
-// How long the Job of a process waits before it starts the process again, and the time from SIGTERM to
-// SIGKILL.
+// The shortest and the longest time that a Job waits before it starts its process again, and the time from
+// SIGTERM to SIGKILL.
 constexpr Duration first_restart = 10s, longest_restart = 40s, termination_grace = 30s;
 constexpr Duration settled_after = 60s;  // after this time of calm all processes run and are connected
 
@@ -60,7 +60,7 @@ class Clock {
   }
   void after(Duration time, Action action) { at(now_ + time, std::move(action)); }
 
-  // False: no action is planned.
+  // Runs the next planned action. Returns false if no action is planned.
   bool step() {
     if (queue_.empty()) return false;
     std::pop_heap(queue_.begin(), queue_.end(), later);

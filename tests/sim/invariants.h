@@ -2,8 +2,8 @@
 //
 // A rank *commits* step s in generation g when its sum of that step is complete: its state is then that of
 // step s + 1. A *lineage* is a start of the run: all generations that descend from one without a predecessor.
-// Without a common store two halves that never heard of each other can both start. The minimum of workers
-// guards against that, so the rules apply within one lineage. A1, A2 ... are the rules of
+// If there is no common store, two halves of a run that never heard of each other can both start. Only the
+// minimum of workers guards against that. So the rules apply within one lineage. A1, A2 ... are the rules of
 // runtime/PROTOCOLS.md.
 #pragma once
 
@@ -37,8 +37,8 @@ class Invariants {
   struct Begun {
     rt::Member member;
     std::uint64_t lineage = 0, generation = 0;
-    std::uint64_t newest_step = 0;  // newest step it has, or had before it received another state
-    bool anew = false;  // no member had a state, so it was made from a checkpoint or from the start
+    std::uint64_t newest_step = 0;  // the member's newest step, or that before it received another state
+    bool anew = false;  // no member had a state, so one was made from a checkpoint or from the start
   };
   // A member takes part in the generation from here on. It has no result yet, but other members may have
   // continued.
@@ -54,8 +54,8 @@ class Invariants {
   };
   // 1. All members add to a sum with the same state. Their parts cover all samples of the step, each once.
   //    All members get the same result of one sum.
-  // 2. (A2, A5, A6, A8) As long as one of its members lives, one generation number of a lineage represents
-  //    one set of members.
+  // 2. (A2, A5, A6, A8) As long as a member of a generation lives, the number of the generation represents
+  //    only one set of members within its lineage.
   // 3. (A10, A11) A generation does not begin before the newest step that a member has: a committed step is
   //    lost only with the processes that had it.
   // 4. (A4, A6 to A9) A generation does not begin before a step that an older generation has passed, except

@@ -348,7 +348,7 @@ void Network::close(const ConnectionPtr& connection, int own) {
   put(connection, own, {Packet::Kind::end_of_stream, {}, {}});
 }
 
-// Called when the peer is back.
+// Called when the peer is back: closes the connections with it that were given up.
 void Network::end_given_up(Place rank, Place peer) {
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     const auto connection = connections_[i].lock();

@@ -87,7 +87,7 @@ class Network {
   struct Side {
     ConnectionPtr connection;
     bool silent = false, unproven = false;
-    std::uint64_t quiet = 0;  // counts the times that the peer fell silent; odd while the silence lasts
+    std::uint64_t quiet = 0;  // odd while the peer is silent; grows with the begin and the end of a silence
     std::uint64_t last_incarnation = 0;
     std::set<std::uint64_t> fenced;
   };

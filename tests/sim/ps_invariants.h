@@ -44,8 +44,8 @@ class PsInvariants {
                const std::string& what);
   const std::vector<float>& exact_weights(std::uint64_t step);
 
-  // 2. sync: a lease covers the samples of its slice. async: some leased samples are not done and no longer
-  //    leased; their number is at most the number that is counted as lost. Bounded: no worker gets work that
+  // 2. sync: a lease covers the samples of its slice. async: samples whose lease is void and that are not
+  //    done are at most as many as the samples that are counted as lost. Bounded: no worker gets work that
   //    is further ahead of the slowest worker than the bound.
   void granted(std::uint64_t coordinator, std::uint32_t worker, const rt::Header& header,
                const rt::WorkMessage& work);

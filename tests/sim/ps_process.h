@@ -100,7 +100,7 @@ class PsProcess {
   void act_server(Call call);
   template <typename Call>
   void act_worker(Call call);
-  // Takes the time of a slice, in which the process handles no message.
+  // Takes the time of a slice, and then calls `answer`. Meanwhile the process handles no message.
   void work(std::function<void(rt::WorkerMachine&, rt::WorkerTurn&)> answer);
 
   void execute(const rt::Effects::Effect& effect);
@@ -149,7 +149,7 @@ class PsProcess {
   std::vector<Clock::Action> postponed_;  // actions postponed while the process is frozen
   std::deque<rt::Event> inbox_;           // events that came while the process is busy
   std::unique_ptr<rt::ServerMachine> server_;
-  bool writing_ = false;  // whether it writes its part of a checkpoint
+  bool writing_ = false;  // whether the server writes its part of a checkpoint
   bool late_ = false;     // the last message was of no use
   std::unique_ptr<rt::WorkerMachine> worker_;
   std::vector<rt::Chunk> chunks_;
@@ -159,7 +159,7 @@ class PsProcess {
   std::set<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>> expected_;  // generation, tag, chunk
   const rt::Event* handled_ = nullptr;
   std::set<std::uint32_t> up_;  // a worker's servers
-  SteadyTime heard_;            // when it last heard server 0, or was busy
+  SteadyTime heard_;            // when the worker last heard server 0, or was busy
 };
 
 }  // namespace mlk::sim

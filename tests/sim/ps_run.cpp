@@ -87,7 +87,7 @@ class PsRun {
     bool done = false;
     int failures = 0;
     std::uint64_t starts = 0;
-    Place place = 0;  // the place of the process that it started last
+    Place place = 0;  // the place of the process that the Job started last
   };
 
   void deliver(Place place, rt::Event&& event) {
@@ -154,9 +154,9 @@ class PsRun {
     start_later(id, code);
   }
 
-  // A server ends with 0 before the run is trained, or before this is reported. This is right if the server
-  // has heard no worker during its whole patience, since the run is then over. If the last checkpoint is
-  // there, workers may still find the checkpoint.
+  // Called when a server ends with 0 before the run is trained, or before the end is reported. This is right
+  // if the server has heard no worker during its whole patience, since the run is then over. If the last
+  // checkpoint is there, workers may still find the checkpoint.
   void abandon(Place place) {
     const bool saved = disk_.has(scenario_.steps);
     const Duration patience = scenario_.patience;
@@ -251,7 +251,7 @@ class PsRun {
     if (processes_[place].running()) network_.thaw(place);
   }
 
-  // SIGTERM, and SIGKILL after the grace period.
+  // Sends SIGTERM, and SIGKILL after the grace period.
   void terminate(Place place) {
     PsProcess& process = processes_[place];
     if (!process.running()) return;

@@ -73,7 +73,7 @@ void SimulatedRank::plan(Duration time, Clock::Action action) {
   });
 }
 
-// Events that come meanwhile have to wait.
+// The process works for this time. Events that come meanwhile have to wait.
 void SimulatedRank::work(Duration time, Clock::Action then) {
   process_->busy = true;
   plan(time, [this, then = std::move(then)] {

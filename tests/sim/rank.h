@@ -71,7 +71,7 @@ class SimulatedRank {
   bool running() const { return process_ != nullptr; }
   void freeze() { process_->frozen = true; }
   void thaw();
-  // The sum of this step, or of the next, never finishes.
+  // The sum of the step under way never finishes, or that of the next step if no step is under way.
   void hang() { process_->sum_hangs = true; }
   void deliver(rt::Event&& event);
   std::string describe() const;
@@ -92,8 +92,8 @@ class SimulatedRank {
     SteadyTime next_look{}, next_try{};
     std::optional<SteadyTime> first_try;
     Weights weights{};
-    std::uint64_t newest_step = 0;                        // newest since another state came
-    bool made = false;                                    // its state, from a checkpoint or the start
+    std::uint64_t newest_step = 0;                        // since the rank received another state
+    bool made = false;                                    // this rank has made its state, and received none
     std::pair<std::uint64_t, std::uint64_t> begun{0, 0};  // lineage, generation
     std::optional<rt::TakeStep> step;                     // the step under way
     bool computed = false, part_is_sent = false, sum_hangs = false;

@@ -38,7 +38,7 @@ Part SimulatedRank::own_part() const {
   return {mix(process_->weights[0], process_->weights[1]), process_->step->begin, process_->step->end};
 }
 
-// False: a member is not connected. The transport reports this to the ring.
+// Returns false if a member is not connected. The real transport reports this to the ring.
 bool SimulatedRank::add_part() {
   const Part part = own_part();
   const rt::Generation& generation = process_->machine.assembly().generation();
@@ -89,7 +89,7 @@ void SimulatedRank::give_step_up() {
   act([this](RankTurn& turn) { process_->machine.step_given_up(turn); });
 }
 
-// When a sum by devices stands still, all of its members ask each other about it.
+// When a sum by devices stands still, the members report to each other that they wait.
 void SimulatedRank::look_later(Duration time, std::uint64_t attempt) {
   plan(time, [this, attempt] {
     if (!process_->step || !process_->computed || process_->attempt != attempt) return;

@@ -23,8 +23,8 @@ using Print = std::function<void(const std::string& line)>;
 // print: called for every event; may be empty.
 Outcome simulate(const Scenario& scenario, const Print& print);
 
-// How long the Job of a process that has ended with this code waits before it starts it again. A disruption
-// is not a failure.
+// How long a Job waits before it starts a process again that has ended with this code. Adds 1 to `failures`,
+// unless the process was terminated.
 Duration restart_pause(rt::ExitCode code, int& failures);
 
 }  // namespace mlk::sim
