@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/local/garbage.h"
 #include "cli/local/jobs/jobs.h"
 #include "cli/local/state/seed.h"
 #include "tests/unit/local/api_cluster.h"
@@ -314,128 +313,6 @@ TEST_CASE("a watch can begin with the existing objects, and sends a mark after t
   CHECK(events[1].at("object").at("metadata").at("annotations").at("k8s.io/initial-events-end") == "true");
 }
 
-TEST_CASE("a deletion checks its preconditions, and also deletes the dependents of the object") {
-  Cluster cluster;
-  const json owner = cluster.ask("POST", maps, map_named("owner"));
-  const json reference = {{"apiVersion", "v1"},
-                          {"kind", "ConfigMap"},
-                          {"name", "owner"},
-                          {"uid", owner.at("metadata").at("uid")}};
-  cluster.send("POST", maps,
-               map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
-  CHECK(cluster.code("DELETE", maps + "/owner", {{"preconditions", {{"uid", "other"}}}}) == 409);
-  collect_garbage(cluster.store, noon);
-  CHECK(cluster.code("GET", maps + "/child") == 200);
-  CHECK(cluster.code("DELETE", maps + "/owner", {{"propagationPolicy", "Background"}}) == 200);
-  CHECK(cluster.code("GET", maps + "/owner") == 404);
-  collect_garbage(cluster.store, noon);
-  CHECK(cluster.code("GET", maps + "/child") == 404);
-}
-
-TEST_CASE("an orphaning deletion keeps the dependents, and a foreground deletion deletes the owner last") {
-  Cluster cluster;
-  for (const std::string policy : {"Orphan", "Foreground"}) {
-    const json owner = cluster.ask("POST", maps, map_named("owner"));
-    const json reference = {{"apiVersion", "v1"},
-                            {"kind", "ConfigMap"},
-                            {"name", "owner"},
-                            {"uid", owner.at("metadata").at("uid")},
-                            {"blockOwnerDeletion", true}};
-    cluster.send("POST", maps,
-                 map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
-    cluster.send("DELETE", maps + "/owner", {{"propagationPolicy", policy}});
-    CHECK(cluster.code("GET", maps + "/owner") == (policy == "Orphan" ? 404 : 200));
-    for (int i = 0; i < 3; ++i) collect_garbage(cluster.store, noon);
-    CHECK(cluster.code("GET", maps + "/owner") == 404);
-    CHECK(cluster.code("GET", maps + "/child") == (policy == "Orphan" ? 200 : 404));
-    cluster.send("DELETE", maps + "/child");
-  }
-}
-
-TEST_CASE("an owner is being deleted before its dependents lose their references to it") {
-  Cluster cluster;
-  const json owner = cluster.ask("POST", maps, map_named("owner"));
-  const json reference = {{"apiVersion", "v1"},
-                          {"kind", "ConfigMap"},
-                          {"name", "owner"},
-                          {"uid", owner.at("metadata").at("uid")}};
-  cluster.send("POST", maps,
-               map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
-  std::uint64_t seen = cluster.store.revision();
-  cluster.send("DELETE", maps + "/owner", {{"propagationPolicy", "Orphan"}});
-  std::vector<std::string> steps;
-  for (const Change& change : cluster.store.changes_after(seen, "configmaps", {})) {
-    const json& metadata = change.object->at("metadata");
-    const bool gone = change.type == Change::Type::deleted, going = metadata.contains("deletionTimestamp");
-    steps.push_back(metadata.at("name").get<std::string>() + (gone ? " is gone" : going ? " is going" : ""));
-  }
-  CHECK(steps == std::vector<std::string>{"owner is going", "child", "owner is gone"});
-}
-
-TEST_CASE("a foreground deletion waits only for the dependents that block the deletion of their owner") {
-  for (const bool blocks : {true, false}) {
-    Cluster cluster;
-    const json owner = cluster.ask("POST", maps, map_named("owner"));
-    const json reference = {{"apiVersion", "v1"},
-                            {"kind", "ConfigMap"},
-                            {"name", "owner"},
-                            {"uid", owner.at("metadata").at("uid")},
-                            {"blockOwnerDeletion", blocks}};
-    cluster.send(
-        "POST", maps,
-        map_named("child",
-                  {{"metadata",
-                    {{"ownerReferences", json::array({reference})}, {"finalizers", {"example.com/hold"}}}}}));
-    cluster.send("DELETE", maps + "/owner", {{"propagationPolicy", "Foreground"}});
-    for (int i = 0; i < 3; ++i) collect_garbage(cluster.store, noon);
-    CHECK(cluster.code("GET", maps + "/owner") == (blocks ? 200 : 404));
-    CHECK(cluster.code("GET", maps + "/child") == 200);
-  }
-}
-
-TEST_CASE("a collection can be deleted by its labels") {
-  Cluster cluster;
-  cluster.send("POST", maps, map_named("a", {{"metadata", {{"labels", {{"l", "1"}}}}}}));
-  cluster.send("POST", maps, map_named("b"));
-  CHECK(names(cluster.ask("DELETE", maps + "?labelSelector=l=1")) == std::vector<std::string>{"a"});
-  CHECK(names(cluster.ask("GET", maps)) == std::vector<std::string>{"b"});
-  cluster.send("POST", maps, map_named("c"));
-  CHECK(names(cluster.ask("DELETE", maps + "?fieldSelector=metadata.name=c")) ==
-        std::vector<std::string>{"c"});
-  CHECK(names(cluster.ask("GET", maps)) == std::vector<std::string>{"b"});
-}
-
-TEST_CASE("a namespace can be created, and its deletion deletes everything in it") {
-  Cluster cluster;
-  CHECK(cluster.code("POST", "/api/v1/namespaces",
-                     {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", "team"}}}}) == 201);
-  CHECK(cluster.code("POST", "/api/v1/namespaces/team/configmaps", map_named("a")) == 201);
-  CHECK(cluster.code("GET", "/api/v1/namespaces/team/serviceaccounts/default") == 200);
-  CHECK(cluster.code("DELETE", "/api/v1/namespaces/team") == 200);
-  CHECK(cluster.code("POST", "/api/v1/namespaces/team/configmaps", map_named("b")) == 403);
-  for (int i = 0; i < 3; ++i) collect_garbage(cluster.store, noon);
-  CHECK(cluster.code("GET", "/api/v1/namespaces/team") == 404);
-  CHECK(cluster.code("GET", "/api/v1/namespaces/team/configmaps/a") == 404);
-}
-
-TEST_CASE("a Job creates its pods, and deleting the Job deletes the pods") {
-  Cluster cluster;
-  cluster.send("POST", jobs, job_named("j"));
-  step_jobs(cluster.store, noon);
-  const json made = cluster.ask("GET", pods);
-  REQUIRE(made.at("items").size() == 2);
-  CHECK(made.at("items").at(0).at("spec").at("hostname") == "j-0");
-  CHECK(cluster.ask("GET", jobs + "/j").at("status").at("active") == 2);
-  step_jobs(cluster.store, noon);
-  CHECK(cluster.ask("GET", pods).at("items").size() == 2);
-  cluster.send("DELETE", jobs + "/j", {{"propagationPolicy", "Background"}});
-  for (int i = 0; i < 3; ++i) {
-    collect_garbage(cluster.store, noon);
-    step_jobs(cluster.store, noon);
-  }
-  CHECK(cluster.ask("GET", pods).at("items").empty());
-}
-
 TEST_CASE("reviews allow everything, and discovery lists all resources") {
   Cluster cluster;
   const std::string review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -487,26 +364,4 @@ TEST_CASE("if two requests add the same finalizer, the object has the finalizer 
   for (int i = 0; i < 2; ++i)
     cluster.send("PATCH", maps + "/a", patch, "application/strategic-merge-patch+json");
   CHECK(cluster.ask("GET", maps + "/a").at("metadata").at("finalizers") == json{"example.com/hold"});
-}
-
-TEST_CASE("a second deletion can shorten the grace period of a pod, but cannot lengthen it") {
-  Cluster cluster;
-  const json pod = {{"apiVersion", "v1"},
-                    {"kind", "Pod"},
-                    {"metadata", {{"name", "p"}}},
-                    {"spec",
-                     {{"restartPolicy", "Never"},
-                      {"nodeName", "local"},
-                      {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}}}}}}};
-  cluster.send("POST", pods, pod);
-  const auto grace_after = [&](int asked) {
-    return cluster.ask("DELETE", pods + "/p", {{"gracePeriodSeconds", asked}})
-        .at("metadata")
-        .at("deletionGracePeriodSeconds")
-        .get<int>();
-  };
-  CHECK(grace_after(20) == 20);
-  CHECK(grace_after(60) == 20);
-  CHECK(grace_after(5) == 5);
-  CHECK(cluster.ask("GET", pods + "/p").at("metadata").at("deletionTimestamp") == "2026-11-21T12:00:05Z");
 }
