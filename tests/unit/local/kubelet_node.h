@@ -2,13 +2,19 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <functional>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "cli/local/node/kubelet.h"
+#include "cli/util/files.h"
+#include "cli/util/json.h"
 #include "tests/unit/local/samples.h"
 
 namespace mlk::local::samples {
@@ -88,5 +94,48 @@ struct Node {
     step();
   }
 };
+
+inline bool holds_in_time(const std::function<bool()>& done) {
+  for (int i = 0; i < 6000; ++i) {
+    if (done()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+// Creates another pod of the node, with a name of its own.
+inline void create_pod(Node& node, const std::string& name, json spec = json::object()) {
+  json whole = {{"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"work"}}}}}};
+  whole.merge_patch(spec);
+  node.store.create(
+      "pods", {{"apiVersion", "v1"},
+               {"kind", "Pod"},
+               {"metadata", {{"name", name}, {"namespace", "default"}, {"uid", Node::uid + "-" + name}}},
+               {"spec", whole}});
+}
+
+inline PodFolder record_of(const Node& node, const std::string& name) {
+  return PodFolder(node.paths.pods() / (Node::uid + "-" + name));
+}
+
+inline json addresses_in(const Node& node) {
+  return parse_json(read_file(node.paths.root / "addresses.json", 100000), "");
+}
+
+// Waits until `count` supervisors have ended, and returns whether they did. Each supervisor has written its
+// process id to the file "started".
+inline bool have_ended(const Node& node, std::size_t count) {
+  return holds_in_time([&] {
+    std::ifstream file(node.folder.path() / "started");
+    std::size_t ended = 0;
+    for (std::string pid; std::getline(file, pid);) {
+      std::ifstream stat("/proc/" + pid + "/stat");
+      std::string word;
+      stat >> word >> word >> word;
+      ended += word.empty() || word == "Z" ? 1u : 0u;
+    }
+    return ended == count;
+  });
+}
 
 }  // namespace mlk::local::samples

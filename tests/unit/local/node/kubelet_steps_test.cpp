@@ -1,18 +1,13 @@
-// The context that the kubelet gives to a program, its retries, and its cleanup.
-#include <csignal>
-#include <fstream>
-#include <functional>
-#include <netinet/in.h>
-#include <sys/socket.h>
+// The environment and the files that the kubelet gives to a program, and what it does with a pod that does
+// not start.
+#include <algorithm>
+#include <memory>
+#include <optional>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <thread>
-#include <unistd.h>
 
 #include <doctest/doctest.h>
 
 #include "cli/util/files.h"
-#include "cli/util/json.h"
 #include "tests/unit/local/kubelet_node.h"
 #include "tests/unit/util/environment_variable.h"
 
@@ -23,34 +18,15 @@ namespace {
 
 namespace kubelet_steps {
 
-using samples::Folder;
+using samples::addresses_in;
+using samples::create_pod;
+using samples::have_ended;
 using samples::json;
 using samples::Node;
-using samples::noon;
+using samples::record_of;
 using samples::write_text;
 using namespace nlohmann::literals;
 
-bool holds_in_time(const std::function<bool()>& done) {
-  for (int i = 0; i < 6000; ++i) {
-    if (done()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
-
-// Creates another pod of the node in the same way as `create`.
-void create_pod(Node& node, const std::string& name, json spec = json::object()) {
-  json whole = {{"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"work"}}}}}};
-  whole.merge_patch(spec);
-  node.store.create(
-      "pods", {{"apiVersion", "v1"},
-               {"kind", "Pod"},
-               {"metadata", {{"name", name}, {"namespace", "default"}, {"uid", Node::uid + "-" + name}}},
-               {"spec", whole}});
-}
-PodFolder record_of(const Node& node, const std::string& name) {
-  return PodFolder(node.paths.pods() / (Node::uid + "-" + name));
-}
 std::string value_of(const PodFolder& folder, const std::string& name) {
   const auto start = folder.start();
   if (!start) return "no record";
@@ -58,9 +34,6 @@ std::string value_of(const PodFolder& folder, const std::string& name) {
     if (key == name) return value;
   }
   return "not set";
-}
-json addresses_in(const Node& node) {
-  return parse_json(read_file(node.paths.root / "addresses.json", 100000), "");
 }
 
 TEST_CASE(
@@ -236,21 +209,6 @@ TEST_CASE(
   CHECK(words("own words", "", lost) == "own words");
 }
 
-// How many supervisors have been started, all of which have ended and wait to be reaped.
-bool have_ended(const Node& node, std::size_t count) {
-  return holds_in_time([&] {
-    std::ifstream file(node.folder.path() / "started");
-    std::size_t ended = 0;
-    for (std::string pid; std::getline(file, pid);) {
-      std::ifstream stat("/proc/" + pid + "/stat");
-      std::string word;
-      stat >> word >> word >> word;
-      ended += word.empty() || word == "Z" ? 1u : 0u;
-    }
-    return ended == count;
-  });
-}
-
 TEST_CASE(
     "if a supervisor does not start, the kubelet tries again after pauses that double, up to a minute") {
   Node node("echo $$ >> \"$(dirname \"$0\")/started\"; echo first; echo last words >&2; echo; exit 3");
@@ -286,242 +244,6 @@ TEST_CASE(
   node.step(true);
   CHECK(node.state().at("waiting").at("message") ==
         "the supervisor of the pod did not start: killed by signal 9");
-}
-
-TEST_CASE(
-    "a deleted pod that has ended or never began has the grace period 0, and stays only for its finalizers") {
-  for (const bool began : {false, true}) {
-    CAPTURE(began);
-    Node node;
-    node.create(R"({"metadata": {"finalizers": ["f"]}})"_json);
-    node.step();
-    if (began) {
-      node.step();
-      node.runs();
-      node.supervisor_says(Exit{0, 0, "2026-11-21T12:00:09Z", "2026-11-21T12:00:05Z", "", ""});
-    }
-    node.delete_pod(30);
-    CHECK(node.phase() == (began ? "Succeeded" : "Failed"));
-    CHECK(node.at("/metadata/deletionGracePeriodSeconds") == 0);
-    CHECK_FALSE(node.record().stop());
-    const std::string version = node.at("/metadata/resourceVersion");
-    node.step(true);
-    CHECK(node.at("/metadata/resourceVersion") == version);
-  }
-}
-
-TEST_CASE("a pod that is deleted without a grace period gets thirty seconds") {
-  Node node;
-  node.start(R"({"metadata": {"finalizers": ["f"]}})"_json);
-  node.runs();
-  node.store.modify("pods", "default", "p",
-                    [](json& pod) { pod["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"; });
-  node.step();
-  REQUIRE(node.record().stop());
-  CHECK(node.record().stop()->grace_seconds == 30);
-}
-
-TEST_CASE("if a pod is gone, its supervisor is stopped at once, and then the folder of the pod is removed") {
-  Node node;
-  const PodFolder stray(node.paths.pods() / "stray");
-  std::filesystem::create_directories(stray.path());
-  const pid_t supervisor = ::fork();
-  if (supervisor == 0) {
-    sigset_t signals;
-    ::sigemptyset(&signals);
-    ::sigaddset(&signals, SIGTERM);
-    ::sigprocmask(SIG_BLOCK, &signals, nullptr);
-    const FileLock lock(stray.lock());
-    int number = 0;
-    ::sigwait(&signals, &number);
-    ::_exit(number == SIGTERM ? 0 : 1);
-  }
-  REQUIRE(holds_in_time([&] { return stray.supervisor().held; }));
-  node.step(true);
-  REQUIRE(stray.stop());
-  CHECK(stray.stop()->grace_seconds == 0);
-  CHECK(stray.stop()->reason.empty());
-  int status = -1;
-  ::waitpid(supervisor, &status, 0);
-  CHECK(status == 0);
-  node.step(true);
-  CHECK_FALSE(std::filesystem::exists(stray.path()));
-}
-
-TEST_CASE(
-    "if the supervisor of a deleted pod was killed, its processes are ended and the folder is removed") {
-  Node node;
-  const PodFolder stray(node.paths.pods() / "stray");
-  std::filesystem::create_directories(stray.path());
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
-  const pid_t left = ::fork();
-  if (left == 0) {
-    ::setsid();
-    const auto start = ProcessId::of_this_process().start;
-    [[maybe_unused]] const auto sent = ::write(ready[1], &start, sizeof start);
-    while (true) ::pause();
-  }
-  ProcessId session = ProcessId::of_this_process();
-  session.pid = left;
-  CHECK(::read(ready[0], &session.start, sizeof session.start) == sizeof session.start);
-  for (const int fd : ready) ::close(fd);
-  stray.write(Started{"2026-11-21T12:00:05Z", left, session});
-  node.step(true);
-  CHECK_FALSE(std::filesystem::exists(stray.path()));
-  int status = 0;
-  const bool ended = holds_in_time([&] { return ::waitpid(left, &status, WNOHANG) == left; });
-  CHECK(ended);
-  if (!ended) ::kill(left, SIGKILL);
-  CHECK(WTERMSIG(status) == SIGKILL);
-}
-
-TEST_CASE("a supervisor that outlives its pod is reaped when it ends") {
-  const auto process_of = [](const Node& node) {
-    std::string pid;
-    std::ifstream(node.folder.path() / "started") >> pid;
-    return "/proc/" + pid;
-  };
-  Node node(
-      "echo $$ >> \"$(dirname \"$0\")/started\"; while [ ! -e \"$(dirname \"$0\")/go\" ]; do sleep 0.01; "
-      "done");
-  node.start();
-  REQUIRE(holds_in_time([&] { return process_of(node) != "/proc/"; }));
-  const std::string process = process_of(node);
-  node.store.remove("pods", "default", "p");
-  node.step(true);
-  CHECK(std::filesystem::exists(process));
-  write_text(node.folder.path() / "go", "");
-  REQUIRE(have_ended(node, 1));
-  node.step();
-  CHECK_FALSE(std::filesystem::exists(process));
-}
-
-TEST_CASE("the kubelet asks a supervisor to stop once for each grace period") {
-  Node node;
-  node.start();
-  node.runs();
-  node.delete_pod(20);
-  std::filesystem::remove(node.record().path() / "stop.json");
-  node.delete_pod(20);
-  CHECK_FALSE(node.record().stop());
-  node.delete_pod(19);
-  CHECK(node.record().stop());
-}
-
-TEST_CASE("the address of a host is kept while its pod or Job exists, and is free afterwards") {
-  Node node;
-  node.store.create("jobs", samples::job(1, {{"template", {{"spec", {{"subdomain", "s"}}}}}}));
-  for (const char* name : {"a", "j-0", "j-1"}) create_pod(node, name);
-  create_pod(node, "b", R"({"hostname": "host"})"_json);
-  node.step();
-  node.step();
-  for (const char* host : {"a", "j-0", "j-1", "host"})
-    CHECK(addresses_in(node).contains(std::string("default/") + host));
-  for (const char* name : {"a", "j-0"}) node.store.remove("pods", "default", name);
-  node.step(true);
-  create_pod(node, "c");
-  node.step();
-  node.step();
-  const json all = addresses_in(node);
-  CHECK_FALSE(all.contains("default/a"));
-  for (const char* host : {"j-0", "j-1", "host", "c"}) CHECK(all.contains(std::string("default/") + host));
-}
-
-TEST_CASE("if a pod has no name in a service, its address is free again when the pod has ended") {
-  Node node;
-  node.store.create("jobs", samples::job(1));
-  for (const char* name : {"j-0", "j-1"}) create_pod(node, name);
-  create_pod(node, "j-2", R"({"hostname": "j-2", "subdomain": "s"})"_json);
-  node.step();
-  node.step();
-  for (const char* name : {"j-0", "j-2"}) {
-    record_of(node, name).write(Exit{0, 0, "2026-11-21T12:00:09Z", "2026-11-21T12:00:05Z", "", ""});
-    node.kubelet.notice(Node::uid + "-" + name);
-  }
-  node.step(true);
-  create_pod(node, "next");
-  node.step(true);
-  node.step();
-  const json all = addresses_in(node);
-  CHECK_FALSE(all.contains("default/j-0"));
-  for (const char* host : {"j-1", "j-2", "next"}) CHECK(all.contains(std::string("default/") + host));
-}
-
-TEST_CASE("the volumes of a pod are removed at its end, and its claims and its log are kept") {
-  Node node;
-  node.store.create("configmaps",
-                    {{"apiVersion", "v1"},
-                     {"kind", "ConfigMap"},
-                     {"metadata", {{"name", "points"}, {"namespace", "default"}, {"uid", "points"}}},
-                     {"data", {{"points.jsonl", std::string(1 << 19, 'x')}, {"points.env", "y"}}}});
-  node.start(R"({"spec": {
-      "volumes": [{"name": "f", "configMap": {"name": "points"}}, {"name": "e", "emptyDir": {}},
-                  {"name": "c", "persistentVolumeClaim": {"claimName": "claim"}}],
-      "containers": [{"name": "main", "image": "i", "command": ["work"], "volumeMounts": [
-          {"name": "f", "mountPath": "/f"}, {"name": "e", "mountPath": "/e"}, {"name": "c", "mountPath": "/c"}]}]}})"_json);
-  const auto folder = node.record().path();
-  write_text(folder / "log", "2026-11-21T12:00:06.000000000Z stdout F words\n");
-  write_text(folder / "volumes/e/scratch", "z");
-  write_text(node.paths.claims() / "default/claim/kept", "z");
-  node.runs();
-  CHECK(std::filesystem::file_size(folder / "volumes/f/points.jsonl") == 1 << 19);
-  CHECK(read_file(folder / "volumes/f/points.env", 10) == "y");
-  node.supervisor_says(Exit{0, 0, "2026-11-21T12:00:09Z", "2026-11-21T12:00:05Z", "", ""});
-  CHECK(node.phase() == "Succeeded");
-  CHECK_FALSE(std::filesystem::exists(folder / "volumes"));
-  CHECK(std::filesystem::exists(node.paths.claims() / "default/claim/kept"));
-  CHECK(node.logs.tail(Node::uid, 5, 100) == "words\n");
-}
-
-TEST_CASE(
-    "the pods of a service use the same port while one of them exists, and choose a new port afterwards") {
-  Node node;
-  node.store.create("services", {{"apiVersion", "v1"},
-                                 {"kind", "Service"},
-                                 {"metadata", {{"name", "s"}, {"namespace", "default"}, {"uid", "s"}}},
-                                 {"spec", {{"clusterIP", "None"}}}});
-  // A program outside of the cluster listens on all addresses.
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  struct sockaddr_in where{};
-  where.sin_family = AF_INET;
-  where.sin_addr.s_addr = htonl(INADDR_ANY);
-  socklen_t size = sizeof where;
-  REQUIRE(::bind(fd, reinterpret_cast<struct sockaddr*>(&where), size) == 0);
-  REQUIRE(::listen(fd, 1) == 0);
-  REQUIRE(::getsockname(fd, reinterpret_cast<struct sockaddr*>(&where), &size) == 0);
-  const std::string port = std::to_string(ntohs(where.sin_port));
-  const auto spec = [&](const std::string& service) {
-    return json{{"subdomain", service},
-                {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"work", "w-0.s:" + port}}}}}};
-  };
-  const auto told = [&](const std::string& name, const std::string& service) {
-    create_pod(node, name, spec(service));
-    node.step();
-    node.step();
-    const auto start = record_of(node, name).start();
-    REQUIRE(start);
-    return start->argv.at(1).substr(start->argv.at(1).find(':') + 1);
-  };
-  const std::string chosen = told("w-0", "s");
-  CHECK(chosen != port);
-  ::close(fd);
-  CHECK(told("w-1", "s") == chosen);  // the first pod is starting
-  record_of(node, "w-0").write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
-  node.kubelet.notice(Node::uid + "-w-0");
-  node.step();
-  node.store.remove("pods", "default", "w-1");
-  node.step(true);
-  CHECK(told("w-2", "s") == chosen);  // the first pod runs
-  CHECK(told("other", "none") ==
-        chosen);  // this pod is in a service without pods, so only the ports of that service are forgotten
-  for (const char* name : {"w-0", "w-2"}) {
-    record_of(node, name).write(Exit{0, 0, "2026-11-21T12:00:09Z", "2026-11-21T12:00:05Z", "", ""});
-    node.kubelet.notice(Node::uid + "-" + name);
-  }
-  node.step();
-  node.step();
-  CHECK(told("w-3", "s") == port);
 }
 
 }  // namespace kubelet_steps
