@@ -213,7 +213,7 @@ Request patch_request(const Resource& resource, const std::string& name_space, c
   request.path = path_of_one(resource, name_space, name);
   request.query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}};
   request.content_type = content_type_of(type);
-  // Only an idempotent patch is sent twice. A JSON patch may add to a list, so it is not idempotent. If a
+  // Only an idempotent patch may be sent twice. A JSON patch may add to a list, so it is not idempotent. If a
   // patch has a resourceVersion, the server refuses the second copy.
   request.twice = type != PatchType::json_patch && text_of(patch, {"metadata", "resourceVersion"}).empty();
   request.body = patch.dump();

@@ -36,8 +36,8 @@ class ApiError : public Error {
   std::string reason_;
 };
 
-using http::Request;   // path: as path_of() makes it
-using http::Response;  // warnings: of the API server, for people
+using http::Request;   // `path`: for example the result of path_of()
+using http::Response;  // `warnings`: the warnings of the API server, for people
 
 // A response, or the reason why there is no response. Callers that wait in another thread get failures as
 // values, so that no exception crosses threads.
@@ -53,8 +53,8 @@ struct ListOptions {
   std::string label_selector{};
   std::string field_selector{};
   bool metadata_only = false;  // PartialObjectMetadata: without spec, data and status
-  int first_page = 500;        // objects; set fewer if each may be large. Later pages adapt to their bytes
-  std::size_t enough = 0;      // request no further page after so many objects; 0: request all pages
+  int first_page = 500;    // number of objects; less if each may be large. Later pages adapt to their bytes
+  std::size_t enough = 0;  // request no further page after so many objects; 0: request all pages
   // True: the API server may answer from its cache, which may be a moment old. False: the server reads all
   // objects of the kind from its storage, even if the selectors match only a few.
   bool from_cache = false;
@@ -86,7 +86,7 @@ class Stream {
 };
 
 struct StreamEnd {
-  int status = 0;       // HTTP status; 0 when the connection broke, 401 with `error` when there is no login
+  int status = 0;       // HTTP status; 0: the connection broke; 401 with `error`: there are no credentials
   std::string error;    // empty if the server closed the stream in good order
   std::string body;     // the body of an answer other than 200, bounded
   bool silent = false;  // the client abandoned the silent connection; a new one may work
@@ -113,7 +113,7 @@ class Client {
   [[nodiscard]] std::optional<nlohmann::json> find(const Resource& resource, const std::string& name_space,
                                                    const std::string& name);
   ListResult list(const Resource& resource, const std::string& name_space, const ListOptions& options = {});
-  // fieldValidation=Strict, fieldManager=mlk. on_warning gets each warning of the server once.
+  // Sends fieldValidation=Strict and fieldManager=mlk. on_warning gets each warning of the server once.
   nlohmann::json create(const Resource& resource, const std::string& name_space, const nlohmann::json& object,
                         const WriteOptions& options = {});
   nlohmann::json patch(const Resource& resource, const std::string& name_space, const std::string& name,
@@ -124,8 +124,9 @@ class Client {
   void remove(const Resource& resource, const std::string& name_space, const std::string& name,
               const DeleteOptions& options = {});
 
-  // Sends any request unchanged. A status over 399 is not an error here. send() waits for the response. ask()
-  // does not wait, so that several requests run at once, and returns failures as values.
+  // Both functions send any request unchanged, and return an answer with an error status like any other
+  // answer. send() waits for the response. ask() does not wait, so that several requests run at once, and
+  // returns failures as values.
   Response send(const Request& request);
   [[nodiscard]] std::future<Answer> ask(const Request& request);
 

@@ -41,7 +41,7 @@ std::vector<Resource> resources_in(const json& list, const std::string& api_vers
     const std::string plural = text_of(entry, {"name"});
     const std::string kind = text_of(entry, {"kind"});
     const auto namespaced = entry.find("namespaced");
-    const bool is_part = plural.find('/') != std::string::npos;  // "pods/log"
+    const bool is_part = plural.find('/') != std::string::npos;  // a subresource, such as "pods/log"
     if (plural.empty() || kind.empty() || is_part) continue;
     found.push_back({.group = group,
                      .version = version,

@@ -32,7 +32,7 @@ std::string below(const std::string& path, const std::string& key) {
   return path.empty() ? key : path + "." + key;
 }
 
-// The field by which Kubernetes identifies the items of this list; nullptr if only the index identifies them.
+// The field by which Kubernetes identifies this item in its list; nullptr if only the index identifies it.
 const char* identity_of(const json& item) {
   // mountPath comes before name, because two mounts of one volume have the same name.
   for (const char* key : {"mountPath", "name", "key", "topologyKey"}) {

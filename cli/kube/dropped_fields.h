@@ -9,7 +9,7 @@
 
 namespace mlk::kube {
 
-// The paths of fields that were `sent` and are missing in what the server `answered`:
+// The paths of the fields of the object `sent` that are missing in `answered`, the answer of the server:
 // "spec.podFailurePolicy", "spec.template.spec.containers[worker].env[RANK]". Pure.
 //
 // null, false, 0, "" and empty lists and maps are ignored: a server may drop them as "not set". A field with

@@ -171,7 +171,7 @@ ApiError status_error(int status, const std::string& body, const std::string& wh
   if (message.empty()) {
     message = "the server answers " + std::to_string(status);
     const std::string text = sentence(is_status ? "" : std::string(cut(body, 200)));
-    if (!text.empty() && text.front() != '<') message += " (" + text + ")";  // no HTML page of a proxy
+    if (!text.empty() && text.front() != '<') message += " (" + text + ")";  // not the HTML page of a proxy
   }
   std::string hint = hint_for(status, message, config);
   if (status == 404 && !is_status && config != nullptr) {

@@ -16,8 +16,8 @@ using http::Failure;
 // can bring credentials; otherwise it is 0. Pure.
 [[nodiscard]] ApiError unreachable_error(const Failure& failure, const Config& config);
 
-// The error for an answer over 399. `what` names the requested object: "pods in namespace x". `now` decides
-// whether refused credentials have expired. Pure.
+// The error for an answer that is no success. `what` names the requested object: "pods in namespace x". `now`
+// decides whether refused credentials have expired. Pure.
 [[nodiscard]] ApiError status_error(int status, const std::string& body, const std::string& what,
                                     const Config* config, Time now = std::chrono::system_clock::now());
 

@@ -11,8 +11,8 @@ struct Sign {
   Forbidden why;
 };
 
-// The first sign of this list that the message contains decides. The order matters, because a webhook may say
-// anything, and users choose the names of quotas and policies.
+// The first sign of this list that the message contains decides. The order matters: the text of a webhook and
+// the names of quotas and policies may contain a later sign.
 constexpr std::array<Sign, 16> signs{{
     {"admission webhook \"", Forbidden::admission},
     {"denied the request", Forbidden::admission},

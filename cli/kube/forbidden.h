@@ -1,4 +1,4 @@
-// Why an API server has answered 403, and what to do about it. Pure.
+// The cause of a 403 answer of an API server, and what the user can do. Pure.
 #pragma once
 
 #include <string>
@@ -7,16 +7,16 @@
 namespace mlk::kube {
 
 enum class Forbidden {
-  rights,       // the roles of the user
-  quota,        // of the namespace
+  rights,       // the roles of the user do not allow the request
+  quota,        // the quota of the namespace is too small
   terminating,  // the namespace is being deleted
-  admission,    // a webhook, or a policy of the cluster
-  standards,    // Pod Security
-  limits,       // a LimitRange
-  account,      // the service account of the pods
+  admission,    // a webhook or a policy of the cluster refuses the object
+  standards,    // the object violates Pod Security
+  limits,       // the object violates a LimitRange
+  account,      // the service account of the pods cannot be used
   other,
 };
-// Decides by the server's message, because the server's reason is "Forbidden" in all of these cases.
+// Finds the cause in the server's message, because the server's reason is always "Forbidden".
 Forbidden why_forbidden(std::string_view message);
 std::string hint_for(Forbidden why);
 

@@ -1,4 +1,4 @@
-// Lists in pages, after client-go's pager.
+// Lists objects page by page, as client-go's pager does.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace mlk::kube {
 
-// The request for the objects that `options` select or, with `watch`, for their changes. Pure.
+// The request for the objects that `options` select. With `watch`: for the changes of these objects. Pure.
 Request list_request(const Resource& resource, const std::string& name_space, const ListOptions& options,
                      bool watch);
 
@@ -23,11 +23,11 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
 // "pods in namespace x", for messages.
 std::string describe(const Resource& resource, const std::string& name_space, const std::string& name = "");
 
-// The text of a server's answer without metadata.managedFields. These fields are about half of an object and
-// half of its time to parse. mlk does not read these fields, so it removes them before parsing.
+// The text of a server's answer without metadata.managedFields. These fields are about half of the text, and
+// take half of the time to parse it. mlk does not read these fields, so it removes them before parsing.
 std::string without_managed_fields(std::string_view text);
 
-// parse_response() with the names of server, user and file in its messages.
+// parse_response() with the names of the server, the user and the file in the messages of its errors.
 json parse_answer(const Response& response, const std::string& what, const Config* config);
 
 }  // namespace mlk::kube

@@ -80,7 +80,7 @@ struct LogFollower::State {
   std::vector<std::string> said;
 
   std::unique_ptr<Stream>
-      stream;  // set and taken under the mutex; last, as its callbacks use all of the above
+      stream;  // guarded by the mutex; declared last, because its callbacks use the other members
 
   State(Client& used, std::string where, std::string which, std::string part, Start from, Reader who,
         LogTimes patience)
@@ -207,8 +207,8 @@ void LogFollower::State::open(Mode how) {
   if (!behind) stream = std::move(opened);
 }
 
-// Destroys the stream after the lock is released, because its destructor waits for callbacks, which lock the
-// mutex.
+// Destroys the stream after the lock is released, because the destructor of a stream waits for callbacks,
+// which lock the mutex.
 void LogFollower::State::let_go() {
   std::unique_ptr<Stream> ending;
   const std::lock_guard lock(mutex);
@@ -276,10 +276,11 @@ void LogFollower::State::on_end(const StreamEnd& ended) {
   if (doubtful && !refused_since) refused_since = Clock::now();
   const bool refused = refused_since && Clock::now() - *refused_since >= times.refusal;
   if (doubtful && !refused && mode == Mode::previous) drained = false;
-  // While the container runs, its node will know the pod again.
+  // While the container runs, the node will soon know the pod again. So a 404 of the node can be final only
+  // after the container has ended.
   const bool gone =
       without_pod || ended.status == 401 || (refused && (ended.status == 403 || mode == Mode::final));
-  // A node answers 400 or 500 for a log that it has cleaned up.
+  // For a log that was cleaned up, a node answers with a status 4xx. After 429 or 5xx a retry may succeed.
   const bool lost = !doubtful && ended.status >= 400 && ended.status < 500 && ended.status != 429;
   if (gone || (lost && mode == Mode::final)) is_finished = true;
   postpone();

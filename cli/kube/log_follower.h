@@ -1,4 +1,4 @@
-// Follows the log of a container, over breaks, restarts and silence.
+// Follows the log of a container, also after broken connections, restarts and silence.
 #pragma once
 
 #include <chrono>
@@ -16,14 +16,14 @@ namespace mlk::kube {
 
 struct LogTimes {
   std::chrono::milliseconds first_wait{500}, longest_wait{10'000};  // the wait between two attempts
-  std::chrono::milliseconds answer{30'000};        // until the head of the answer, if the log is not followed
-  std::chrono::milliseconds poll{1'000};           // polling interval for a node that cannot follow logs
-  std::chrono::milliseconds follow_again{60'000};  // until mlk asks such a node to follow again
+  std::chrono::milliseconds answer{30'000};  // limit for the head of the answer, if the log is not followed
+  std::chrono::milliseconds poll{1'000};     // polling interval for a node that cannot follow logs
+  std::chrono::milliseconds follow_again{60'000};  // after this time mlk tries to follow on such a node again
   // During this time a refusal is not final: an API server that has just started refuses everything until it
   // has read the roles (403), and a kubelet does not know its pods until it has read them (404).
   std::chrono::milliseconds refusal{30'000};
   std::chrono::milliseconds silence{300'000};  // a stream silent for so long may be dead: it is reopened
-  std::chrono::milliseconds linger{3'000};     // the same limit after the container has ended
+  std::chrono::milliseconds linger{3'000};     // the limit of silence after the container has ended
 };
 
 // Follows one container of one pod. The follower relies on the pod's status, because the end of a stream does

@@ -1,4 +1,5 @@
-// Tells the lines of a program from the sentences of the kubelet, in the answers to the requests for its log.
+// Distinguishes the lines of a program from the sentences of the kubelet in the answers to requests for a
+// log.
 #pragma once
 
 #include <string_view>
@@ -8,29 +9,29 @@
 
 namespace mlk::kube {
 
-// The kubelet writes a time only at the beginning of a line, but keeps a line of more than 16 KiB in parts.
-// So an answer to sinceTime or sinceSeconds may begin within a line of the program, and then its first line
-// has no time. Any other line without a time is a sentence of the kubelet. Pure.
+// The kubelet stores a line of more than 16 KiB in parts, but sends a time only at the beginning of a line.
+// So an answer to sinceTime or sinceSeconds may begin within a line of the program. The first line of this
+// answer then has no time. Any other line without a time is a sentence of the kubelet. Pure.
 class LogParser {
  public:
   enum class Kind {
-    line,      // with its time
+    line,      // a line of the program, with its time
     rest,      // the end of a line that began before sinceSeconds; not counted by LogPosition
-    sentence,  // of the kubelet; see kubelet_said()
-    nothing,   // for nobody
+    sentence,  // a sentence of the kubelet; see kubelet_said()
+    nothing,   // an empty line, or a rest that was returned or shown before
   };
   struct Parsed {
     Kind kind = Kind::nothing;
-    LogLine line{};  // of Kind::line, and of Kind::rest with the time at which the answer begins
+    LogLine line{};  // for Kind::line and Kind::rest; a rest has the time at which the answer begins
   };
 
-  void open(const LogOptions& options, Time now);  // the next lines come from a new request
+  void open(const LogOptions& options, Time now);  // call it before the lines of a new request
   [[nodiscard]] Parsed parse(std::string_view line);
 
  private:
   bool may_begin_within_ = false;  // the next line is the first one of an answer that may begin within a line
-  bool wants_rest_ = true;         // false once a rest was returned, or its line was shown
-  Time begin_{};                   // of an answer to sinceSeconds
+  bool wants_rest_ = true;         // false after a rest was returned, or its whole line was shown
+  Time begin_{};                   // the time at which an answer to sinceSeconds begins
 };
 
 }  // namespace mlk::kube

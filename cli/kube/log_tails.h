@@ -18,13 +18,13 @@ namespace mlk::kube {
 struct LogTail {
   std::string pod;
   std::string container{};  // see LogOptions::container
-  int lines = 0;            // the most lines to request
-  std::size_t bytes = 0;    // limit; the server cuts off the end of a longer text, with the newest lines
+  int lines = 0;            // the maximum number of lines
+  std::size_t bytes = 0;  // the limit; the server cuts a longer text at its end, so the newest lines are lost
 };
 
 struct TailAnswer {
   int status = 0;                // HTTP status; 0: the server could not be reached
-  std::vector<LogLine> lines{};  // none unless the status is 200; without the line that was cut in two
+  std::vector<LogLine> lines{};  // empty without status 200; without the last line if cut_off
   bool cut_off = false;          // the text reached the requested number of bytes
   bool whole = false;            // `lines` has all lines of the log
 };

@@ -15,11 +15,12 @@ using std::chrono::seconds;
 // If a node's clock is set back by at most so many seconds, a reader gets no line twice.
 constexpr std::size_t most_seconds = 600;
 
-// A longer line would fail each request for the log, and the lines after it could never be read.
+// A longer line is shortened in a stream. Otherwise every request for the log would fail at a line of more
+// than 16 MiB, and the lines after it could never be read.
 constexpr std::size_t longest_line = 1u << 20;
 
-// Removes the URL that the API server requested and quotes, because this URL differs between the pods of a
-// node.
+// Removes the URL of the log on the node, which the API server quotes, because this URL differs between the
+// pods of a node.
 std::string without_address(const std::string& text) {
   const std::size_t begin = text.find("Get \"http");
   const std::size_t end = begin == std::string::npos ? begin : text.find("\": ", begin);
@@ -67,14 +68,14 @@ ApiError log_error(const StreamEnd& end, const Config& config) {
   if (pod_is_gone(end)) {
     text = "deleted with the pod";
   } else if (error.status() == 404 && text.find("( pods/log ") != std::string::npos) {
-    text = "the node does not know the pod";  // the API server's words for a 404 of the kubelet have its name
+    text = "the node does not know the pod";  // the API server's text for this 404 names the pod
   }
   return ApiError(error.status(), error.reason(), text, error.hint());
 }
 
 bool LogPosition::admit(const LogLine& line) {
   const Time second = std::chrono::floor<seconds>(line.time);
-  if (to_skip_ > 0 && line.time < earliest_) return false;  // it was not asked for
+  if (to_skip_ > 0 && line.time < earliest_) return false;  // it is before the beginning of the log
   if (to_skip_ > 0) {
     if (!seen_.empty() && second <= seen_.rbegin()->first) {
       --to_skip_;

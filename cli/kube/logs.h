@@ -33,26 +33,26 @@ struct LogOptions {
 std::vector<LogLine> read_log(Client& client, const std::string& name_space, const std::string& pod,
                               const LogOptions& options = {});
 
-// The request and the parser of read_log(), for callers that request many logs at once. In a stream, a line
-// of more than 1 MiB loses its middle.
+// The request and the parser of read_log(), for callers that request many logs at once. If the request is
+// streamed, a line of more than 1 MiB loses its middle.
 Request log_request(const std::string& name_space, const std::string& pod, const LogOptions& options);
-std::vector<LogLine> parse_log(std::string_view body);  // without lines of the kubelet
+std::vector<LogLine> parse_log(std::string_view body);  // leaves out lines without a time
 
-// "2026-11-21T07:40:25.348347988Z text"; nullopt without a time in front. Pure.
+// Parses "2026-11-21T07:40:25.348347988Z text"; nullopt if the line begins with no time. Pure.
 std::optional<LogLine> parse_log_line(std::string_view line);
 
-// Whether a stream with a limit of `limit` bytes (0: no limit) ends after its latest line, ends within this
-// line, or continues. `came` counts the bytes up to and including this line, with all line ends. The server
-// may cut within a line, and a server that ignores limits sends more lines. Pure.
+// Says where a stream with a limit of `limit` bytes (0: no limit) ends: after its latest line, or within this
+// line because the server has cut the line, or later. `came` counts the bytes up to and including the latest
+// line, with an end for each line. A server that ignores limits sends more bytes: goes_on. Pure.
 enum class AtLimit { goes_on, ends_after, ends_within };
 AtLimit at_limit(std::size_t limit, std::size_t came);
 
-// Explains a sentence of the kubelet, as words to follow "node n1: ". Such a line has no time. The kubelet
-// writes it, with status 200, to say why it cannot continue. Pure.
+// Explains a sentence of the kubelet, as words to follow "node n1: ". A sentence of the kubelet is a line
+// without a time in an answer with status 200, and says why the kubelet cannot continue the log. Pure.
 std::string kubelet_said(std::string_view line);
 // Whether a line without a time begins as the sentences of the kubelet do. Pure.
 bool is_by_kubelet(std::string_view line);
-// Whether such a line says that the node can start no more followers; mlk then polls the node's logs. Pure.
+// Whether a line of the kubelet says that the node can follow no more logs; mlk then polls the logs. Pure.
 bool lacks_inotify(std::string_view line);
 
 // Whether a stream ended because the pod is gone. Only the API server knows this. Another 404 comes from the
@@ -63,29 +63,29 @@ bool lacks_inotify(std::string_view line);
 // for all pods with the same cause. Pure.
 ApiError log_error(const StreamEnd& end, const Config& config);
 
-// The position of a reader in a log, by stern's rule. A request can start only at a whole second, so mlk
-// counts the lines that it has from the last line's second on, and skips as many lines after it reconnects.
-// It also counts lines of later seconds, because a node's clock can be set back. With tailLines or
-// sinceSeconds the log begins within a second; the lines before this beginning then come too, and are left
-// out. Pure.
+// The position of a reader in a log, by the rule of the tool stern. A request can start only at a whole
+// second. So mlk counts the lines from the second of the last line on, and skips as many lines after it
+// reconnects. It also counts lines of later seconds, because a node's clock can be set back. With tailLines
+// or sinceSeconds the log may begin within a second. The next request then also returns the earlier lines of
+// this second, which are left out. Pure.
 class LogPosition {
  public:
-  [[nodiscard]] bool admit(const LogLine& line);  // false for a line that was seen, or left out, before
-  void resume();                                  // the next lines come from a new request
+  [[nodiscard]] bool admit(const LogLine& line);  // false for a known line, and for one before the beginning
+  void resume();                                  // call it before the lines of a new request
   std::optional<Time> since() const;              // the second at which the next request starts
   // True if fewer known lines came again than expected. In this case the node has rotated the log, and lines
   // may be lost.
   bool was_cut() const { return was_cut_; }
 
  private:
-  std::optional<Time> second_;    // of the last line
+  std::optional<Time> second_;    // the second of the last line
   std::optional<Time> earliest_;  // the earliest time of all lines
-  std::map<Time, long> seen_;     // number of lines of each of the latest seconds
+  std::map<Time, long> seen_;     // the number of lines by second, for the latest seconds
   long to_skip_ = 0;              // how many known lines the next request returns again
   bool was_cut_ = false;
 };
 
-// The meaning of was_cut() for people, to follow "node n1: ".
+// Says what was_cut() means, as words to follow "node n1: ".
 std::string rotated(const std::string& pod);
 
 }  // namespace mlk::kube

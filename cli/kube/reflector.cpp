@@ -228,7 +228,7 @@ bool Reflector::State::may_pass(const ApiError& problem) {
   return Clock::now() - *refused_since < times.refusal;
 }
 
-// Waits for the answer. Throws Stopped, and ignores the answer, if the destructor runs before.
+// Waits for the answer. If the destructor runs meanwhile, throws Stopped and ignores the answer.
 Response Reflector::State::send(const Request& request) {
   Request bounded = request;
   bounded.timeout = times.answer;
@@ -275,7 +275,7 @@ WatchEnd Reflector::State::read_watch(Clock::time_point start) {
         return stopping || !inbox.lines.empty() || inbox.end || inbox.opened;
       });
       if (stopping) throw Stopped();
-      if (!woken) return WatchEnd::in_order;  // the watch was silent for too long, and a new one costs little
+      if (!woken) return WatchEnd::in_order;  // the watch was silent for too long; a new watch costs little
       news.lines.swap(inbox.lines);
       inbox.bytes = 0;
       news.end = std::move(inbox.end);
@@ -333,7 +333,7 @@ WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, bool ope
   // If a server closes each watch at once, mlk must not send requests in a tight loop.
   const bool at_once = !had_events && Clock::now() - start < std::chrono::seconds(1);
   if (end.status == 200) return at_once ? WatchEnd::broken : WatchEnd::in_order;
-  // A cut connection does not mean that the next one fails: like client-go, the watch resumes without a wait.
+  // After a cut connection the next connection may work: as in client-go, the watch resumes without a wait.
   if (end.silent || (end.status == 0 && opened && !at_once)) return WatchEnd::in_order;
   if (end.status == 410) return WatchEnd::expired;
   if (end.status == 0) {

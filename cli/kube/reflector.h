@@ -17,7 +17,7 @@ namespace mlk::kube {
 // The time limits of a reflector. Only tests set other values than these.
 struct ReflectorTimes {
   std::chrono::milliseconds first_wait{800},
-      longest_wait{30'000};  // after a failure; doubles each time; a random factor of 1 to 2 is the jitter
+      longest_wait{30'000};  // the wait after a failure; doubles each time; the jitter is a factor of 1 to 2
   std::chrono::milliseconds calm{120'000};     // after so long without failure the next wait is first_wait
   std::chrono::milliseconds silence{180'000};  // a watch without even a bookmark for this time is reopened
   std::chrono::milliseconds answer{30'000};    // for a whole page of a list
@@ -29,9 +29,10 @@ struct ReflectorTimes {
 
 class Reflector {
  public:
-  // `changed` runs on a thread of the reflector after every change, after the first list, and when failure()
-  // has changed. `removed` gets the last state of each object that a watch reports as deleted, even if
-  // objects() never returned that state. Both must be quick. The client must outlive the reflector.
+  // `changed` runs on the reflector's thread after every list, after every change of an object, and after
+  // every failure, but not when a failure ends. `removed` gets the last state of each object that a watch
+  // reports as deleted, even if objects() never returned that state. Both functions must be quick. The client
+  // must outlive the reflector.
   Reflector(Client& client, Resource resource, std::string name_space, ListOptions options,
             std::function<void()> changed, ReflectorTimes times = {},
             std::function<void(const json&)> removed = {});
@@ -40,10 +41,10 @@ class Reflector {
   Reflector& operator=(const Reflector&) = delete;
 
   bool synced() const;                // the first list has arrived
-  std::vector<json> objects() const;  // a copy, by name
+  std::vector<json> objects() const;  // a copy, sorted by namespace and name
   // The reason why the copy is not current (unreachable, forbidden ...); null if it is current. The reflector
   // retries after every failure except 401, 403 and 404, which are final. A 403 after a successful watch
-  // becomes final only after a while; until then the error has no status.
+  // becomes final only after ReflectorTimes::refusal; until then the status of the error is 0.
   std::exception_ptr failure() const;
   std::chrono::milliseconds failing_for() const;
 

@@ -1,4 +1,4 @@
-// The kinds of objects that mlk knows, as URLs name them.
+// The kinds of objects that mlk uses, with their names in URLs.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ struct Resource {
   std::string version;
   std::string plural;
   std::string kind;
-  bool namespaced = true;  // false: its objects belong to the whole cluster
+  bool namespaced = true;  // false: objects of this kind belong to no namespace
 };
 
 namespace resources {

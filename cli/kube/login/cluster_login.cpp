@@ -30,7 +30,7 @@ http::ServerAccess server_of(const Config& config) {
           .longest_trying = config.longest_trying};
 }
 
-// An HTTP credential that remembers mlk's own credential from which it was made.
+// An HTTP credential, with a pointer to the mlk::kube::Credential from which it was made.
 struct ClusterLogin::Presented : http::Credential {
   Presented(const Config& config, CredentialPtr made_of)
       : http::Credential{authorization_of(config, *made_of), made_of->certificate_pem, made_of->key_pem},

@@ -1,4 +1,5 @@
-// Connects to a cluster's API server and logs in there, with the settings of the kubeconfig.
+// Gives the HTTP client the address of an API server and the credentials, from the settings of the
+// kubeconfig.
 #pragma once
 
 #include <memory>
@@ -21,7 +22,7 @@ class ClusterLogin : public http::CredentialSource {
   ClusterLogin(Config config, PluginHost host);
 
   const Config& config() const { return config_; }
-  // The expiry of the plugin's last credential; nullopt: unknown. From any thread.
+  // The expiry of the plugin's last credential; nullopt: unknown. May be called from any thread.
   std::optional<Time> credential_end() const;
 
   void start(std::function<void()> news) override { news_ = std::move(news); }
@@ -40,7 +41,7 @@ class ClusterLogin : public http::CredentialSource {
   mutable std::mutex mutex_;
   std::optional<Time> end_;  // guarded by the mutex
   std::function<void()> news_;
-  PluginCaller plugin_;  // declared last, because its thread uses the above
+  PluginCaller plugin_;  // declared last, because its thread uses the other members
 };
 
 }  // namespace mlk::kube

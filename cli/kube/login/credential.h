@@ -12,7 +12,7 @@ namespace mlk::kube {
 struct Credential {
   std::string token;
   std::string certificate_pem, key_pem;
-  std::optional<Time> expires{};  // as its issuer says
+  std::optional<Time> expires{};  // the expiry that the issuer gave
 
   bool operator==(const Credential& other) const {
     return token == other.token && certificate_pem == other.certificate_pem && key_pem == other.key_pem;

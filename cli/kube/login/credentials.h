@@ -1,4 +1,4 @@
-// Decides which credential a request carries, and when mlk needs another one. Keeps credentials only in
+// Decides which credential a request carries, and when mlk needs a new credential. Keeps credentials only in
 // memory.
 #pragma once
 
@@ -15,7 +15,8 @@ namespace mlk::kube {
 
 using CredentialPtr = std::shared_ptr<const Credential>;
 
-// Not safe for several threads. Reads token files but runs no plugin; the owner of this object runs it.
+// Not safe for several threads. Reads token files but runs no plugin; the owner of this object runs the
+// plugin.
 class Credentials {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
@@ -24,7 +25,7 @@ class Credentials {
 
   struct Turn {
     CredentialPtr send;          // null: run the plugin, call renew(), then call next() again
-    std::optional<Error> error;  // set if there is neither a credential nor a plugin
+    std::optional<Error> error;  // set if the id-token of auth-provider oidc cannot be used
   };
   [[nodiscard]] Turn next(SteadyTime now, Time wall);
 
@@ -41,8 +42,9 @@ class Credentials {
   CredentialPtr fixed_;  // the configuration's credential; a token file replaces its token
   Token token_;
   CredentialPtr current_;
-  std::optional<SteadyTime> borrowed_until_;  // set if the credential had expired on arrival
-  // The time of the last refusal. Reset when the server accepts the current credential.
+  std::optional<SteadyTime> borrowed_until_;  // set if the plugin gave an expired credential
+  // The time when a refused credential was last dropped. Reset when the server accepts the current
+  // credential.
   std::optional<SteadyTime> dropped_;
 };
 

@@ -18,7 +18,7 @@ Error entry_error(const std::string& what, const std::string& hint = "");  // Er
 bool boolean_field(const KubeconfigEntry& entry, const std::string& field, const std::string& what);
 
 // Returns the content of the file that `field` names, relative to the file that defines the entry, or the
-// decoded base64 of `field`-data. An entry with both is an error.
+// decoded base64 of `field`-data. An entry with both is an error. Empty if the entry has neither.
 std::string file_or_data(const KubeconfigEntry& entry, const std::string& field, const std::string& what);
 
 // Whether the header of a request can hold the text: true if the text has no control characters.

@@ -9,8 +9,8 @@ namespace mlk::kube {
 namespace {
 
 constexpr std::size_t output_limit = 1u << 20;
-// A plugin that takes longer than this waits for something. From then on its stderr is passed on while it
-// runs, because it may tell the user what to do: "open this page".
+// A plugin that runs longer than this may wait for the user. From then on mlk shows the plugin's stderr while
+// the plugin runs, because the text may say what to do: "open this page".
 constexpr std::chrono::seconds telling_after{2};
 
 // Passes whole lines of a program's stderr to `say`.

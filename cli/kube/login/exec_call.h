@@ -16,10 +16,11 @@ namespace mlk::kube {
 
 // The services of the surrounding program that a call uses.
 struct PluginHost {
-  std::function<void(const std::string&)> say{};  // gets lines of the plugin for the user; from any thread
-  std::function<bool()> interrupted{};            // true: the user wants to stop; from any thread
-  std::chrono::seconds patience{180};             // timeout; people may have to log in with a browser
-  bool may_ask = true;                            // the plugin may use the terminal
+  std::function<void(const std::string&)>
+      say{};                            // shows a line of the plugin to the user; called from any thread
+  std::function<bool()> interrupted{};  // whether the user wants to stop; called from any thread
+  std::chrono::seconds patience{180};   // timeout; people may have to log in with a browser
+  bool may_ask = true;                  // the plugin may use the terminal
 };
 
 // Runs the plugin of `config`, never through a shell, and returns its credential. Blocks. Throws Error.
@@ -35,13 +36,14 @@ class PluginCaller {
  public:
   using Call = std::function<Credential(const std::function<bool()>& give_up)>;
 
-  // `ended` runs on the thread of the call when poll() can return an answer.
+  // `ended` runs when poll() can return an answer: on the thread of the call, or within start() if the system
+  // has no more threads.
   PluginCaller(Call call, std::function<void()> ended);
   ~PluginCaller() { stop(); }
   PluginCaller(const PluginCaller&) = delete;
   PluginCaller& operator=(const PluginCaller&) = delete;
 
-  void start();  // does nothing while a call runs, or until its answer has been taken
+  void start();  // does nothing until poll() has returned the answer of the last call
   [[nodiscard]] std::optional<PluginAnswer> poll();
   void stop();  // final; abandons a call that is running
 

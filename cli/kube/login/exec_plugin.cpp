@@ -27,7 +27,7 @@ const std::string exec_group = "client.authentication.k8s.io/";
 constexpr std::size_t shortest_secret = 4;  // a shorter text may be an ordinary word, so it is not hidden
 constexpr std::size_t longest_words = 600;
 
-// Returns the field of a map in the file: text unchanged, any other value as JSON.
+// Returns a scalar field of the map: text unchanged, another scalar as JSON. Any other field counts as empty.
 std::string field_text(const json& map, const char* key) {
   const auto found = map.find(key);
   if (found == map.end() || found->is_null() || found->is_structured()) return "";

@@ -21,7 +21,7 @@ struct KubeconfigEntry;
 
 enum class InteractiveMode { never, if_available, always };
 
-// The `exec` of a user entry after its check.
+// The part `exec` of a user entry, checked.
 struct ExecPlugin {
   std::string api_version;  // client.authentication.k8s.io/v1 or v1beta1
   std::string command;      // a path, or a name to look up in PATH
@@ -37,7 +37,8 @@ struct ExecPlugin {
 // file. `here` names the entry in errors. Throws Error{usage}.
 ExecPlugin read_exec_plugin(const nlohmann::json& exec, const KubeconfigEntry& user, const std::string& here);
 
-// Whether the program may interact with the user. Throws Error{cluster} if it must and there is no terminal.
+// Whether the program may interact with the user. Throws Error{cluster} if the program has to
+// interact and there is no terminal.
 bool is_interactive(const ExecPlugin& plugin, bool stdin_is_terminal);
 
 // The value of KUBERNETES_EXEC_INFO.
@@ -46,7 +47,7 @@ std::string exec_info(const ExecPlugin& plugin, const Config& config, bool inter
 // Parses the output of the program. Throws Error{cluster}, which never contains any part of the output.
 Credential parse_exec_credential(std::string_view output, const ExecPlugin& plugin);
 
-// The error for a run that failed. Contains its stderr without secrets. Pure.
+// The error for a failed run of the program. Contains the stderr of the program without secrets. Pure.
 Error exec_failure(const ExecPlugin& plugin, const ProcessResult& result, std::chrono::seconds patience);
 // The error for a program that does not exist.
 Error exec_missing(const ExecPlugin& plugin, const std::string& why);

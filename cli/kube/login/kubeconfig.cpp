@@ -61,7 +61,8 @@ void read_cluster(const std::string& name, const KubeconfigEntry& cluster, Confi
   }
 }
 
-// Requires https, or plain http to this machine without credentials: credentials never travel unencrypted.
+// Requires https. Plain http is allowed only to this machine and without credentials, which are never sent
+// unencrypted.
 void check_server(const std::string& what, Config& config) {
   const bool has_tls = !config.ca_pem.empty() || !config.client_certificate_pem.empty() || config.insecure;
   config.server = parse_server(config.server, has_tls, what);

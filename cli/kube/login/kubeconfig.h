@@ -18,13 +18,13 @@ namespace mlk::kube {
 struct ConfigFlags {
   std::string kubeconfig;  // --kubeconfig: this file alone
   std::string context;     // --context
-  std::string name_space;  // -n; empty, or a label, which the parser of the flags has checked
+  std::string name_space;  // -n; empty, or a valid label: the parser of the flags has checked it
 };
 
 // The source of the header Authorization.
 enum class Login { none, token, token_file, service_account, oidc, basic, exec };
 
-// Ready to connect with; files are read already. Never print token or keys.
+// The settings of a connection; all files are already read. Never print the token or the keys.
 struct Config {
   std::string server;  // URL without a trailing slash
   std::string name_space;

@@ -30,7 +30,7 @@ Error too_deep(const std::filesystem::path& file) {
 
 std::string text_of(const YAML::Node& scalar) { return show_surrogate_pairs(scalar.Scalar()); }
 
-// Converts a scalar: quotes or the tag !!str make it text, otherwise its form decides its type.
+// Converts a scalar. With quotes or the tag !!str a scalar is text; otherwise its form decides its type.
 json typed_scalar(const YAML::Node& node) {
   const std::string text = text_of(node);
   if (node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str") return text;
@@ -43,8 +43,8 @@ json typed_scalar(const YAML::Node& node) {
   return text;
 }
 
-// Converts YAML to JSON with every scalar as text; the reader of a field knows its type. Only extensions keep
-// their types, because they belong to other programs.
+// Converts YAML to JSON with every scalar as text, because the code that reads a field knows the field's
+// type. Only scalars in extensions keep their types, because extensions belong to other programs.
 class YamlReader {
  public:
   explicit YamlReader(const std::filesystem::path& file) : file_(file) {}

@@ -14,13 +14,13 @@
 namespace mlk::kube {
 
 // One entry of clusters, users or contexts: the fields under its `cluster:`, `user:` or `context:` (text,
-// lists and maps), and the file that defined it.
+// lists and maps), and the file that defined the entry.
 struct KubeconfigEntry {
   std::filesystem::path file;
   std::map<std::string, std::string> text;                // scalars
   std::map<std::string, std::vector<std::string>> lists;  // lists of scalars: as-groups
-  // exec, auth-provider, as-user-extra; and `extensions`, a list of maps, whose scalars have their YAML
-  // types.
+  // The maps exec, auth-provider and as-user-extra; also `extensions`, a list of maps whose scalars keep
+  // their YAML types.
   std::map<std::string, nlohmann::json> maps;
 
   bool has(const std::string& field) const;  // true if the field is a text that is not empty
@@ -33,8 +33,8 @@ struct Kubeconfig {
   std::filesystem::path current_context_file;
 };
 
-// Pure. At most 32 levels, and in YAML 10000 values with all aliases expanded. Throws Error{usage} that names
-// the file and the mistake; never contains a value of a user entry.
+// Pure. Reads at most 32 levels and 10000 values, with all aliases of YAML expanded. Throws Error{usage},
+// which names the file and the mistake, and never contains a value of a user entry.
 Kubeconfig parse_kubeconfig(std::string_view text, const std::filesystem::path& file);
 
 // The whole entry of a name comes from the first file that defines the name. The current-context comes from

@@ -1,4 +1,4 @@
-// The bearer token of a connection. If the token is in a file that other programs renew, mlk reads it again.
+// The bearer token of a connection. Other programs may renew a token file, so mlk reads the file again.
 #pragma once
 
 #include <chrono>
@@ -6,16 +6,16 @@
 
 namespace mlk::kube {
 
-// Not safe for several threads. A file that cannot be read, or is empty, leaves the last token in use.
+// Not safe for several threads. If the file is empty or cannot be read, the last token stays in use.
 class Token {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   Token(std::string initial, std::string file);
 
-  // The token to send now; reads the file again when a minute has passed since the last read.
+  // The token to send now. Reads the file again a minute after the last read, or 10 s after a failed read.
   const std::string& current(Time now);
-  // Call it after a 401 for `refused`. Returns true if the current token is now another token.
+  // Call it when the server has answered 401 to the token `refused`. Returns true if the token has changed.
   bool renew(const std::string& refused, Time now);
 
  private:
