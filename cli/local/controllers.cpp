@@ -20,7 +20,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// The time between two checks of all folders, since a killed supervisor cannot send a notice.
+// The time between two checks of all folders. A killed supervisor cannot send a notice, so only the check
+// finds its end.
 constexpr milliseconds sweep_interval{1000};
 
 Error system_error(const std::string& what) {
@@ -82,7 +83,7 @@ void Controllers::run() {
       if (sweep) expire_events(store_, now);
       if (again)
         timeout = std::min(timeout, std::chrono::duration_cast<milliseconds>(*again - now) + milliseconds(1));
-    } catch (const std::exception& error) {  // for example a full disk: tried again at the next sweep
+    } catch (const std::exception& error) {  // for example a full disk; the loop tries again
       std::cerr << error.what() << std::endl;
     }
     timeout = std::max(timeout, milliseconds(0));

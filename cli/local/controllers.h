@@ -1,5 +1,5 @@
-// The one loop behind the API: it runs kubelet, Jobs, garbage and events. Changes, supervisors and the clock
-// wake it.
+// The one loop behind the API. The loop runs the Job controller, the kubelet, the garbage collector and the
+// expiry of events. Changes of objects, notices of supervisors and the clock wake the loop.
 #pragma once
 
 #include <atomic>

@@ -84,7 +84,8 @@ class Collector {
     modify("namespaces", name_space, [](json& current) { drop_finalizer(current, "kubernetes"); });
   }
 
-  // Skips an object that has lost its owner reference meanwhile, since such an object must outlive its owner.
+  // Keeps the object if its owner references have changed since they were read: an object that was orphaned
+  // meanwhile must outlive its owner.
   void remove_orphan(const std::string& plural, const json& object) {
     const auto owners = [](const json& of) { return of.at("metadata").value("ownerReferences", json()); };
     remove(plural, object, [&](const json& current) { return owners(current) == owners(object); });
@@ -123,7 +124,7 @@ class Collector {
   const Time now_;
   std::vector<std::pair<std::string, Object>> objects_;
   std::set<std::string> uids_;
-  std::set<std::string> going_;  // objects that are being deleted in the foreground, after their dependents
+  std::set<std::string> going_;  // uids of objects in foreground deletion: their dependents are deleted first
 };
 
 }  // namespace

@@ -193,7 +193,7 @@ Stopped down(std::chrono::seconds grace) {
       stopped.elsewhere.push_back(name);
     } else if (const auto started = folder.started()) {
       end_orphans(started->supervisor,
-                  folder.mark());  // the supervisor was killed, and no server has recorded this
+                  folder.mark());  // the supervisor was killed, and no server has recorded the end
     }
   });
   const auto all_gone = [&] {

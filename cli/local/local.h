@@ -1,4 +1,4 @@
-// The embedded cluster for the commands: starts it, stops it, finds it. They include no other header of
+// Starts, stops and finds the embedded cluster. The commands include this header and no other header of
 // cli/local.
 #pragma once
 
@@ -39,7 +39,7 @@ std::set<std::string> layers_named_in(std::string_view text);
 // them, too. Throws Error{failure} if an object cannot be read.
 std::set<std::string> layers_in_use();
 
-// The number of GPUs of this machine that a server can give to pods, if it is started here.
+// The number of GPUs that a server started on this machine can give to pods.
 int gpu_count();
 
 // Whether the server is a process of another container, or of another machine that shares the state folder.

@@ -60,7 +60,7 @@ int serve(const ServeOptions& options) {
   std::cerr << "ended by signal " << number << std::endl;
   try {
     write_address(paths, {0, server.port()});
-  } catch (const Error& error) {  // for example a full disk; `mlk local down` also tries to note it
+  } catch (const Error& error) {  // for example a full disk; `mlk local down` also tries to write this
     std::cerr << error.what() << std::endl;
   }
   // All objects are on disk at any time, so the server does not wait for the ends of streams.

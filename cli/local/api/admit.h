@@ -27,6 +27,6 @@ nlohmann::json admit_new(const Admission& admission, nlohmann::json object);
 nlohmann::json admit_change(const Admission& admission, const nlohmann::json& before, nlohmann::json after,
                             bool of_status);
 
-bool is_dns_subdomain(const std::string& text);  // labels and dots, at most 253
+bool is_dns_subdomain(const std::string& text);  // labels joined by dots, at most 253 characters
 
 }  // namespace mlk::local

@@ -267,7 +267,7 @@ Answer Api::watch(const Request& request, const Target& target) {
   if (options.revision != "" && options.revision != "0" && !options.initial_events) {
     std::uint64_t revision = number_parameter<std::uint64_t>(request, "resourceVersion").value_or(0);
     store_.changes_after(revision, target.kind->plural,
-                         std::chrono::steady_clock::now());  // throws 410 if it is too old
+                         std::chrono::steady_clock::now());  // throws 410 if the version is too old
   }
   Answer answer;
   answer.stream = [this, target, options](const Sink& sink) {

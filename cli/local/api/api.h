@@ -81,7 +81,7 @@ class Api {
   Answer change(const Request& request, const Target& target, const std::function<json(const json&)>& edit);
   json remove_object(const Target& target, const json& options, bool dry_run);
   void orphan_dependents(const std::string& uid);
-  // Unknown fields: an error under Strict, a warning under Warn.
+  // Removes unknown fields. They are an error under Strict, and give a warning under Warn.
   json strict(const Request& request, const Kind& kind, json object, std::string& warning) const;
   Answer answer(const Request& request, const Kind& kind, const json& object, int status = 200) const;
 

@@ -307,7 +307,7 @@ Answer Api::remove_all(const Request& request, const Target& target) {
     try {
       page.objects.push_back(std::make_shared<const json>(remove_object(one, options, dry_run)));
     } catch (const StatusError& error) {
-      if (error.code() != 404) throw;  // it was deleted meanwhile
+      if (error.code() != 404) throw;  // 404: the object was deleted meanwhile
     }
   }
   Answer answer;

@@ -10,13 +10,13 @@ namespace mlk::local {
 
 struct ConnectionLimits {
   std::chrono::milliseconds to_authenticate{10000};  // from the first byte to the token
-  std::chrono::milliseconds to_read{30000};          // without a byte, once the client has shown the token
-  std::chrono::milliseconds to_write{300000};  // a stream to a pager that nobody scrolls is closed, so it
-                                               // does not occupy the server for ever
+  std::chrono::milliseconds to_read{30000};          // without a byte, after the client has shown the token
+  std::chrono::milliseconds to_write{300000};  // so that a stream to a pager that nobody scrolls does not
+                                               // occupy the server for ever
   std::size_t header_bytes = 64 * 1024;        // of one request
 };
 
-// Only the thread that serves the connection may use this. Does not own the socket.
+// Only the thread that serves the connection may use this object. Does not own the socket.
 class TlsConnection : public httplib::Stream {
  public:
   TlsConnection(SSL_CTX& context, int socket, const ConnectionLimits& limits);

@@ -18,15 +18,15 @@ struct JobPod {
   const nlohmann::json* object;
   std::string name, uid;
   int index;      // -1: the pod has no index
-  bool tracked;   // has the finalizer: its Job has not counted it yet
-  bool deleted;   // has a deletion time
-  bool finished;  // its phase is final
+  bool tracked;   // the pod has tracking_finalizer: the Job has not counted the pod yet
+  bool deleted;   // the pod has a deletionTimestamp
+  bool finished;  // the phase is final
   bool succeeded;
-  bool failed;  // as the Job counts it: with replacement at once, a pod that is being deleted has failed
-                // already
+  bool failed;  // as the Job counts: with podReplacementPolicy TerminatingOrFailed, a pod that is being
+                // deleted has failed already
   bool ready;
-  int failures;  // earlier failures of its index
-  int ignored;
+  int failures;  // earlier failures of the index that count
+  int ignored;   // earlier failures of the index that a rule ignored
   std::optional<Time> ended;
   FailureRule rule;  // set for failed pods
 
@@ -36,7 +36,7 @@ struct JobPod {
   int failures_after() const { return failures + (rule.action == FailureAction::ignore ? 0 : 1); }
   int ignored_after() const { return ignored + (rule.action == FailureAction::ignore ? 1 : 0); }
 
-  // `only_failed`: podReplacementPolicy Failed.
+  // `only_failed`: the podReplacementPolicy of the Job is Failed.
   static JobPod of(const nlohmann::json& pod, bool only_failed);
 };
 

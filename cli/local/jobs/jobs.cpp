@@ -19,7 +19,7 @@ namespace {
 std::string name_of_object(const json& object) { return object.at("metadata").at("name").get<std::string>(); }
 std::string namespace_of_object(const json& object) { return object.at("metadata").value("namespace", ""); }
 
-// The uid of the Job that made this pod; empty if none did.
+// The uid of the Job that made this pod; empty if no Job made it.
 const std::string& controller_of(const json& pod) {
   for (const json& owner : at_path(pod.at("metadata"), {"ownerReferences"})) {
     if (owner.value("controller", false) && text_of(owner, {"kind"}) == "Job") return text_of(owner, {"uid"});
@@ -89,7 +89,7 @@ void apply(Store& store, const json& job, const JobActions& actions, Time now) {
     record_event(store, job, "job-controller", event.type, event.reason, event.message, now);
 }
 
-// From ttlSecondsAfterFinished; nullopt if the Job has none.
+// The time to delete the finished Job, by ttlSecondsAfterFinished; nullopt if the Job has no such field.
 std::optional<Time> expiry_of(const json& job) {
   if (!job.at("spec").contains("ttlSecondsAfterFinished")) return std::nullopt;
   for (const json& condition : job.value("/status/conditions"_json_pointer, json::array())) {
@@ -123,7 +123,8 @@ bool needs_counted_successes(const json& job) {
   return !is_finished(job) && (!spec.contains("backoffLimitPerIndex") || spec.contains("successPolicy"));
 }
 
-// The pods by the uid of their Job. The uid is empty if the Job of a pod was deleted without the pod.
+// The pods by the uid of their Job. The uid is empty for pods without an owner, such as the pods of a Job
+// that was deleted without them.
 std::map<std::string, std::vector<Object>> pods_of_jobs(const std::vector<Object>& pods,
                                                         const std::vector<Object>& jobs) {
   std::set<std::string> short_lists;

@@ -10,7 +10,8 @@
 
 namespace mlk::local {
 
-// For one thread. Returns the time of the next necessary call, even if nothing changes before.
+// Call it from one thread only. Returns the time of the next necessary call if nothing changes before;
+// nullopt if only a change makes another call necessary.
 std::optional<Time> step_jobs(Store& store, Time now);
 
 }  // namespace mlk::local

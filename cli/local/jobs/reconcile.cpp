@@ -23,19 +23,19 @@ namespace {
 //
 //   1. count_flushed()   pods that have lost their finalizer are counted: they move from
 //                        status.uncountedTerminatedPods into the numbers
-//   2. the verdict       is the Job Complete or Failed: by completions, by a rule of its podFailurePolicy, by
-//                        backoffLimit, by its deadline, by its successPolicy
-//   3. pods to delete    of a Job that has ended or is suspended, above a smaller parallelism, the second
-//                        pod of an index
-//   4. pods to create    for indexes without a pod, after the back-off of their failures
+//   2. the verdict       the Job becomes Complete or Failed: by completions, by a rule of podFailurePolicy,
+//                        by backoffLimit, by its deadline, or by successPolicy
+//   3. pods to delete    unfinished pods of a Job that has ended or is suspended; otherwise the pods above
+//                        parallelism, beyond completions, or of a failed index
+//   4. pods to create    one for each index without a pod, after the back-off for failures of the index
 //   5. the status        counts, indexes and conditions
 //
 // The invariant: a finished pod is counted exactly once. It is first listed as uncounted, then loses its
 // finalizer, then is counted. Each step is stored before the next, so a crash between two steps neither loses
 // nor doubles the pod.
 
-// The time for ranks that end together. One second is too short, since the times in a pod's status are whole
-// seconds.
+// Ranks that end within this time count as ending together. One second is too short, since the times in a
+// pod's status are whole seconds.
 constexpr std::chrono::seconds gathering{2};
 
 constexpr std::chrono::seconds first_delay{10};
@@ -51,7 +51,7 @@ Time back_off(Time since, int failures, Time now) {
 }
 
 struct Verdict {
-  std::string type;  // of the condition at the end: Complete or Failed
+  std::string type;  // the final condition of the Job: Complete or Failed
   std::string reason, message;
 };
 
@@ -145,9 +145,9 @@ class JobSync {
     }
   }
 
-  // Whether the pod must be kept. The failed pod of an index stores the number of failures of the index until
-  // the replacement pod stores it. A suspended Job keeps no pods, since the Job itself ends its pods. When
-  // the Job resumes, these ends do not count as failures of the ranks.
+  // Whether the pod must keep its finalizer, so that it still exists. The failed pod of an index stores the
+  // number of failures of the index until the replacement pod stores it. A suspended Job keeps no pods, since
+  // the Job itself ends its pods. When the Job resumes, these ends do not count as failures of the ranks.
   bool is_held(const JobPod& pod) const {
     if (spec_.value("suspend", false)) return false;
     if (!by_index_ || pod.index < 0 || failed_indexes_.contains(pod.index) || completed_.contains(pod.index))
@@ -286,7 +286,7 @@ class JobSync {
       if (spec_.contains("activeDeadlineSeconds"))
         check_again(later(now_, spec_.at("activeDeadlineSeconds").get<long>()));
     }
-    std::map<int, int> occupied;  // index -> pods that prevent a new pod
+    std::map<int, int> occupied;  // index -> number of pods that prevent a new pod
     std::vector<const JobPod*> running;
     int terminating = 0;
     for (const JobPod& pod : pods_) {
@@ -413,7 +413,7 @@ class JobSync {
   Indexes completed_;
   Indexes failed_indexes_;
   std::map<int, const JobPod*> last_failure_;
-  std::map<int, int> carried_on_;  // index -> failures, as stored by a pod that has not failed
+  std::map<int, int> carried_on_;  // index -> earlier failures, as a pod that has not failed stores them
   std::optional<std::string> failing_;
   JobActions actions_;
 };

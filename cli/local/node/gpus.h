@@ -18,8 +18,8 @@ inline constexpr char gpu_resource[] = "nvidia.com/gpu";
 // sees. Tests set MLK_LOCAL_DEVICES to a folder that replaces /dev.
 std::vector<std::string> gpus_of_machine();
 
-// The GPUs, out of `count`, that CUDA_VISIBLE_DEVICES lets a process see: all if it is not set. As in CUDA,
-// the list ends at the first word that does not name a GPU. Pure.
+// The GPUs, out of `count`, that CUDA_VISIBLE_DEVICES lets a process see: all if the variable is not set. As
+// in CUDA, the list ends at the first word that does not name a GPU. Pure.
 std::vector<std::string> visible_gpus(std::size_t count, const std::optional<std::string>& visible);
 
 // The number of GPUs that a pod requests. Pure.

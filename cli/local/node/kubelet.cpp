@@ -100,8 +100,8 @@ void Kubelet::step(Time now, bool sweep) {
         step_pod(*pod, now, sweep);
       }
     } catch (const StatusError&) {
-      continue;                              // changed or deleted meanwhile: the next step reads it again
-    } catch (const std::exception& error) {  // a full disk, for example; the loop continues
+      continue;                              // the pod has changed meanwhile: the next step reads it again
+    } catch (const std::exception& error) {  // for example a full disk; the loop continues
       std::cerr << name_of(*pod) << ": " << error.what() << std::endl;
     }
   }
@@ -154,7 +154,7 @@ void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
   }
   const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   if (local.stage == Local::Stage::waiting && std::filesystem::exists(folder.path() / "process.json")) {
-    local.stage = Local::Stage::starting;  // an earlier server started it
+    local.stage = Local::Stage::starting;  // an earlier server has started this pod
   }
   if (local.stage == Local::Stage::waiting) {
     if (!is_deleted(pod) && is_past_deadline(pod, now)) return enforce_deadline(pod, local, now);
@@ -266,7 +266,7 @@ void Kubelet::start(const json& pod, Local& local, Time now) {
 void Kubelet::start_supervisor(const json& pod, Local& local, Time now) {
   const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   local.stage = Local::Stage::starting;
-  local.has_news = false;  // the supervisor gives notice
+  local.has_news = false;  // the supervisor will send a notice
   if (!local.trouble.empty() && now < local.retry) return;
   if (!local.trouble.empty())
     hold_up(pod, "CreateContainerError", "the supervisor of the pod did not start: " + local.trouble, now);
@@ -296,7 +296,7 @@ void Kubelet::sync(const json& pod, Local& local, Time now) {
   auto exit = folder.exit();
   const auto started = folder.started();
   if (!exit && local.child == 0 && !folder.supervisor().held) {
-    // The supervisor has ended before it started the program, or does not hold the lock yet. So the kubelet
+    // The supervisor has ended before the start of the program, or does not hold the lock yet. So the kubelet
     // starts another supervisor, and only one of the two supervisors gets the lock.
     if (!started && !is_deleted(pod)) return start_supervisor(pod, local, now);
     if (!declare_lost(folder)) {
@@ -387,7 +387,7 @@ void Kubelet::remove_strays(const std::set<std::string>& known) {
     if (known.contains(folder.uid())) continue;
     if (folder.supervisor().held) {
       folder.ask_to_stop({0, ""});
-      continue;  // the next sweep removes it
+      continue;  // the next sweep removes the folder
     }
     if (folder.started() && !folder.exit()) declare_lost(folder);
     std::error_code ignored;

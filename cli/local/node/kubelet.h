@@ -34,9 +34,9 @@ class Kubelet {
     enum class Stage { waiting, starting, running, ended } stage = Stage::waiting;
     pid_t child = 0;       // supervisor that this server started and has not reaped
     long stop_grace = -1;  // the last grace period that was sent to the supervisor
-    bool has_news = true;  // its folder may have news
+    bool has_news = true;  // the pod's folder may have new records
     std::string trouble;   // how the supervisor ended, if it did not start the program
-    int attempts = 0;      // to start a supervisor, without success
+    int attempts = 0;      // number of attempts to start a supervisor
     Time retry{};          // time of the next attempt
   };
 

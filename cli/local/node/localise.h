@@ -48,8 +48,8 @@ struct Process {
   std::string address;
 };
 
-// The reason for which a pod cannot start now. The kubelet reports it as the reason of the waiting container.
-// The pod may start later, for example when a missing ConfigMap is created.
+// Says why a pod cannot start now. The kubelet reports this as the reason of the waiting
+// container. The pod may start later, for example when a missing ConfigMap is created.
 class WaitingReason : public std::runtime_error {
  public:
   WaitingReason(std::string reason, const std::string& message)
@@ -60,12 +60,12 @@ class WaitingReason : public std::runtime_error {
   std::string reason_;
 };
 
-// Names of peers and paths of mounts in its variables, command and arguments are replaced as below. If
-// another variable that begins with X_, such as X_ADDR, names a peer, and X_PORT is the port of this peer,
-// both variables are replaced. Throws WaitingReason.
+// In the pod's variables, command and arguments, replaces the names of peers by replace_peers() and the paths
+// of mounts by replace_paths(). If another variable that begins with X_, such as X_ADDR, names a peer, and
+// X_PORT is the port of this peer, both variables are replaced. Throws WaitingReason.
 Process localise(const nlohmann::json& pod, const PodContext& around);
 
-// Replaces "$(NAME)" if `env` has it, and "$$" by "$", as Kubernetes does in command, args and env.
+// Replaces "$(NAME)" if `env` has NAME, and "$$" by "$", as Kubernetes does in command, args and env.
 std::string expand_variables(const std::string& text, const std::map<std::string, std::string>& env);
 
 // Replaces HOST.SERVICE, HOST.SERVICE.NAMESPACE, ... .svc and ... .svc.cluster.local by address_of(HOST), for

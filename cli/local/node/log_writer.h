@@ -39,7 +39,7 @@ class LogStream {
   LogStream(LogFile& file, std::string name) : file_(file), name_(std::move(name)) {}
   using Clock = std::chrono::steady_clock;
   void feed(std::string_view bytes,
-            Clock::time_point now = Clock::now());  // writes complete lines, and long ones in parts
+            Clock::time_point now = Clock::now());  // writes complete lines, and long lines in parts
   void finish();                                    // writes the rest that has no newline
 
   // A progress bar rewrites its line with \r. Its current text becomes a line of the log every 2 s, so that a

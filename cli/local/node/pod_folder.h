@@ -3,8 +3,9 @@
 //   process.json     server -> supervisor: what to run
 //   stop.json        server -> supervisor: end the program. SIGTERM signals that the file is new. Without
 //                    the file (the disk is full) SIGTERM means a shutdown
-//   started.json     supervisor: written before the program starts, and again with its process group after
-//   exit.json        how the program ended; written only while holding the lock
+//   started.json     supervisor -> server: written before the program starts, and again after the start, with
+//                    the program's process group
+//   exit.json        how the program ended; only the holder of the lock writes this file
 //   lock             held by the supervisor while it lives
 //   log, log.1       output, in containerd's format
 //   termination-log, volumes/
@@ -45,8 +46,8 @@ struct Stop {
 
 struct Started {
   std::string at;        // RFC 3339
-  pid_t group = 0;       // 0: not running yet
-  ProcessId supervisor;  // its process id is the id of the program's session
+  pid_t group = 0;       // 0: the program does not run yet
+  ProcessId supervisor;  // the session of the program has this process id
 };
 
 struct Exit {
@@ -80,8 +81,9 @@ class PodFolder {
   // locks.
   Holder supervisor() const { return FileLock::holder(lock()); }
 
-  // Writes stop.json, and signals the supervisor if one runs on this machine, also on a full disk. False if
-  // the supervisor is on another machine or has ended, so that it could not be signalled.
+  // Writes stop.json, and signals the supervisor if a supervisor runs on this machine. On a full disk only
+  // sends the signal. False if the supervisor has ended or is on another machine, so that it could not be
+  // signalled.
   bool ask_to_stop(const Stop& stop) const;
 
   // A variable in the environment of the program, and of everything that it starts.

@@ -23,7 +23,7 @@ struct LogOptions {
   std::optional<std::uint64_t> limit_bytes;
 };
 
-// Reads one line of a log file, "2026-11-21T07:40:25.123456789Z stdout F text". `full`: the line ends here.
+// One line of a log file, "2026-11-21T07:40:25.123456789Z stdout F text". `full`: the line ends here.
 struct LogLine {
   Time time;
   std::string_view stamp;
@@ -37,8 +37,8 @@ class PodLogs {
  public:
   explicit PodLogs(std::filesystem::path pods) : pods_(std::move(pods)) {}
 
-  // Calls `write` with the lines up to the end of the log or, when following, until `ended` returns true,
-  // since no more lines are written then. Stops early if `write` or `alive` returns false.
+  // Calls `write` with the lines up to the end of the log. With options.follow, continues until `ended`
+  // returns true, since no more lines are written then. Stops early if `write` or `alive` returns false.
   void read(const std::string& uid, const LogOptions& options,
             const std::function<bool(std::string_view)>& write, const std::function<bool()>& alive,
             const std::function<bool()>& ended);

@@ -28,8 +28,8 @@ nlohmann::json pod_status(const nlohmann::json& pod, const PodState& state, Time
 std::optional<Time> deadline_of(const nlohmann::json& pod);
 inline constexpr char deadline_message[] = "Pod was active on the node longer than the specified deadline";
 
-// The scheduler for the one node, "local", which has so many free GPUs. nullopt: the pod fits. Otherwise the
-// message of its PodScheduled condition.
+// The scheduler for the only node, "local", which has `free_gpus` free GPUs. Returns nullopt if the pod fits.
+// Otherwise returns the message for the pod's condition PodScheduled.
 std::optional<std::string> why_unschedulable(const nlohmann::json& pod, std::size_t free_gpus = 0);
 nlohmann::json unschedulable_status(const nlohmann::json& pod, const std::string& why, Time now);
 

@@ -1,5 +1,5 @@
-// Ends processes, and only the intended ones. Nothing else in the embedded cluster sends signals or reads
-// /proc.
+// Ends processes, and only the intended ones. No other file of the embedded cluster sends signals or reads
+// /proc/<pid>.
 #pragma once
 
 #include <chrono>

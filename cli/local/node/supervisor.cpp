@@ -1,5 +1,6 @@
-// The supervisor of one pod: starts its program, keeps its output, ends it on request, and records how it
-// ended. It lives in a session of its own and needs no server: a later server reads the pod's folder.
+// The supervisor of one pod: starts the program, writes the program's output to the log, ends the program on
+// request, and records how it ended. The supervisor has a session of its own and needs no server: a later
+// server reads the pod's folder.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -56,7 +57,7 @@ void make_pipe(int fds[2]) {
 
 std::string now_text() { return format_time(std::chrono::system_clock::now()); }
 
-// Tells the server, if there is one, that the folder of this pod has news.
+// Notifies the server, if one runs, that the folder of this pod has new records.
 class Notices {
  public:
   Notices(std::filesystem::path fifo, std::string uid)
@@ -83,10 +84,10 @@ class Notices {
 struct Child {
   pid_t pid = -1;
   int out = -1, err = -1;
-  std::string failure;  // why it could not be started
+  std::string failure;  // why the program could not be started
 };
 
-// Between fork and exec; never returns. Reports what went wrong through `report`.
+// Runs between fork and exec, and never returns. Writes the errno of a failed exec to `report`.
 [[noreturn]] void become(const Start& start, const PodFolder& folder, int out, int err, int report,
                          pid_t parent) {
   ::setpgid(0, 0);

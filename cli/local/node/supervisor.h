@@ -5,7 +5,8 @@
 
 namespace mlk::local {
 
-// Runs the supervisor of one pod; `pod_folder` has everything it needs. Returns its exit code.
+// Runs the supervisor of one pod; `pod_folder` has everything that the supervisor needs. Returns the
+// exit code of the supervisor.
 int supervise(const std::filesystem::path& pod_folder);
 
 }  // namespace mlk::local

@@ -13,7 +13,7 @@ namespace mlk::local {
 void record_event(Store& store, const json& object, const std::string& component, const std::string& type,
                   const std::string& reason, const std::string& message, Time now);
 
-// Removes events that are over an hour old, and the oldest beyond 2000.
+// Removes events that are over an hour old. If more than 2000 events remain, removes the oldest ones, too.
 void expire_events(Store& store, Time now);
 
 }  // namespace mlk::local

@@ -12,7 +12,7 @@ namespace mlk::local {
 namespace {
 
 constexpr std::size_t depth_limit = 100;      // well below the limit of clients that read lists
-constexpr std::size_t most_copied = 3 << 20;  // bytes, by all operations of one patch
+constexpr std::size_t most_copied = 3 << 20;  // bytes that the operations of one patch may copy together
 constexpr char directive[] = "$patch";
 
 // The field that identifies an element of a list; empty for a list that is replaced as a whole.

@@ -17,14 +17,14 @@ struct Paths {
   std::filesystem::path pods() const { return root / "pods"; }        // one folder for each pod, by uid
   std::filesystem::path claims() const {
     return root / "claims";
-  }  // <namespace>/<claim>, unless --volume names a folder
+  }  // <namespace>/<claim>; unused for a claim whose folder --volume names
   std::filesystem::path kubeconfig() const { return root / "kubeconfig"; }
   std::filesystem::path server() const { return root / "server.json"; }    // address of the server
   std::filesystem::path lock() const { return root / "lock"; }             // held while a server runs
   std::filesystem::path volumes() const { return root / "volumes.json"; }  // --volume claim=DIR
   std::filesystem::path fifo() const {
     return root / "notices";
-  }  // supervisors tell the server that there is news
+  }  // a named pipe: supervisors notify the server of new records
   std::filesystem::path log() const { return root / "server.log"; }
 };
 
@@ -35,10 +35,10 @@ Paths default_paths();
 void make_state_folder(const std::filesystem::path& folder);
 
 struct Address {
-  pid_t pid;  // 0: it was stopped, not lost
+  pid_t pid;  // 0: the server was stopped and has not crashed
   int port;
 };
-std::optional<Address> read_address(const Paths& paths);  // of the last server
+std::optional<Address> read_address(const Paths& paths);  // the address of the last server
 void write_address(const Paths& paths, const Address& address);
 
 }  // namespace mlk::local

@@ -32,8 +32,8 @@ StatusError already_exists(const std::string& plural, const std::string& name);
 StatusError conflict(const std::string& plural, const std::string& name, const std::string& why);
 StatusError bad_request(const std::string& message);
 StatusError expired(const std::string& message);
-// 422 with the wording of the API server: "Job.batch "x" is invalid: FIELD: MESSAGE", with a list of them in
-// brackets.
+// 422 with the wording of the API server: "Job.batch "x" is invalid: FIELD: MESSAGE". Several causes stand in
+// brackets: "[FIELD: MESSAGE, FIELD: MESSAGE]".
 struct Cause {
   std::string field;
   std::string message;  // begins with the kind of mistake, for example "Required value"

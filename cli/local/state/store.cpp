@@ -20,8 +20,8 @@ bool is_gone(const json& object) {
   const json& metadata = object.at("metadata");
   if (!metadata.contains("deletionTimestamp")) return false;
   if (metadata.contains("finalizers") && !metadata.at("finalizers").empty()) return false;
-  // A pod with a grace period is removed only when its process has ended, since then the kubelet sets the
-  // grace period to 0.
+  // A pod with a grace period is removed only when its process has ended. The kubelet then sets the grace
+  // period to 0.
   return metadata.value("deletionGracePeriodSeconds", 0) == 0;
 }
 

@@ -28,7 +28,7 @@ struct Change {
   Type type;
   std::string plural;
   Object object;
-  Object before;  // null if it was added
+  Object before;  // null if the object was added
 };
 
 // All functions are safe from any thread. A change is on disk before any reader sees it; a crash at any
@@ -43,9 +43,9 @@ class Store {
   std::uint64_t revision() const;
 
   Object find(const std::string& plural, const std::string& name_space,
-              const std::string& name) const;  // or null
+              const std::string& name) const;  // null if there is none
   Object get(const std::string& plural, const std::string& name_space,
-             const std::string& name) const;  // or StatusError 404
+             const std::string& name) const;  // throws StatusError 404 if there is none
   // In the order of namespace and name. An empty namespace means all namespaces.
   std::vector<Object> list(const std::string& plural, const std::string& name_space = "") const;
   struct Snapshot {
@@ -65,7 +65,7 @@ class Store {
   // and must not use the store.
   Object modify(const std::string& plural, const std::string& name_space, const std::string& name,
                 const std::function<void(json&)>& change);
-  // False if it does not exist. `check` may throw to keep the object.
+  // False if the object does not exist. `check` may throw to keep the object.
   bool remove(const std::string& plural, const std::string& name_space, const std::string& name,
               const std::function<void(const json&)>& check = nullptr);
 
