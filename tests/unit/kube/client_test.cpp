@@ -53,7 +53,7 @@ TEST_CASE("a request with an empty name is refused and not sent as a request for
   CHECK(requests == 0);
 }
 
-TEST_CASE("a patient request fails only if the server is silent for the whole time-out") {
+TEST_CASE("a patient request fails only if the server is silent for as long as the time-out") {
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
     const bool falls_silent = request.has_param("silent");
@@ -113,7 +113,9 @@ TEST_CASE("each verb sends the method, path, query and body that Kubernetes expe
         R"("propagationPolicy":"Foreground"})");
 }
 
-TEST_CASE("a Status becomes an error with its reason, and find() of a missing object returns nothing") {
+TEST_CASE(
+    "an answer with a Status becomes an error with the same reason, but find() returns nothing if the "
+    "object is missing") {
   FakeServer server;
   server.http->Get("/api/v1/namespaces/n/pods/x", [](const auto&, auto& response) {
     answer(response, 404, status_body(404, "NotFound", "pods \\\"x\\\" not found"));
@@ -269,7 +271,7 @@ TEST_CASE(
     CHECK(std::string(error.what()).find("the connection broke") != std::string::npos);
     CHECK(server.requests() == 2);
   }
-  SUBCASE("POST on a new connection, cut within the answer") {
+  SUBCASE("a POST whose answer is cut on a new connection") {
     RawServer server([](int, const std::string&) {
       return std::string("HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{");
     });
@@ -457,7 +459,7 @@ TEST_CASE("a list whose snapshot expires between pages is requested again withou
   CHECK(whole == 1);
 }
 
-TEST_CASE("a list of metadata alone sends the Accept header of PartialObjectMetadataList") {
+TEST_CASE("the request for a list of metadata alone has the Accept header of PartialObjectMetadataList") {
   FakeServer server;
   std::string accept;
   server.http->Get(".*", [&](const auto& request, auto& response) {

@@ -17,7 +17,7 @@ namespace {
 using namespace mlk::kube;
 using std::chrono::milliseconds;
 
-// Answers on each HTTP/1.1 connection until a certain request comes, and then is silent on that connection.
+// A server that never answers the first GET of `deaf_to`, the first PATCH of each path, and every POST.
 class Deaf {
  public:
   explicit Deaf(std::string deaf_to) : deaf_to_(std::move(deaf_to)) {
@@ -112,7 +112,7 @@ TEST_CASE("a silent connection is kept until another connection gets an answer")
   const auto stream = client.stream(
       {.path = "/log", .timeout = milliseconds(0)}, [](std::string_view) {},
       [&](const StreamEnd&) { over = true; });
-  REQUIRE(eventually([&] { return checks >= 3; }));  // each check starts after the one before has failed
+  REQUIRE(eventually([&] { return checks >= 3; }));  // each check starts after the previous check has failed
   CHECK_FALSE(over);
   up = true;
   CHECK(eventually([&] { return over.load(); }));

@@ -44,7 +44,7 @@ TEST_CASE("fields of a wrong type in a discovery document count as missing") {
     CHECK_MESSAGE(resources_in(json::parse(text), "v1").empty(), text);
 }
 
-TEST_CASE("a client asks once for the kinds of an apiVersion, and an unknown apiVersion serves no kind") {
+TEST_CASE("a client asks once for the kinds of an apiVersion, and an unknown apiVersion has no kinds") {
   FakeServer server;
   std::atomic<int> asked = 0;
   server.http->Get("/apis/example.dev/v1", [&](const auto&, auto& response) {

@@ -41,7 +41,7 @@ class FakeServer {
   FakeServer(const FakeServer&) = delete;
   FakeServer& operator=(const FakeServer&) = delete;
 
-  // Returns its URL. Throws std::runtime_error if this machine does not have the address.
+  // Returns the URL of the server. Throws std::runtime_error if this machine does not have the address.
   std::string listen(const std::string& address = "127.0.0.1") {
     const int port = http->bind_to_any_port(address);
     if (port <= 0) throw std::runtime_error("no port");
@@ -94,7 +94,7 @@ inline std::string status_body(int code, const std::string& reason, const std::s
 }
 
 // Reads one request after the other, and sends the text that `script` returns for the n-th request (from 0).
-// Closes the connection after an empty text, or one that does not end in "\r\n\r\n{}".
+// Closes the connection after an empty text and after a text that does not end in "\r\n\r\n{}".
 class RawServer {
  public:
   explicit RawServer(std::function<std::string(int, const std::string&)> script)
@@ -137,7 +137,7 @@ class RawServer {
     }
     return false;
   }
-  // Heads and the bodies that their Content-Length announces.
+  // Reads one head and the body that the head announces by Content-Length.
   bool read_request(int fd, std::string& text) const {
     text.clear();
     char buffer[4096];

@@ -1,4 +1,4 @@
-// The cause of a 403, by the server's message.
+// The cause of a 403 answer, found in the server's message.
 #include "cli/kube/forbidden.h"
 
 #include <set>

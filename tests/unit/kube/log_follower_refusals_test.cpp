@@ -36,7 +36,7 @@ TEST_CASE("a 403 ends a follower only after a while, because a starting API serv
   CHECK(follower.problem() == "forbidden");
 }
 
-TEST_CASE("the log of a deleted pod is complete only if its last stream ended in good order") {
+TEST_CASE("the log of a deleted pod counts as complete only if the last stream ended in good order") {
   for (const bool broke : {false, true}) {
     CAPTURE(broke);
     LogServer logs;
@@ -50,7 +50,7 @@ TEST_CASE("the log of a deleted pod is complete only if its last stream ended in
   }
 }
 
-TEST_CASE("a follower continues when the kubelet was restarted and does not know its pods yet") {
+TEST_CASE("a follower continues after a restart of the kubelet, which does not know its pods at first") {
   for (const char* then : {"", "cut"}) {
     CAPTURE(then);
     LogServer logs;
@@ -69,7 +69,9 @@ TEST_CASE("a follower continues when the kubelet was restarted and does not know
   }
 }
 
-TEST_CASE("a refusal by a server that has just started does not end the log of an ended container at once") {
+TEST_CASE(
+    "a follower of an ended container retries for a while after a refusal by a server that has just "
+    "started") {
   for (const LogServer::Answer& refusal : {without_pods, LogServer::Answer{"forbidden", "", 403}}) {
     CAPTURE(refusal.text);
     LogServer logs;
@@ -143,7 +145,7 @@ TEST_CASE("a missing log of the previous incarnation does not delay the next log
   CHECK(follower.problem().empty());
 }
 
-TEST_CASE("a node that does not know the pod yet is asked again for the log of the previous incarnation") {
+TEST_CASE("a follower requests the previous log again for a while if the node does not know the pod yet") {
   for (const bool patient : {true, false}) {
     CAPTURE(patient);
     LogServer logs;

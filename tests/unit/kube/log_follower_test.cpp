@@ -16,7 +16,7 @@ using Texts = std::vector<std::string>;
 TEST_CASE("a follower reconnects without losing or repeating a line, and ends with the container") {
   LogServer logs;
   logs.answers = {{stamp("01", "a") + stamp("02", "b"), "cut"},
-                  {stamp("02", "b") + stamp("02", "c")},  // ends in good order too early
+                  {stamp("02", "b") + stamp("02", "c")},  // this stream ends in good order, but too early
                   {stamp("02", "b") + stamp("02", "c") + stamp("03", "d"), "cut"},
                   {stamp("03", "d") + stamp("03", "e")}};
   Client client(logs.start());
@@ -57,7 +57,7 @@ TEST_CASE("a follower with since = 0 requests the last second, because the API a
   CHECK(logs.seen()[0] == "timestamps=true&container=main&follow=true&sinceSeconds=1");
 }
 
-TEST_CASE("after a restart the follower first reads the previous incarnation to its end") {
+TEST_CASE("after a restart the follower first reads the log of the previous incarnation to its end") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")}, {stamp("01", "a") + stamp("01", "b")}, {stamp("01", "fresh"), "stay"}};
   Client client(logs.start());
@@ -71,7 +71,7 @@ TEST_CASE("after a restart the follower first reads the previous incarnation to 
   CHECK(logs.seen()[2] == "timestamps=true&container=main&follow=true");
 }
 
-TEST_CASE("a silent stream is reopened, also after the end of its container") {
+TEST_CASE("a silent stream is reopened, also after the container has ended") {
   LogServer logs;
   logs.answers = {{stamp("01", "a"), "stay"},
                   {stamp("01", "a") + stamp("02", "b"), "stay"},
@@ -87,7 +87,7 @@ TEST_CASE("a silent stream is reopened, also after the end of its container") {
   CHECK(lines.get() == Texts{"a", "b", "c"});
 }
 
-TEST_CASE("lines without a time become notes of the node and do not change the position in the log") {
+TEST_CASE("lines without a time become notes about the node and do not change the position in the log") {
   const std::string full = "failed to create fsnotify watcher: too many open files\n";
   LogServer logs;
   logs.answers = {
@@ -109,7 +109,8 @@ TEST_CASE("lines without a time become notes of the node and do not change the p
   CHECK(seen[1].find("follow") == std::string::npos);  // the node cannot follow, so the follower polls it
 }
 
-TEST_CASE("the end of a long line without a time is not repeated when the follower opens the log again") {
+TEST_CASE(
+    "when the follower opens the log again, it leaves out the end of a line that it has delivered already") {
   LogServer logs;
   logs.answers = {{stamp("02", "b")},
                   {"rest of a long line\n" + stamp("02", "b") + stamp("03", "c"), "stay"}};
@@ -121,7 +122,7 @@ TEST_CASE("the end of a long line without a time is not repeated when the follow
   CHECK(follower.notes().empty());
 }
 
-TEST_CASE("a follower polls a node that cannot follow logs, and after a while requests to follow again") {
+TEST_CASE("if a node cannot follow logs, the follower requests to follow again after the time follow_again") {
   LogServer logs;
   logs.answers = {
       {"failed to create fsnotify watcher: too many open files\n"}, {""}, {stamp("01.1", "a"), "stay"}};
@@ -174,7 +175,7 @@ TEST_CASE("a follower can be destroyed while it reads") {
 
 namespace {
 
-// Accepts at most `most` lines.
+// A reader that has room for `most` lines.
 struct FullReader {
   Lines lines;
   std::atomic<std::size_t> most = 2;
@@ -193,7 +194,7 @@ struct FullReader {
 
 }  // namespace
 
-TEST_CASE("a log closed for lack of room continues at its position, also after a restart of the container") {
+TEST_CASE("a log that was closed for lack of room continues at the same line, also after a restart") {
   LogServer logs;
   const std::string first = stamp("01", "a") + stamp("01", "b") + stamp("02", "c");
   logs.answers = {
@@ -219,7 +220,7 @@ TEST_CASE("a log closed for lack of room continues at its position, also after a
   CHECK(logs.seen()[2].find("previous=true") != std::string::npos);
 }
 
-TEST_CASE("the end of a line that began before the requested time is shown, once, when there is room") {
+TEST_CASE("the end of a line that began before the requested time is delivered once, when there is room") {
   LogServer logs;
   logs.answers = {{"46%\n", "stay"},
                   {"46%\n", "cut"},
@@ -238,7 +239,7 @@ TEST_CASE("the end of a line that began before the requested time is shown, once
   CHECK(follower.notes().empty());
 }
 
-TEST_CASE("the rest of a previous incarnation's log is read when the reader has room again") {
+TEST_CASE("when the reader has room again, the follower reads the rest of the previous incarnation's log") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")},
                   {stamp("01", "a") + stamp("02", "b") + stamp("02", "c")},
@@ -299,7 +300,7 @@ TEST_CASE("the log of an init container is followed") {
   CHECK(logs.seen()[0] == "timestamps=true&container=first&follow=true");
 }
 
-TEST_CASE("a follower does not request incarnations that can no longer be read") {
+TEST_CASE("a follower does not request logs of incarnations that the node no longer has") {
   for (const bool twice : {true, false}) {
     CAPTURE(twice);
     LogServer logs;

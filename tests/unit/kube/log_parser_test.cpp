@@ -18,7 +18,8 @@ using std::chrono::seconds;
 const Time asked_at = parse_time("2026-11-21T07:40:00Z").value();
 const std::string timed_line = "2026-11-21T07:39:30Z text";
 
-TEST_CASE("a line without a time is a sentence of the kubelet if the log was not requested from a time on") {
+TEST_CASE(
+    "a line without a time is a sentence of the kubelet if the log was requested without a start time") {
   LogParser parser;
   parser.open({.tail_lines = 3}, asked_at);
   CHECK(parser.parse("46%").kind == ParsedKind::sentence);
@@ -28,7 +29,8 @@ TEST_CASE("a line without a time is a sentence of the kubelet if the log was not
   CHECK(parser.parse("").kind == ParsedKind::nothing);
 }
 
-TEST_CASE("the end of a line that began before the requested time is a line of that time, once") {
+TEST_CASE(
+    "the end of a line that began before the requested time is returned once, with the requested time") {
   LogParser parser;
   parser.open({.since = seconds(60)}, asked_at);
   const LogParser::Parsed rest = parser.parse("45%\r46%");
@@ -43,14 +45,14 @@ TEST_CASE("the end of a line that began before the requested time is a line of t
   CHECK(parser.parse("46%").kind == ParsedKind::sentence);
 }
 
-TEST_CASE("the end of a line is not wanted if the log was read before") {
+TEST_CASE("the end of a line is left out if the log was read before") {
   LogParser parser;
   parser.open({.since = seconds(60), .from = asked_at}, asked_at);
   CHECK(parser.parse("46%").kind == ParsedKind::nothing);
   CHECK(parser.parse("47%").kind == ParsedKind::sentence);
 }
 
-TEST_CASE("a sentence of the kubelet is known by its words at the beginning of an answer") {
+TEST_CASE("at the beginning of an answer a sentence of the kubelet is recognised by its words") {
   for (const char* said :
        {"failed to create fsnotify watcher: too many open files",
         "unable to retrieve container logs for containerd://1", "inotify_init: too many open files"}) {

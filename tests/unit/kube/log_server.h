@@ -7,7 +7,8 @@
 
 #include "tests/unit/kube/fake_server.h"
 
-// The n-th request for a log gets answers[n]; "stay" keeps it open, "cut" breaks it.
+// The n-th request for a log gets answers[n]. After the text, `then` says how the stream goes on: "stay"
+// keeps the stream open, "cut" breaks it, and "" ends it in good order.
 struct LogServer {
   struct Answer {
     std::string text;

@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 const std::string line = "2026-11-21T07:40:25Z text\n";
 
-// Logs that the test writes, and the answers that `take` got, in the order of their arrival.
+// A server with logs that the test writes, and the answers in the order of their arrival.
 struct Tails {
   std::map<std::string, std::pair<int, std::string>> logs;  // by pod: the status, and the text
   FakeServer server;
@@ -86,7 +86,7 @@ TEST_CASE("a receiver may add further logs, and a silent log does not delay othe
     tails.add({.pod = "b", .lines = 1, .bytes = 1000}, logs.noted("b"));
   });
   tails.read(Clock::now() + 1s);
-  REQUIRE(logs.taken.size() >= 2);  // the request for the silent log may end at the deadline, just before it
+  REQUIRE(logs.taken.size() >= 2);  // the silent log may give a third answer just before the deadline
   CHECK(logs.taken[0].first == "a");
   CHECK(logs.taken[1].first == "b");
   logs.taken.clear();

@@ -33,7 +33,7 @@ TEST_CASE("parse_log_line() splits a line into a time and a text") {
   CHECK_FALSE(parse_log_line(""));
 }
 
-TEST_CASE("parse_log() returns the last state of a line that rewrites itself, such as a progress bar") {
+TEST_CASE("of a line that rewrites itself, such as a progress bar, parse_log() returns the last state") {
   const std::string stamp = "2026-11-21T07:40:25Z ";
   const auto lines =
       parse_log(stamp + "1%\r2%\rmlk step=3\n" + stamp + "\033[31mnext\033[K\nno time\rat all");
@@ -63,8 +63,7 @@ TEST_CASE("after a reconnect the known lines of the last second are skipped") {
   CHECK(take("05.1Z f"));
 }
 
-TEST_CASE(
-    "after a reconnect the lines before the requested tail do not come, although they are of its second") {
+TEST_CASE("after a reconnect, lines before the requested tail are skipped, even lines of the same second") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     return position.admit(*parse_log_line("2026-11-21T07:40:" + text));
@@ -75,7 +74,7 @@ TEST_CASE(
   for (int tenth = 1; tenth <= 9; ++tenth) CHECK_FALSE(take("02." + std::to_string(tenth) + "Z x"));
   CHECK(take("02.95Z j"));
   CHECK(take("03.0Z k"));
-  CHECK(take("02.1Z set back"));  // the node's clock
+  CHECK(take("02.1Z set back"));  // the node's clock was set back
   CHECK_FALSE(position.was_cut());
 }
 
@@ -119,12 +118,12 @@ TEST_CASE("read_log() returns the present log and sends all options") {
   }
 }
 
-TEST_CASE("a long line of a log does not end the stream, and a long line of a watch does") {
+TEST_CASE("a log request limits lines to 1 MiB, and other requests have no such limit") {
   CHECK(log_request("n", "p", {}).longest_line == std::size_t{1} << 20);
   CHECK(Request().longest_line == 0);
 }
 
-TEST_CASE("the error for a missing log leaves out the address, which differs between the pods of a node") {
+TEST_CASE("the error for a missing log leaves out the URL, which differs between the pods of a node") {
   const auto said = [](int status, const std::string& message) {
     const std::string body = json({{"kind", "Status"}, {"message", message}}).dump();
     return std::string(log_error({status, "", body}, Config()).what());
@@ -138,7 +137,7 @@ TEST_CASE("the error for a missing log leaves out the address, which differs bet
   CHECK(std::string(log_error({0, "it broke", ""}, Config()).what()) == "it broke");
 }
 
-TEST_CASE("only the API server's own words mean that the pod of a log is gone") {
+TEST_CASE("only a 404 of the API server about the pod means that the pod of a log is gone") {
   const auto gone = [](int status, const std::string& message) {
     return pod_is_gone({status, "", json({{"kind", "Status"}, {"message", message}}).dump()});
   };

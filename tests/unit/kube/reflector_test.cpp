@@ -27,7 +27,8 @@ std::string event(const std::string& type, const std::string& object) {
 std::string gone_event() { return event("ERROR", status_body(410, "Expired", "too old resource version")); }
 
 // Serves lists and watches by script. The n-th list gives lists[n], and then the last list again and again.
-// The n-th watch sends watches[n] and then ends, breaks or stays. Later watches stay open and silent.
+// The n-th watch sends watches[n] and then ends, breaks or stays open, or is refused with a status. Later
+// watches stay open and silent.
 struct Script {
   struct Watch {
     std::vector<std::string> events;
@@ -148,7 +149,7 @@ TEST_CASE("the callback for a deleted object gets its last state, even if no cal
   CHECK(gone == "a:Failed ");
 }
 
-TEST_CASE("a watch that ends is resumed from the last version, also that of a bookmark") {
+TEST_CASE("a watch that ends resumes from the last version, which may be the version of a bookmark") {
   Script script;
   script.lists = {list_of({pod("a", 1)}, 5)};
   script.watches = {{{event("ADDED", pod("b", 6)), event("BOOKMARK", pod("", 9))}, Script::Watch::end},
@@ -205,7 +206,7 @@ TEST_CASE("an incomplete event at the end of an orderly watch is ignored") {
   CHECK(eventually([&] { return holds(reflector) == "a:Running b:Running "; }));
 }
 
-TEST_CASE("a 410 for an old version leads to a new list, both as an event and as a status") {
+TEST_CASE("a 410 for an old version, as an event or as a status, leads to a new list") {
   Script script;
   script.lists = {list_of({pod("a", 1), pod("b", 2)}, 5), list_of({pod("a", 3, "Failed")}, 20)};
   SUBCASE("in the stream") {
@@ -274,7 +275,7 @@ TEST_CASE("a 401, 403 or 404 before the first list is final") {
   }
 }
 
-TEST_CASE("a 403 after a successful watch may pass, and is final only after a while") {
+TEST_CASE("a 403 after a successful watch is final only if it lasts for a while") {
   for (const bool passes : {true, false}) {
     FakeServer server;
     std::atomic<bool> refuses = false;
@@ -311,7 +312,7 @@ TEST_CASE("a 403 after a successful watch may pass, and is final only after a wh
   }
 }
 
-TEST_CASE("the time in which a 403 is not final begins anew after each successful watch") {
+TEST_CASE("after each successful watch, a 403 may again last for a while before it is final") {
   FakeServer server;
   std::atomic<bool> refuses = false;
   std::atomic<int> watches = 0;
@@ -358,7 +359,8 @@ TEST_CASE("a reflector can be destroyed at any moment") {
   std::this_thread::sleep_for(milliseconds(30));  // the list is still running when the reflector is destroyed
 }
 
-TEST_CASE("a reflector ends with a final failure if its id-token has expired, because nobody renews it") {
+TEST_CASE(
+    "a reflector ends with a final failure if the id-token has expired, because mlk does not renew it") {
   Script script;
   script.lists = {list_of({}, 5)};
   Config config = script.start();
@@ -379,7 +381,7 @@ TEST_CASE("a reflector ends with a final failure if its id-token has expired, be
   CHECK(script.lists_seen() == 0);
 }
 
-TEST_CASE("objects of one name in two namespaces are kept apart, and transform removes fields") {
+TEST_CASE("objects with the same name in two namespaces are different, and transform removes fields") {
   const auto elsewhere = [](std::string object) { return object.replace(object.find("\"n\""), 3, "\"m\""); };
   Script script;
   script.lists = {list_of({pod("a", 1)}, 5)};

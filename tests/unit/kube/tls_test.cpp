@@ -64,7 +64,7 @@ TEST_CASE("the error for a certificate authority that is not in PEM names the au
   }
 }
 
-TEST_CASE("the error for an expired certificate, or one with another name, gives the reason") {
+TEST_CASE("the error for a certificate that has expired or has another name gives the reason") {
   const Certificate authority = make_authority("cluster ca");
   SUBCASE("expired") {
     FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority, -60}));
@@ -170,7 +170,7 @@ TEST_CASE("after a 401 a renewed token file is read and the request is sent once
   CHECK(client.send({.path = "/x"}).status == 200);
   CHECK(requests == 3);
   folder.write("token", "");
-  CHECK(client.send({.path = "/x"}).status == 200);  // an empty file leaves the last token in use
+  CHECK(client.send({.path = "/x"}).status == 200);  // the file is empty, so the last token stays in use
 }
 
 TEST_CASE("a request over https to a server without TLS fails and does not hang") {
@@ -180,7 +180,7 @@ TEST_CASE("a request over https to a server without TLS fails and does not hang"
   CHECK(contains(outcome(config), "no TLS connection"));
 }
 
-TEST_CASE("each of many streams at once to an HTTP/1 server gets its own connection") {
+TEST_CASE("many streams to an HTTP/1 server run at the same time, each over its own connection") {
   constexpr int many = 50;  // ten more than the limit of connections
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));

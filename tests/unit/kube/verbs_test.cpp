@@ -151,7 +151,7 @@ TEST_CASE("a client requests the kinds of an unknown apiVersion only once") {
 
 namespace {
 
-// Returns pages of these sizes in bytes; each page but the last says that another page follows.
+// The limits in the requests for pages of these sizes in bytes. Each page but the last has a successor.
 std::vector<std::string> limits_for(const std::vector<std::size_t>& pages, int first_page) {
   std::vector<std::string> limits;
   std::size_t page = 0;
@@ -182,7 +182,7 @@ struct EndlessPages {
 
 }  // namespace
 
-TEST_CASE("the size of the last page decides the limit of the next, between 10 and 500 objects") {
+TEST_CASE("the size of a page decides the limit of the next page, between 10 and 500 objects") {
   using Limits = std::vector<std::string>;
   constexpr std::size_t mebi = 1u << 20;
   CHECK(limits_for({1, 1, 1, 1}, 100) == Limits{"100", "200", "400", "500"});
@@ -193,7 +193,8 @@ TEST_CASE("the size of the last page decides the limit of the next, between 10 a
   CHECK(limits_for({8 * mebi + 1, 1}, 11) == Limits{"11", "10"});
 }
 
-TEST_CASE("a list with `enough` requests no more pages than needed") {
+TEST_CASE(
+    "a list requests pages until it has `enough` objects, and without `enough` fails after 1000 pages") {
   EndlessPages pages;
   const auto send = [&](const Request& request) { return pages(request); };
   const ListResult three = list_pages(send, resources::pods, "n", {.enough = 3}, nullptr);
@@ -221,7 +222,7 @@ TEST_CASE("a 410 for the first page of a list is an error and does not restart t
   CHECK(asked == 1);
 }
 
-TEST_CASE("objects of a list keep their kind and apiVersion, and get the missing values") {
+TEST_CASE("objects of a list keep their kind and apiVersion, and get them if they are missing") {
   const auto send = [](const Request&) {
     return Response{200, R"({"items":[{}, {"kind":"Own","apiVersion":"own/v1"}]})", {}};
   };

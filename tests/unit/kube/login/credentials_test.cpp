@@ -48,7 +48,7 @@ TEST_CASE("a plugin is called once, and its credential is used until it expires"
   CHECK(credentials.next(begin_time, at_noon + seconds(6)).send == nullptr);
 }
 
-TEST_CASE("a credential that has expired on arrival is used for a while, as clocks may differ") {
+TEST_CASE("a plugin's credential that has already expired is used for a while, because clocks may differ") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a", at_noon - seconds(60)), begin_time, at_noon);
   CHECK(credentials.next(begin_time, at_noon).send != nullptr);
@@ -130,7 +130,7 @@ TEST_CASE("a request with a fixed token is not sent again after a refusal") {
   CHECK_FALSE(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time));
 }
 
-TEST_CASE("a second refusal requests a new credential only ten seconds after the first") {
+TEST_CASE("a second refusal leads to a new credential only ten seconds after the first refusal") {
   const auto refused_after = [](std::chrono::milliseconds later) {
     Credentials credentials(with_plugin());
     credentials.renew(token_until("a"), begin_time, at_noon);
@@ -142,7 +142,7 @@ TEST_CASE("a second refusal requests a new credential only ten seconds after the
   CHECK(refused_after(seconds(10)));
 }
 
-TEST_CASE("the acceptance of an older credential does not end the pause between plugin calls") {
+TEST_CASE("if the server accepts an older credential, the pause between plugin calls does not end") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a"), begin_time, at_noon);
   const CredentialPtr first = credentials.next(begin_time, at_noon).send;
@@ -152,7 +152,7 @@ TEST_CASE("the acceptance of an older credential does not end the pause between 
   CHECK_FALSE(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time + seconds(1)));
 }
 
-TEST_CASE("a credential that expires on arrival is used for ten seconds, the next one until its expiry") {
+TEST_CASE("a plugin's expired credential is used for ten seconds, and the next credential until its expiry") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a", at_noon), begin_time, at_noon);
   CHECK(credentials.next(begin_time + seconds(9), at_noon + seconds(9)).send != nullptr);

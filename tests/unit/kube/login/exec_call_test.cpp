@@ -91,7 +91,7 @@ TEST_CASE("a plugin gets its arguments unchanged, its variables, and KUBERNETES_
   CHECK(text == "$(touch /tmp/no; echo a) *||a b|" + exec_info(*script.config.exec, script.config, false));
 }
 
-TEST_CASE("a plugin that is missing, fails or prints too much gives an error with a hint") {
+TEST_CASE("the error for a plugin that is missing, fails or prints too much says the cause") {
   PluginScript missing("");
   missing.config.exec->command = "no-such-plugin-of-mlk";
   missing.config.exec->install_hint = "install \x1b[1mit\x1b[0m from there\n";
@@ -113,7 +113,7 @@ TEST_CASE("a plugin that is missing, fails or prints too much gives an error wit
   CHECK(loud.problem().find("s3cret") == std::string::npos);
 }
 
-TEST_CASE("a plugin that hangs is killed with its children, by its time-out or by an interrupt") {
+TEST_CASE("a plugin that hangs is killed with its children at the time-out or at an interrupt") {
   // The script renames the file "child" into place, so that no reader finds it empty.
   const std::string hangs =
       "cd \"$(dirname \"$0\")\"\nsleep 1000 & echo $! > new; mv new child; "
@@ -147,7 +147,7 @@ TEST_CASE("a plugin that hangs is killed with its children, by its time-out or b
   CHECK(child_is_gone(interrupted));
 }
 
-TEST_CASE("the stderr of a plugin is passed on without secrets") {
+TEST_CASE("the stderr of a plugin is shown without secrets") {
   PluginScript script("echo 'open https://login in hunter2' >&2\nprintf '%s' '" +
                       answer_with(R"({"token": "t0ken"})") + "'\necho 'never print t0ken' >&2\n");
   script.config.exec->env = {{"PASSWORD", "hunter2"}};
@@ -194,7 +194,7 @@ TEST_CASE(
   CHECK(script.calls() == 2);
 }
 
-TEST_CASE("a credential that the server accepted for a stream is renewed whenever it is refused") {
+TEST_CASE("a credential that the server has accepted for a stream is renewed at once when it is refused") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   std::atomic<char> good = '2';
@@ -218,7 +218,7 @@ TEST_CASE("a credential that the server accepted for a stream is renewed wheneve
   config.exec = script.config.exec;
   Client client(config);
   good = '9';
-  CHECK(client.send({.path = "/x"}).status == 401);  // for t1 and for t2
+  CHECK(client.send({.path = "/x"}).status == 401);  // both t1 and t2 are refused
   std::atomic<bool> opened = false;
   const auto stream =
       client.stream({.path = "/stream"}, [&](std::string_view) { opened = true; }, [](StreamEnd) {});
@@ -281,7 +281,7 @@ TEST_CASE("a plugin's client certificate is sent, and a newer certificate opens 
   CHECK(names == std::vector<std::string>{"one", "one", "two"});
 }
 
-TEST_CASE("a request reports the failure of its plugin, and a closed client does not wait for a plugin") {
+TEST_CASE("a request reports the failure of the plugin, and a closed client does not wait for the plugin") {
   FakeServer server;
   PluginScript fails("exit 3\n");
   Config config = server.start();
@@ -311,7 +311,7 @@ TEST_CASE("a request reports the failure of its plugin, and a closed client does
   CHECK(answer.get().unreachable.find("the client was closed") != std::string::npos);
 }
 
-TEST_CASE("a redirect is not followed, so its target gets no credential") {
+TEST_CASE("a redirect is not followed, so the other server gets no credential") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   FakeServer other(make_certificate({"other", "IP:127.0.0.1", &authority}));
@@ -331,7 +331,7 @@ TEST_CASE("a redirect is not followed, so its target gets no credential") {
   CHECK(visits == 0);
 }
 
-TEST_CASE("the stderr of a waiting plugin is passed on at once, and is not repeated in its error") {
+TEST_CASE("the stderr of a waiting plugin is shown while the plugin runs, and is not repeated in the error") {
   PluginScript script(
       "here=$(dirname \"$0\")\necho 'open this page' >&2\n"
       "while [ ! -e \"$here/told\" ]; do sleep 0.05; done\necho 'access denied' >&2\nexit 3\n");
@@ -346,7 +346,7 @@ TEST_CASE("the stderr of a waiting plugin is passed on at once, and is not repea
   CHECK(problem.find("open this page") == std::string::npos);
   REQUIRE_FALSE(said.empty());
   CHECK(said.front() == "open this page");
-  // The last line was either passed on or is in the error, but not both.
+  // The last line was either shown or is in the error, but not both.
   const bool told = std::count(said.begin(), said.end(), "access denied") == 1;
   CHECK(told != (problem.find(": access denied") != std::string::npos));
   CHECK(said.size() == (told ? 2 : 1));
@@ -371,7 +371,7 @@ TEST_CASE("credential_end() has a value only if the plugin gave an expiry") {
   }
 }
 
-TEST_CASE("a line that a plugin prints in two pieces is passed on as one line, or is whole in the error") {
+TEST_CASE("a line that a plugin prints in two pieces is shown as one line, or is complete in the error") {
   for (const bool fails : {false, true}) {
     PluginScript script(
         "here=$(dirname \"$0\")\nprintf 'wait\\nopen this ' >&2\n"

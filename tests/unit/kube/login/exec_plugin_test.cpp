@@ -1,4 +1,4 @@
-// Entries, answers and messages of credential plugins, and their caller.
+// Entries, answers and messages of credential plugins, and the class PluginCaller.
 #include "cli/kube/login/exec_plugin.h"
 
 #include <atomic>
@@ -43,7 +43,7 @@ std::string plugin_refusal(const json& fields) {
   return "accepted";
 }
 
-// The expiry in a plugin's answer; "none", or "refused".
+// The expiry in a plugin's answer; "none" without an expiry; "refused" for an invalid answer.
 std::string answered_end(const std::string& expires) {
   const json answer = {{"kind", "ExecCredential"},
                        {"apiVersion", beta_version},
@@ -129,7 +129,7 @@ TEST_CASE("KUBERNETES_EXEC_INFO has insecure-skip-tls-verify only if TLS is not 
   CHECK(json::parse(exec_info(plugin, config, false))["spec"]["cluster"] == json{{"server", "https://h"}});
 }
 
-TEST_CASE("secrets of four or more characters and each line of a secret are hidden, the longest text first") {
+TEST_CASE("secrets with at least four characters, and each line of a secret, are hidden") {
   ExecPlugin plugin = read_plugin(json::object());
   plugin.env = {{"A", "abc"}, {"B", "wxyz"}, {"C", "wxyz-more"}, {"D", "line one\n  line two \n"}};
   CHECK(without_secrets("abc wxyz wxyz-more wxyzwxyz", plugin, "") == "abc *** *** ******");
@@ -168,7 +168,7 @@ TEST_CASE("the error of a plugin says how the plugin ended and has the end of it
         "run \"aws\" by hand, or log in again as its documentation says; `mlk context` names the entry");
 }
 
-TEST_CASE("the error for a missing plugin has the bounded hint of its entry") {
+TEST_CASE("the error for a missing plugin has the installHint of the entry, cut to a limit") {
   ExecPlugin plugin = read_plugin(json::object());
   const Error plain = exec_missing(plugin, "no program");
   CHECK(std::string(plain.what()) == "credential plugin \"aws\" cannot be run: no program");
@@ -212,7 +212,7 @@ TEST_CASE("a PluginCaller makes one call at a time, and the next call only after
   CHECK(caller.poll()->credential.token == "t2");
 }
 
-TEST_CASE("an exception of a plugin call becomes its answer") {
+TEST_CASE("poll() returns the exception of a plugin call as an error") {
   std::atomic<int> calls = 0, ended = 0;
   PluginCaller caller(
       [&](const auto&) -> Credential {

@@ -21,7 +21,7 @@ namespace {
 
 const std::string at_h = "server: 'https://h'";
 
-// The configuration from a kubeconfig with one context, or the error and its hint.
+// Loads a kubeconfig that uses one context, and returns the configuration, or the error with its hint.
 class OneContext {
  public:
   OneContext() { places.service_account = folder.path() / "none"; }
@@ -36,7 +36,7 @@ class OneContext {
     flags.kubeconfig = folder.write("config", text).string();
     return load_config(flags, places);
   }
-  // Replaces the path of the folder by "FOLDER".
+  // The error and its hint, with "FOLDER" in place of the path of the folder; or "accepted".
   std::string refused(const std::function<void()>& action) const {
     try {
       action();
@@ -73,7 +73,7 @@ TEST_CASE("a boolean is a word of YAML 1.1 in upper or lower case, and any other
           "FOLDER/config: cluster \"k\": insecure-skip-tls-verify is neither true nor false | ");
 }
 
-TEST_CASE("answers are compressed unless the cluster's entry has disable-compression") {
+TEST_CASE("compression is off only if the cluster's entry has disable-compression: true") {
   OneContext files;
   CHECK(files.load(at_h, "").compression);
   CHECK(files.load(at_h + ", disable-compression: false", "").compression);
@@ -169,7 +169,7 @@ TEST_CASE("the error for an unknown auth-provider has a hint, and an id-token wi
         "FOLDER/config: user \"u\": the id-token holds control characters | ");
 }
 
-TEST_CASE("the cluster's extension with the right name reaches the user's plugin") {
+TEST_CASE("the plugin gets only the cluster's extension with the name client.authentication.k8s.io/exec") {
   OneContext files;
   const std::string plugin = "exec: {command: x, apiVersion: client.authentication.k8s.io/v1beta1}";
   const std::string extension =
@@ -199,7 +199,7 @@ TEST_CASE("errors about contexts list the existing names") {
       files.refused([&] { load_config({"", "e", ""}, files.places); }).starts_with("context \"e\" does not"));
 }
 
-TEST_CASE("names, lists and kinds may be missing or empty, but a wrong form is refused") {
+TEST_CASE("names, lists and kinds may be missing or empty, but values of wrong types are refused") {
   OneContext files;
   const Kubeconfig file = parse_kubeconfig(
       "kind: ''\nclusters: null\nusers: [{name: 7, user: {as-groups: [a, null, 8, [b]], token: 1, x: null}}, "
@@ -226,7 +226,7 @@ TEST_CASE("a kubeconfig with more than 32 levels or 10000 values is refused") {
   };
   CHECK_NOTHROW(parse_kubeconfig(nested(32), "/f"));
   CHECK_THROWS_AS(parse_kubeconfig(nested(33), "/f"), Error);
-  const auto values = [](int count) {  // with the map and the list
+  const auto values = [](int count) {  // the map and the list count, too
     std::string text = "a: [x";
     for (int i = 3; i < count; ++i) text += ",x";
     return text + "]\n";
@@ -248,7 +248,7 @@ TEST_CASE("the service account of a pod is used only if address, port and token 
   const auto loaded = [&] { return files.refused([&] { load_config({}, files.places); }); };
   fill();
   const Config config = load_config({}, files.places);
-  CHECK(config.name_space == "default");  // there is no file with another namespace
+  CHECK(config.name_space == "default");  // no file names another namespace
   CHECK(config.login == Login::service_account);
   CHECK(config.token_file == (files.folder.path() / "account" / "token").string());
   CHECK(config.user == "service account");

@@ -18,7 +18,7 @@ using mlk::ExitCode;
 
 namespace {
 
-// A file with one context "c" made of the given fields, in flow style.
+// A kubeconfig with one context "c" that has the given fields, in flow style.
 std::string kubeconfig(const std::string& cluster, const std::string& user, const std::string& context = "") {
   return "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
          "clusters: [{name: k, cluster: {" +
@@ -102,10 +102,10 @@ TEST_CASE("the first file that defines a name gives the whole entry, and the fir
   files.places.kubeconfig_variable = one.string() + ":" + (files.folder.path() / "missing").string() +
                                      "::" + two.string() + ":" + one.string();
   const Config config = load_config({}, files.places);
-  CHECK(config.token == "from-one");         // not merged field by field
-  CHECK(config.name_space == "default");     // the context of the first file has none
+  CHECK(config.token == "from-one");         // entries are not merged field by field
+  CHECK(config.name_space == "default");     // the context of the first file has no namespace
   CHECK(config.server == "https://h:6443");  // only the second file defines this name
-  CHECK(config.ca_pem == "authority");       // relative to its own file
+  CHECK(config.ca_pem == "authority");       // the path is relative to the second file
   CHECK(config.token_file == (files.folder.path() / "one" / "tok").string());
   CHECK(config.source == one.string());
   CHECK(config.user_source == one.string());
@@ -146,7 +146,8 @@ TEST_CASE("certificates and keys are read from files, or from base64 in the fiel
   CHECK(config.client_key_pem == "KEY");
 }
 
-TEST_CASE("the error for conflicting fields names file and entry, and never shows a secret") {
+TEST_CASE(
+    "the error for a wrong or conflicting field names the file and the entry, and never shows a secret") {
   Files files;
   files.folder.write("x.pem", "X");
   files.folder.write("empty", " \n");
@@ -191,7 +192,7 @@ TEST_CASE("the error for conflicting fields names file and entry, and never show
   }
 }
 
-TEST_CASE("a plugin is not needed if there is a token") {
+TEST_CASE("a plugin is not used if there is a token") {
   Files files;
   const std::string exec = "exec: {command: x, apiVersion: client.authentication.k8s.io/v1beta1}";
   CHECK_FALSE(files.load(kubeconfig(https, "token: t, " + exec)).exec.has_value());
@@ -227,7 +228,7 @@ TEST_CASE("the fields for impersonation become headers") {
   CHECK(config.impersonation == expected);
 }
 
-TEST_CASE("the error for a broken file names the file and its mistake") {
+TEST_CASE("the error for a broken file names the file and the mistake") {
   Files files;
   CHECK(has(files.problem("clusters: [\n"),
             "usage: kubeconfig " + (files.folder.path() / "config").string() + ": line"));
@@ -257,7 +258,7 @@ TEST_CASE("a small file that expands to a huge or endless tree is refused") {
   }
   CHECK(bomb.size() < 1024);
   CHECK(has(files.problem(bomb), "more than 10000 values with all aliases written out"));
-  constexpr int levels = 100'000;  // for JSON: its reader has no bound of its own
+  constexpr int levels = 100'000;  // of JSON, whose reader has no limit of its own
   std::string deep = "{\"clusters\": [{\"name\": \"k\", \"cluster\": {\"a\": ";
   for (int i = 0; i < levels; ++i) deep += "{\"a\":";
   deep += "1" + std::string(levels, '}') + "}}]}";
@@ -298,7 +299,7 @@ TEST_CASE("without any configuration the error lists the places that were read")
   CHECK(has(Files::problem_of([&] { load_config({}, files.places); }), "neither KUBECONFIG nor HOME is set"));
 }
 
-TEST_CASE("in a pod the service account is used, but never instead of a broken file") {
+TEST_CASE("in a pod the service account is used, but not in place of a broken kubeconfig") {
   Files files;
   files.folder.write("serviceaccount/token", "pod-token\n");
   files.folder.write("serviceaccount/ca.crt", "CA");

@@ -1,4 +1,4 @@
-// The rules of login_cases.yaml.
+// Checks the rules of login_cases.yaml.
 #include "cli/kube/login/login.h"
 
 #include <doctest/doctest.h>
@@ -136,7 +136,7 @@ TEST_CASE("a kubeconfig gives the login that client-go's rules define") {
   }
 }
 
-TEST_CASE("a plugin's answer is accepted only if it is complete, and no error shows it") {
+TEST_CASE("a plugin's answer is accepted only if it is complete, and no error shows its secrets") {
   const ExecPlugin plugin = plugin_of("Never");
   for (const YAML::Node& given : login_cases()["answers"]) {
     const std::string rule = node_text(given["rule"]);
@@ -162,7 +162,7 @@ TEST_CASE("a plugin's answer is accepted only if it is complete, and no error sh
   }
 }
 
-TEST_CASE("a plugin may ask the user when its mode and the terminal allow it") {
+TEST_CASE("a plugin may ask the user if interactiveMode and the terminal allow this") {
   for (const YAML::Node& given : login_cases()["terminals"]) {
     const std::string rule = node_text(given["rule"]);
     CAPTURE(rule);
@@ -176,7 +176,7 @@ TEST_CASE("a plugin may ask the user when its mode and the terminal allow it") {
   }
 }
 
-TEST_CASE("a plugin gets all settings of the cluster only if its entry asks for them") {
+TEST_CASE("a plugin gets the settings of the cluster only if its entry has provideClusterInfo") {
   Config config;
   config.server = "https://h:6443/prefix";
   config.ca_pem = "CA";
@@ -222,7 +222,7 @@ TEST_CASE("the stderr of a plugin is shown without control characters and secret
             "credential plugin \"aws\" failed with exit code 7: no ?[31mluck; with *** in eu: ***, ***"));
 }
 
-TEST_CASE("the error for refused and expired credentials has their expiry") {
+TEST_CASE("the error for refused credentials has their expiry if they have expired") {
   const auto now = *mlk::parse_time("2026-11-26T12:00:00Z");
   const auto said = [&](const char* token_end) {
     Config config;

@@ -75,7 +75,7 @@ TEST_CASE("after a refusal the token file is read at once, and only a new token 
   CHECK(fixed.current(token_begin) == "given");
 }
 
-TEST_CASE("the expiry of a JSON Web Token is its `exp` if that is a valid time") {
+TEST_CASE("a JSON Web Token expires at its `exp` if this is a valid time") {
   CHECK(jwt_end(R"({"exp": 4070908800})") == "2099-01-01T00:00:00Z");
   CHECK(jwt_end(R"({"exp": 4070908800.9})") == "2099-01-01T00:00:00Z");
   CHECK(jwt_end(R"({"exp": 0})") == "1970-01-01T00:00:00Z");
@@ -89,7 +89,7 @@ TEST_CASE("the expiry of a JSON Web Token is its `exp` if that is a valid time")
   // The base64 of tokens has "-" and "_" instead of "+" and "/".
   std::string claims = "{\"a\": \"xxxo\xc3\xa4xxx>>>\", \"exp\": 60}", payload = mlk::base64_encode(claims);
   REQUIRE(payload.find('+') != std::string::npos);
-  REQUIRE(payload.find('/') != std::string::npos);  // with any other digit it is no UTF-8
+  REQUIRE(payload.find('/') != std::string::npos);  // with any other digit the text is no UTF-8
   for (char& c : payload) c = c == '+' ? '-' : c == '/' ? '_' : c;
   payload.erase(payload.find_last_not_of('=') + 1);
   REQUIRE(token_end("a." + payload + ".b"));
@@ -103,7 +103,7 @@ TEST_CASE("a certificate has an expiry, but a text that is not a certificate has
   CHECK_FALSE(certificate_end("").has_value());
 }
 
-TEST_CASE("a credential expires at the time that its issuer gave, or else with the part that expires first") {
+TEST_CASE("a credential expires at the time that the issuer gave; without it, when the first part expires") {
   const std::string early = jwt_of(R"({"exp": 60})"), late = jwt_of(R"({"exp": 7258118400})");
   const std::string certificate = make_certificate({"me", "DNS:me"}).pem();
   const auto of_certificate = certificate_end(certificate);
