@@ -32,7 +32,7 @@ using samples::json;
 using samples::noon;
 using samples::write_text;
 
-// $XDG_STATE_HOME while it lives.
+// Sets $XDG_STATE_HOME while this object lives.
 struct Home {
   Folder folder;
   Paths paths{folder.path() / "mlk/local"};
@@ -72,7 +72,7 @@ std::unique_ptr<X509, decltype(&X509_free)> parse_certificate(const std::string&
   return {PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free};
 }
 
-TEST_CASE("a fresh cluster holds the namespace default, its account and one node that is ready") {
+TEST_CASE("a fresh cluster has the namespace default with a service account, and one node that is ready") {
   const Folder folder;
   Store store(folder.path() / "objects");
   seed(store, noon);
@@ -133,7 +133,7 @@ TEST_CASE("seeding adds the missing objects and does not change the existing obj
               {{"name", "default"}, {"namespace", "lab"}, {"creationTimestamp", "2026-11-21T12:00:00Z"}}}});
 }
 
-TEST_CASE("a uid is a UUID of version 4 whose other digits are random") {
+TEST_CASE("a uid is a UUID of version 4 with random digits") {
   std::vector<std::set<char>> seen(36);
   std::set<std::string> all;
   for (int i = 0; i < 1000; ++i) {
@@ -230,7 +230,7 @@ TEST_CASE("a state folder that is a link, is a file, or belongs to another user 
         "1 | " + other.string() + " belongs to another user | set XDG_STATE_HOME to a folder of your own");
 }
 
-TEST_CASE("the address of the server is read back, and impossible numbers are refused") {
+TEST_CASE("the address of the server is read back, and impossible numbers are read as 0") {
   const Folder folder;
   const Paths paths(folder.path());
   CHECK_FALSE(read_address(paths));
@@ -258,7 +258,7 @@ TEST_CASE("a cluster is lost if the address of its server is stored and no serve
   const Home home;
   CHECK_FALSE(lost());
   std::filesystem::create_directories(home.paths.root);
-  write_address(home.paths, {0, 4711});  // it was stopped
+  write_address(home.paths, {0, 4711});  // the server was stopped
   CHECK_FALSE(lost());
   write_address(home.paths, {4000000, 4711});
   CHECK(lost());
@@ -270,7 +270,8 @@ TEST_CASE("a cluster is lost if the address of its server is stored and no serve
             " | use it there, or set XDG_STATE_HOME to a folder of this machine");
 }
 
-TEST_CASE("the folder of a volume is the folder of --volume, or else of its claim, or else its host path") {
+TEST_CASE(
+    "volume_folder() returns the folder of --volume, else the folder of the claim, else the host path") {
   const Home home;
   const auto folder_of = [](const json& volume) { return volume_folder("lab", "data", volume).string(); };
   const std::string claim = (home.paths.claims() / "lab" / "c").string();
@@ -319,7 +320,7 @@ TEST_CASE("credentials are created once with mode 0600, and created again if the
   CHECK(load_credentials(file).token == other.token);
 }
 
-TEST_CASE("FileLock has an error if its file cannot be opened, and no error if the lock is free") {
+TEST_CASE("FileLock has an error if the file cannot be opened, and no error if the lock is free") {
   const Folder folder;
   CHECK(FileLock(folder.path() / "free").error() == 0);
   CHECK(FileLock(folder.path() / "none" / "lock").error() == ENOENT);
@@ -337,7 +338,7 @@ TEST_CASE("certificates that are invalid at the present time are created again")
         last(X509_gmtime_adj(nullptr, until), ASN1_TIME_free);
     REQUIRE(X509_set1_notBefore(certificate.get(), first.get()) == 1);
     REQUIRE(X509_set1_notAfter(certificate.get(), last.get()) == 1);
-    REQUIRE(i2d_re_X509_tbs(certificate.get(), nullptr) > 0);  // otherwise OpenSSL writes its former encoding
+    REQUIRE(i2d_re_X509_tbs(certificate.get(), nullptr) > 0);  // or else OpenSSL writes the old encoding
     const std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new(BIO_s_mem()), BIO_free);
     REQUIRE(PEM_write_bio_X509(bio.get(), certificate.get()) == 1);
     char* data = nullptr;

@@ -1,5 +1,5 @@
-// How the server is started, found, stopped, and reported as lost. The test forks the server: `up` starts a
-// script in its place.
+// How the server is started, found, stopped, and reported as lost. The test forks the server, and
+// `up` starts a script in place of the server.
 #include <csignal>
 #include <fcntl.h>
 #include <functional>
@@ -40,7 +40,7 @@ bool comes_true(const std::function<bool()>& done) {
   return false;
 }
 
-// A process that runs `body`. The destructor kills it if it still lives.
+// A process that runs `body`. The destructor kills the process if it still runs.
 class Forked {
  public:
   explicit Forked(const std::function<int()>& body) {
@@ -74,7 +74,7 @@ struct Cluster {
   Cluster() { ::setenv("XDG_STATE_HOME", folder.path().c_str(), 1); }
   ~Cluster() { ::unsetenv("XDG_STATE_HOME"); }
 
-  // The program that `up` starts: it records its arguments and its process, and then runs `script`.
+  // The program that `up` starts. The program records its arguments and then runs `script`.
   std::filesystem::path program(const std::string& script) const {
     const std::filesystem::path file = folder.path() / "program";
     write_text(file, "#!/bin/sh\necho \"$# $1 $2\" >> \"" + calls().string() + "\"\n" + script + "\n");
@@ -107,8 +107,7 @@ std::string up_error(const Call& call) {
   return "";
 }
 
-TEST_CASE(
-    "a running server is found by its address and used again, and the cluster stays stopped after down") {
+TEST_CASE("up uses a running server again, and the cluster stays stopped after down") {
   const Cluster cluster;
   CHECK_FALSE(running());
   Forked server([&] { return cluster.serve_here(); });
@@ -134,7 +133,7 @@ TEST_CASE(
   ::stat(cluster.paths.root.c_str(), &mode);
   CHECK((mode.st_mode & 07777) == 0700);
 
-  write_address(cluster.paths, {server.pid() + 1, address->port});  // of an earlier server with the same port
+  write_address(cluster.paths, {server.pid() + 1, address->port});  // an earlier server had the same port
   CHECK_FALSE(running());
   write_address(cluster.paths, *address);
 
@@ -206,12 +205,12 @@ TEST_CASE("up waits for a server that is already starting, and does not start a 
     return 0;
   });
   REQUIRE(comes_true([&] { return std::filesystem::exists(cluster.folder.path() / "locked"); }));
-  write_address(cluster.paths, {server.pid() + 1, 1});  // of an earlier server
+  write_address(cluster.paths, {server.pid() + 1, 1});  // the address of an earlier server
   UpOptions options = cluster.options("exit 0");
   options.timeout = std::chrono::seconds(0);
   CHECK(up_error([&] { up(options); }) ==
         "1 | the local cluster did not come up in time | see " + cluster.paths.log().string());
-  write_address(cluster.paths, {server.pid(), 1});  // nobody listens there
+  write_address(cluster.paths, {server.pid(), 1});  // no process listens on this port
   CHECK_FALSE(running());
   CHECK(cluster.called().empty());
   write_text(cluster.folder.path() / "go", "");
@@ -220,8 +219,7 @@ TEST_CASE("up waits for a server that is already starting, and does not start a 
         "1 | the local cluster did not start | see " + cluster.paths.log().string());
 }
 
-TEST_CASE(
-    "up fails at once if the server ends early, and its message differs from the message for a slow server") {
+TEST_CASE("the error of up differs between a server that ends early and a server that is too slow") {
   CHECK(UpOptions{}.timeout == std::chrono::seconds(20));
   const Cluster cluster;
   CHECK(up_error([&] { up(cluster.options("exit 1")); }) ==
@@ -242,7 +240,8 @@ TEST_CASE(
         "1 | the local cluster did not start | see " + cluster.paths.log().string());
 }
 
-TEST_CASE("volume folders are added to those of earlier calls of up, and must exist") {
+TEST_CASE(
+    "up adds volume folders to the folders of earlier calls, and refuses a folder that does not exist") {
   const Cluster cluster;
   const std::filesystem::path one = cluster.folder.path() / "one", two = cluster.folder.path() / "two";
   std::filesystem::create_directory(one);
@@ -288,7 +287,7 @@ int hold_until_told(const PodFolder& folder) {
   return lock.held() ? 0 : 1;
 }
 
-TEST_CASE("down waits for the end of the server and records that it was stopped, also on a full disk") {
+TEST_CASE("down waits for the end of the server, and the cluster is not lost then, also on a full disk") {
   for (const bool full : {false, true}) {
     CAPTURE(full);
     const Cluster cluster;
@@ -304,7 +303,7 @@ TEST_CASE("down waits for the end of the server and records that it was stopped,
         ::sigwait(&signals, &number);
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
         write_text(cluster.folder.path() / "left", "");
-        if (full) {  // not even root can overwrite a folder in the place of the note
+        if (full) {  // not even root can overwrite a folder in place of the file
           std::filesystem::remove(cluster.paths.server());
           std::filesystem::create_directory(cluster.paths.server());
         }
@@ -324,7 +323,7 @@ TEST_CASE("down waits for the end of the server and records that it was stopped,
   }
 }
 
-TEST_CASE("down gives each pod its own grace period, at most the given one, and names the stopped pods") {
+TEST_CASE("down gives each pod its grace period, but at most the given period, and names the stopped pods") {
   struct Case {
     std::optional<long> own, asked;
     long given;
@@ -350,7 +349,7 @@ TEST_CASE("down gives each pod its own grace period, at most the given one, and 
   }
 }
 
-TEST_CASE("down ignores pods that have ended and pods that never started") {
+TEST_CASE("down does not report pods that have ended or never started as stopped") {
   const Cluster cluster;
   const PodFolder ended(cluster.paths.pods() / "ended"), empty(cluster.paths.pods() / "empty"),
       waiting(cluster.paths.pods() / "waiting");
@@ -364,7 +363,8 @@ TEST_CASE("down ignores pods that have ended and pods that never started") {
   CHECK(stopped.elsewhere.empty());
   CHECK_FALSE(ended.stop());
   CHECK_FALSE(empty.stop());
-  // The supervisor of this pod may be about to take the lock. It reads the request before it starts anything.
+  // The supervisor of this pod may be about to lock the folder. It reads the request before it starts the
+  // program.
   REQUIRE(waiting.stop());
   CHECK(waiting.stop()->grace_seconds == 3);
 }

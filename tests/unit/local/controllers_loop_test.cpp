@@ -31,7 +31,7 @@ bool within_patience(const std::function<bool()>& condition) {
 
 Time now_by_clock() { return std::chrono::system_clock::now(); }
 
-// A state folder, with a program in place of the supervisor that runs until the test is over.
+// A state folder with a script as the supervisor. The script runs until the test is over.
 struct Looped {
   static inline const std::string uid = "controllers-loop-test-" + std::to_string(::getpid());
   Folder folder;
@@ -62,7 +62,7 @@ struct Looped {
   }
 };
 
-TEST_CASE("the fifo of notices has mode 0600, and the next start uses the same fifo") {
+TEST_CASE("the fifo of notices has mode 0600, and the next start accepts the existing fifo") {
   Looped looped;
   for (int i = 0; i < 2; ++i) {
     const Controllers controllers(looped.store, looped.logs, looped.paths, looped.program);
@@ -74,7 +74,7 @@ TEST_CASE("the fifo of notices has mode 0600, and the next start uses the same f
   CHECK(std::filesystem::exists(looped.paths.fifo()));
 }
 
-TEST_CASE("the controllers fail with the reason if the path of the fifo is not a fifo") {
+TEST_CASE("the controllers cannot start if the path of the fifo is a folder, and the error says so") {
   Looped looped;
   const Paths occupied(looped.folder.path() / "occupied");
   std::filesystem::create_directories(occupied.fifo());
@@ -119,7 +119,7 @@ TEST_CASE("the loop deletes garbage and old events, and keeps new events") {
 
 TEST_CASE(
     "the loop syncs the pod that a notice names, also if the notice arrives in parts or after an invalid "
-    "one") {
+    "notice") {
   for (const char* parts : {"whole", "halves", "among others", "after nonsense"}) {
     CAPTURE(parts);
     Looped looped;
@@ -198,7 +198,7 @@ TEST_CASE("the loop handles changes and notices when they arrive, and not only a
   ::close(fifo);
 }
 
-TEST_CASE("after the end of the loop the controllers change nothing, and pods continue to run") {
+TEST_CASE("after the end of the loop the controllers change no object") {
   Looped looped;
   looped.create_pod();
   {

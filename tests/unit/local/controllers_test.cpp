@@ -57,7 +57,7 @@ TEST_CASE(
   const json not_3 = {{"operator", "NotIn"}, {"values", {3}}};
   CHECK(action(not_3, failed_with(4)) == FailureAction::fail_job);
   CHECK(action(not_3, failed_with(3)) == FailureAction::count);
-  json two = failed_with(3);  // the pod also has a second container, which ended well
+  json two = failed_with(3);  // the pod also has a second container, which ended with 0
   two["status"]["containerStatuses"].push_back(
       {{"name", "side"}, {"state", {{"terminated", {{"exitCode", 0}}}}}});
   CHECK(action(not_3, two) == FailureAction::count);
@@ -101,7 +101,7 @@ TEST_CASE("a changed condition gets the time of the change, and the other condit
 }
 
 TEST_CASE(
-    "equal events are stored as one event with a count, and it expires an hour after the last equal event") {
+    "equal events are stored as one event with a count, which expires an hour after the last equal event") {
   const Folder folder;
   Store store(folder.path());
   const json about = {{"kind", "Pod"}, {"metadata", {{"name", "p"}, {"namespace", "ns"}, {"uid", "u"}}}};
@@ -123,7 +123,7 @@ TEST_CASE(
   CHECK(left[0]->at("lastTimestamp") == "2026-11-21T12:30:00Z");
 }
 
-TEST_CASE("a failing Job does not wait until its pods without a node end") {
+TEST_CASE("a failing Job does not wait for pods that have no node") {
   const Folder folder;
   Store store(folder.path());
   json failing = job(2, {{"maxFailedIndexes", 0}, {"backoffLimitPerIndex", 0}});

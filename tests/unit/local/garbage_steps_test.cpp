@@ -1,4 +1,4 @@
-// Garbage collection, step by step: whole metadata of waiting and of deleted objects.
+// Garbage collection, step by step: the whole metadata of objects that wait for their deletion.
 #include <doctest/doctest.h>
 
 #include "cli/local/garbage.h"
@@ -129,7 +129,7 @@ TEST_CASE(
   CHECK(store.list("secrets").size() == 2);
 }
 
-TEST_CASE("deleting a namespace deletes its contents, then its account, then itself") {
+TEST_CASE("if a namespace is deleted, its contents are deleted first, then its account, then the namespace") {
   Cluster cluster;
   Store& store = cluster.store;
   for (const char* name : {"team", "other"})
@@ -164,7 +164,7 @@ TEST_CASE("a deleted namespace waits until a finalizer of somebody else is remov
   CHECK(metadata_in(cluster.store, "namespaces", "", "team").at("finalizers") == json{"x.io/f"});
 }
 
-TEST_CASE("a namespace with only the finalizer, or with only a deletion time, keeps its contents") {
+TEST_CASE("a namespace with only the finalizer kubernetes, or only a deletion time, keeps its contents") {
   Cluster cluster;
   for (const char* name : {"team", "other"}) {
     cluster.send("POST", "/api/v1/namespaces", {{"metadata", {{"name", name}}}});

@@ -28,7 +28,7 @@ json owned_by(const std::string& owner, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("if an object is deleted, its dependents are deleted") {
+TEST_CASE("the collector deletes an object whose owner does not exist, and keeps other objects") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", named("owner"));

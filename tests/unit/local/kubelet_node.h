@@ -1,4 +1,4 @@
-// A node whose kubelet the test drives, and whose supervisors it plays.
+// A node. The test drives the kubelet, and writes the records of the supervisors.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,8 @@ struct Node {
   Kubelet kubelet;
   Time now = noon;
 
-  // The program is started as `PROGRAM local supervise FOLDER`, and stays until the test is over.
+  // The kubelet starts the script as `PROGRAM local supervise FOLDER`. The default script runs until the test
+  // is over.
   explicit Node(const std::string& script = "while [ -d \"$3\" ]; do sleep 0.05; done")
       : kubelet(store, logs, paths, program(folder.path(), script)) {}
 
@@ -53,7 +54,7 @@ struct Node {
     now += std::chrono::seconds(1);
     kubelet.step(now, sweep);
   }
-  // First the pod is scheduled, then its supervisor is started.
+  // Creates the pod. The first step schedules the pod, and the second step starts its supervisor.
   void start(const json& patch = json::object()) {
     create(patch);
     step();
@@ -77,7 +78,7 @@ struct Node {
   json at(const char* path) const { return pod().value(json::json_pointer(path), json()); }
   std::string phase() const { return at("/status/phase").get<std::string>(); }
   json state() const { return at("/status/containerStatuses/0/state"); }
-  // "Type Reason: message" of each, sorted.
+  // "Type Reason: message" of each event, sorted.
   std::vector<std::string> events() const {
     std::vector<std::string> all;
     for (const Object& event : store.list("events"))

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 inline const Time noon = *parse_time("2026-11-21T12:00:00Z");
 
-// A new folder, removed at the end.
+// A new folder, which the destructor removes.
 class Folder {
  public:
   Folder() {
@@ -73,7 +73,7 @@ inline json job(int completions, const json& spec = json::object()) {
   return result;
 }
 
-// A pod of that Job. A pod with `phase` Failed has ended with `exit_code` at noon.
+// A pod of the Job that job() returns. A pod with `phase` Failed has ended with `exit_code` at noon.
 inline json pod(int index, const std::string& phase, int exit_code = 0, int failures = 0) {
   static int number = 0;
   const std::string suffix = std::to_string(++number);

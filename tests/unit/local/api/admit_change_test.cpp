@@ -50,7 +50,7 @@ TEST_CASE(
     CHECK_MESSAGE(!is_dns_subdomain(bad), bad);
 }
 
-TEST_CASE("a change of an object is checked by the rules for new objects, and fills in the defaults again") {
+TEST_CASE("a changed object is checked by the rules for new objects, and gets the defaults again") {
   const json job = kept("jobs", job_named("j"));
   CHECK(after_change("jobs", job, {{"spec", {{"suspend", nullptr}}}}) == job);
   const auto refused = [](const char* plural, const json& before, const json& patch) {
@@ -78,7 +78,7 @@ TEST_CASE("a change of an object keeps the stored status, whatever status the ch
   CHECK(after_change("jobs", job, {{"kind", nullptr}, {"apiVersion", nullptr}}) == job);
 }
 
-TEST_CASE("the generation of an object begins at 1, for kinds that have a generation") {
+TEST_CASE("a missing generation counts as 1, and only some kinds have a generation") {
   json job = kept("jobs", job_named("j"));
   job["metadata"].erase("generation");
   CHECK(after_change("jobs", job, {{"spec", {{"suspend", true}}}}).at("metadata").at("generation") == 2);

@@ -108,7 +108,7 @@ TEST_CASE("labels and annotations with an invalid key, an invalid value or too m
                       .starts_with("422 metadata.labels: Invalid value: \"" + value +
                                    "\": a valid label must be an empty string or consist of"),
                   value);
-  CHECK(with("annotations", "X.io/A", "any thing") == "taken");  // checked in lower case
+  CHECK(with("annotations", "X.io/A", "any thing") == "taken");  // the key is checked in lower case
   CHECK(with("annotations", "a b", "v") == "422 metadata.annotations: Invalid value: \"a b\"");
   CHECK(with("annotations", "abcd", std::string(256 * 1024 - 4, 'x')) == "taken");
   CHECK(with("annotations", "abcd", std::string(256 * 1024 - 3, 'x')) ==
@@ -135,7 +135,7 @@ TEST_CASE("an owner reference must have all its fields") {
   }
 }
 
-TEST_CASE("keys of ConfigMaps and Secrets can be file names, and encoded values are base64") {
+TEST_CASE("keys of ConfigMaps and Secrets must be valid file names, and encoded values must be base64") {
   const auto with = [](const char* plural, const char* part, const std::string& key, const json& value) {
     return refused_new(plural, {{"metadata", {{"name", "a"}}}, {part, {{key, value}}}});
   };
@@ -154,7 +154,7 @@ TEST_CASE("keys of ConfigMaps and Secrets can be file names, and encoded values 
   CHECK(with("secrets", "data", "k", "!") == "400 Secret \"a\": data[k] is not base64");
   CHECK(with("secrets", "data", "k", "dmFsdWU=") == "taken");
   CHECK(with("services", "data", "a/b", "v") != "taken");  // refused because the spec is missing
-  // The limit applies to both parts together.
+  // The limit applies to data and binaryData together.
   const std::string half(600 * 1024, 'x');
   json two = map_named("a", {{"data", {{"k", half}, {"l", half}}}});
   CHECK(refused_new("configmaps", two) == "422 []: Too long: may not be more than 1048576 bytes");

@@ -50,7 +50,7 @@ TEST_CASE("an orphaning deletion keeps the dependents, and a foreground deletion
   }
 }
 
-TEST_CASE("an owner is being deleted before its dependents lose their references to it") {
+TEST_CASE("an orphaning deletion marks the owner before it removes the references of the dependents") {
   Cluster cluster;
   const json owner = cluster.ask("POST", maps, map_named("owner"));
   const json reference = {{"apiVersion", "v1"},
@@ -91,7 +91,7 @@ TEST_CASE("a foreground deletion waits only for the dependents that block the de
   }
 }
 
-TEST_CASE("a collection can be deleted by its labels") {
+TEST_CASE("a collection of objects can be deleted by labels or by fields") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"labels", {{"l", "1"}}}}}}));
   cluster.send("POST", maps, map_named("b"));

@@ -11,7 +11,8 @@ namespace {
 
 using namespace samples;
 
-// Maps in the namespaces default and default-2: their order is not that of "namespace/name".
+// ConfigMaps in the namespaces default and default-2. Sorted as texts "namespace/name" they would have
+// another order.
 struct Listed {
   Cluster cluster;
   std::vector<json> all;
@@ -117,7 +118,7 @@ TEST_CASE("a list of exactly one version shows the objects as they were at that 
   CHECK(names(listed.cluster.ask("GET", maps + "?resourceVersion=" + then)) == std::vector<std::string>{"x"});
 }
 
-TEST_CASE("lists are sent as tables or as metadata if the client asks for them") {
+TEST_CASE("lists are sent as tables or as metadata if the client asks for one of these forms") {
   Listed listed;
   const auto as = [&](const std::string& form) {
     return json::parse(

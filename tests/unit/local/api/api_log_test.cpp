@@ -67,7 +67,7 @@ TEST_CASE("a log is read as a whole, or in the part that the options select") {
   CHECK(talking.read("?timestamps=false&limitBytes=1") == "o");
 }
 
-TEST_CASE("a log can be read since a time, cut to whole seconds, or since a number of seconds ago") {
+TEST_CASE("a log can be read from a time, which is cut to whole seconds, or from a number of seconds ago") {
   Talking talking;
   CHECK(talking.read("?sinceSeconds=1") == "two\nthree\nfour\n");
   CHECK(talking.read("?sinceSeconds=2") == "one\ntwo\nthree\nfour\n");
@@ -76,7 +76,7 @@ TEST_CASE("a log can be read since a time, cut to whole seconds, or since a numb
   CHECK(talking.read("?sinceTime=2026-11-21T12:00:02Z") == "");
 }
 
-TEST_CASE("invalid options of a log request are refused with these messages") {
+TEST_CASE("invalid options of a log request are refused with the right messages") {
   Talking talking;
   Cluster& cluster = talking.cluster;
   const auto refused = [&](const std::string& query) { return cluster.ask("GET", log_path + query); };

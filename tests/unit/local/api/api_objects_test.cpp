@@ -16,7 +16,7 @@ const std::string teams = "/api/v1/namespaces";
 
 json labelled(const std::string& value) { return {{"metadata", {{"labels", {{"l", value}}}}}}; }
 
-// The object without its uid, which is another one each time, and without its version.
+// The object without its uid, which differs each time, and without its resourceVersion.
 json without_identity(json object) {
   CHECK(object["metadata"]["uid"].get<std::string>().size() == 36);
   CHECK(std::stoull(object["metadata"]["resourceVersion"].get<std::string>()) > 0);
@@ -46,7 +46,7 @@ json gone_answer(const json& object, const std::string& group, const std::string
             {"uid", object.at("metadata").at("uid")}}}};
 }
 
-// The same cluster ten seconds later.
+// Sends the request to the same cluster ten seconds later.
 Answer send_later(Cluster& cluster, const std::string& method, const std::string& path, const json& body) {
   Api later{cluster.store, cluster.logs, [] { return noon + std::chrono::seconds(10); }};
   Request request;
@@ -203,7 +203,7 @@ TEST_CASE("an object that is not a pod has no grace period, even if the request 
   CHECK(going.at("metadata").at("deletionTimestamp") == "2026-11-21T12:00:00Z");
 }
 
-TEST_CASE("a foreground deletion adds its finalizer to the object's own finalizers, once if it is repeated") {
+TEST_CASE("a repeated foreground deletion adds its finalizer to the object's finalizers only once") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   for (int i = 0; i < 2; ++i)

@@ -44,7 +44,7 @@ void check_answer(Cluster& cluster, const std::string& method, const std::string
   CHECK_FALSE(answer.stream);
 }
 
-TEST_CASE("unknown paths, and methods that a path does not have, are refused with these messages") {
+TEST_CASE("unknown paths, and methods that a path does not have, are refused with the right messages") {
   Cluster cluster;
   const json nowhere = status_object(404, "NotFound", "the server could not find the requested resource");
   for (const char* path : {"/",
@@ -96,7 +96,7 @@ TEST_CASE("unknown paths, and methods that a path does not have, are refused wit
   CHECK(cluster.store.find("serviceaccounts", "default", "default"));
 }
 
-TEST_CASE("bodies that are not objects of the kind are refused with these messages") {
+TEST_CASE("bodies that are not objects of the kind are refused with the right messages") {
   Cluster cluster;
   const auto bad = [](const std::string& message) { return status_object(400, "BadRequest", message); };
   check_answer(cluster, "POST", maps, bad("the body is not an object"), "[]");
@@ -147,7 +147,7 @@ TEST_CASE("a nested value of the wrong type causes the error 400 instead of a se
   CHECK(json::parse(odd.body).at("code") == 400);
 }
 
-TEST_CASE("an internal error is answered as a server error") {
+TEST_CASE("the answer to an internal error has the status 500 and the reason") {
   Cluster cluster;
   std::filesystem::remove_all(cluster.folder.path() / "objects" / "configmaps");
   write_text(cluster.folder.path() / "objects" / "configmaps", "no folder");
@@ -160,7 +160,7 @@ TEST_CASE("an internal error is answered as a server error") {
   CHECK(status == status_object(500, "InternalError", message));
 }
 
-TEST_CASE("unknown options are refused with these messages") {
+TEST_CASE("unknown options are refused with the right messages") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const std::string unsupported = "FieldValueNotSupported";
@@ -198,7 +198,7 @@ TEST_CASE("unknown options are refused with these messages") {
   CHECK(cluster.code("GET", maps + "/a") == 200);
 }
 
-TEST_CASE("numbers in a query are whole and not negative") {
+TEST_CASE("a number in a query must be whole and must not be negative") {
   Cluster cluster;
   for (const std::string name : {"limit", "resourceVersion"}) {
     for (const std::string value : {"-1", "x", "5x", "1.5", "99999999999999999999999"})
@@ -211,10 +211,11 @@ TEST_CASE("numbers in a query are whole and not negative") {
                  status_object(400, "BadRequest", std::string("invalid value for ") + name + ": \"-5\""));
 }
 
-TEST_CASE("a list of an unavailable page or version is refused with these messages") {
+TEST_CASE("a list of an unavailable page or version is refused with the right message") {
   Cluster cluster;
   const json not_valid = status_object(400, "BadRequest", "continue key is not valid");
-  // In turn: no base64, no JSON, no object; no revision, a negative one, a text, no name, an odd name.
+  // In this order: no base64, no JSON, no object; a missing, negative or textual version; a missing or wrong
+  // name.
   for (const char* token :
        {"!", "bm90aGluZw==", "W10=", "eyJhZnRlciI6IngifQ==", "eyJydiI6LTEsImFmdGVyIjoieCJ9",
         "eyJydiI6IjEiLCJhZnRlciI6IngifQ==", "eyJydiI6MX0=", "eyJydiI6MSwiYWZ0ZXIiOjF9"})

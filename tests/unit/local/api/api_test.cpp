@@ -13,7 +13,7 @@ TEST_SUITE_BEGIN("local/api/api");
 using namespace mlk::local;
 using namespace mlk::local::samples;
 
-TEST_CASE("each request in a table of requests gets its status code and its reason") {
+TEST_CASE("each request of a table is refused with the right status code and reason") {
   const struct {
     const char* method;
     std::string path;
@@ -119,7 +119,7 @@ TEST_CASE(
   CHECK(!cluster.ask("GET", jobs + "/j").at("spec").contains("backofLimit"));
 }
 
-TEST_CASE("values of the wrong type are refused, as by the typed API of Kubernetes") {
+TEST_CASE("values of the wrong type are refused, as in Kubernetes") {
   Cluster cluster;
   CHECK(cluster.code("POST", jobs, job_named("j", {{"completions", "2"}})) == 400);
   CHECK(cluster.code("POST", jobs,
@@ -302,7 +302,7 @@ TEST_CASE("a watch from the version of a list sends the changes after this list"
         std::vector<std::string>{"BOOKMARK"});
 }
 
-TEST_CASE("a watch can begin with the existing objects, and sends a mark after them") {
+TEST_CASE("a watch can begin with the existing objects, and sends a bookmark after these objects") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const std::vector<json> events =

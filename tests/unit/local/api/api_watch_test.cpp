@@ -120,7 +120,7 @@ TEST_CASE("a watch without a version, or of version 0, begins with the selected 
 }
 
 TEST_CASE(
-    "a watch with initial events sends a mark after these events, for any version, and then later changes") {
+    "a watch that requests initial events gets a bookmark after these events, whatever its version is") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   WatchOptions options = watch_from(cluster);
@@ -129,7 +129,7 @@ TEST_CASE(
   CHECK(watched(cluster, "configmaps", options, 2) == std::vector<json>{event_with("ADDED", a), end});
   options.timeout = std::chrono::seconds(0);
   CHECK(watched(cluster, "configmaps", options, 9) == std::vector<json>{event_with("ADDED", a), end});
-  // A client that disconnects at the mark gets nothing more.
+  // A client that disconnects at the bookmark gets nothing more.
   options.bookmarks = true;
   options.revision = "1";
   CHECK(watched(cluster, "configmaps", options, 2).size() == 2);
@@ -208,7 +208,8 @@ TEST_CASE("a watch uses the options of its request") {
 }
 
 TEST_CASE(
-    "a watch from before the server's start is refused, and the error has the given and the oldest version") {
+    "a watch from before the server's start is refused, and the error has this version and the oldest "
+    "version") {
   const Folder folder;
   std::string old;
   {

@@ -16,7 +16,7 @@ using namespace nlohmann::literals;
 
 json document(const std::string& path) { return discover(path).value_or(json("none")); }
 
-// A resource as in kubectl's files of API resources: name, singular, namespaced, kind.
+// A resource in a discovery document, by its name, singular name, namespaced and kind.
 json served(const std::string& name, const std::string& singular, bool namespaced, const std::string& kind,
             const json& verbs, const json& short_names = nullptr) {
   json resource = {{"name", name},
@@ -63,7 +63,7 @@ TEST_CASE("/version reports the version of Kubernetes whose API the server has")
     "platform": "local"})"_json);
 }
 
-TEST_CASE("the core group lists all its resources with their short names, verbs and subresources") {
+TEST_CASE("the document of the core group has all resources with their short names, verbs and subresources") {
   CHECK(document("/api") ==
         R"({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})"_json);
   CHECK(document("/api/v1") ==
@@ -81,7 +81,7 @@ TEST_CASE("the core group lists all its resources with their short names, verbs 
                       served("events", "event", true, "Event", all_verbs, {"ev"})}));
 }
 
-TEST_CASE("the other groups list all their resources") {
+TEST_CASE("the documents of the other groups have all their resources") {
   CHECK(document("/apis/batch/v1") ==
         listed("batch/v1", {served("jobs", "job", true, "Job", all_verbs),
                             served("jobs/status", "", true, "Job", status_verbs)}));
@@ -111,7 +111,7 @@ TEST_CASE("all groups are listed in their order, each with its only version") {
 }
 
 TEST_CASE(
-    "the OpenAPI index names its documents, and they list the kinds that can be patched with these "
+    "the OpenAPI index names a document for each group, which lists the kinds that can be patched and the "
     "parameters") {
   CHECK(document("/openapi/v3") == R"({"paths": {
     "api/v1": {"serverRelativeURL": "/openapi/v3/api/v1"},

@@ -200,7 +200,7 @@ TEST_CASE("the value of a parameter is the text between the first = and the next
   }
 }
 
-TEST_CASE("stopping ends the streams that are open") {
+TEST_CASE("if the server is stopped, its open streams end") {
   auto served = std::make_unique<Served>();
   std::atomic<bool> begun{false};
   std::thread watcher([&, client = served->client()] {

@@ -166,7 +166,7 @@ std::string refused_fields(const Kind& kind, json object) {
   return "taken";
 }
 
-// Puts other values at each place of the object, one at a time.
+// Replaces the value at each place of the object by other values, one at a time.
 void check_types(const Kind& kind, const json& object, const json::json_pointer& at,
                  const std::string& path) {
   const json& value = object.at(at);

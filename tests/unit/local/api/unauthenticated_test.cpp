@@ -19,7 +19,7 @@ using Side = UnauthenticatedConnections::Side;
 
 namespace {
 
-// A server's end of a connection on loopback, and its client.
+// The server's end and the client's end of a connection on loopback.
 class OnLoopback {
  public:
   OnLoopback() {
@@ -68,7 +68,8 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("the user of a connection of this process is found until its client closes it") {
+TEST_CASE(
+    "user_of_peer() finds the user of a connection of this process until the client closes the connection") {
   OnLoopback loopback;
   loopback.client = loopback.connected();
   loopback.accept();
@@ -79,7 +80,7 @@ TEST_CASE("the user of a connection of this process is found until its client cl
   CHECK_FALSE(user_of_peer(Pair().socket()));
 }
 
-TEST_CASE("the user of a connection of another user's process is found") {
+TEST_CASE("user_of_peer() finds the user if the process of another user has opened the connection") {
   constexpr uid_t other = 65534;
   if (::geteuid() != 0) return;  // only root can become another user
   OnLoopback loopback;

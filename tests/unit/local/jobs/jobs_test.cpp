@@ -1,4 +1,4 @@
-// The Job controller with a store: whole pods and events, and its effects on pods of others.
+// The Job controller with a store: complete pods and events, and pods that the Job does not control.
 #include "cli/local/jobs/jobs.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ json stored_pod(const Cluster& cluster, const std::string& name) {
   return *cluster.store.get("pods", "default", name);
 }
 
-// A finished Job "name" whose conditions are these.
+// Stores a finished Job "name" with these conditions.
 void store_ended(Store& store, const std::string& name, const json& conditions, const json& ttl) {
   json ended = job(1);
   ended["metadata"]["name"] = name;
@@ -35,7 +35,7 @@ json condition_of(const char* type, const char* status, const json& time) {
   return condition;
 }
 
-// A pod "name" with the finalizers of a Job and of somebody else, owned as `owner` says.
+// A pod "name" with the finalizer of a Job, another finalizer, and the owner reference `owner`.
 json held_pod(const std::string& name, const json& owner) {
   return {{"metadata",
            {{"name", name},
@@ -51,7 +51,7 @@ json finalizers_of(const Cluster& cluster, const std::string& name) {
   return stored_pod(cluster, name).at("metadata").value("finalizers", json());
 }
 
-TEST_CASE("a pod that a Job creates equals a pod that a client creates, and has an event") {
+TEST_CASE("a pod that a Job creates has all defaults, and its creation has an event") {
   Cluster cluster;
   const json made =
       cluster.ask("POST", jobs,
@@ -165,7 +165,7 @@ TEST_CASE(
     "if a Job is deleted or being deleted, its pods lose the Job's finalizer and keep all other finalizers") {
   Cluster cluster;
   cluster.store.create("pods", held_pod("orphan", {{"kind", "Job"}, {"uid", "gone"}, {"controller", true}}));
-  json left = held_pod("left", json::object());  // left by a Job that was deleted with --cascade=orphan
+  json left = held_pod("left", json::object());  // its Job was deleted with --cascade=orphan
   left["metadata"]["ownerReferences"] = json::array();
   cluster.store.create("pods", left);
   json going = job(1);

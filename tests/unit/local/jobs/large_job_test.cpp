@@ -32,8 +32,8 @@ json sweep_job(int completions, const json& patch = json::object()) {
   return whole;
 }
 
-// A cluster whose clock and kubelet are played by the test. Trials end one after the other, and each third
-// trial ends with the exit code 64.
+// Simulates a cluster with its clock and its kubelet. Trials end one after the other, and every third trial
+// ends with the exit code 64.
 struct Played {
   explicit Played(json whole) : job(std::move(whole)) {}
 
@@ -67,7 +67,7 @@ struct Played {
     for (const json& pod : pods) pointers.push_back(&pod);
     apply(reconcile(job, pointers, now));
     now += std::chrono::seconds(1);
-    // As limit_finished_pods() does.
+    // Removes ended pods, as limit_finished_pods() does.
     while (std::ranges::count_if(pods, ended_and_counted) > 10)
       pods.erase(std::ranges::find_if(pods, ended_and_counted));
   }

@@ -26,7 +26,7 @@ json ended_at(json pod, const char* time) {
 
 std::vector<std::string> only_name(const json& pod) { return {pod.at("metadata").at("name")}; }
 
-TEST_CASE("after any number of failures an index waits ten minutes at most") {
+TEST_CASE("after any number of failures an index waits at most ten minutes") {
   const json many = job(1, {{"backoffLimitPerIndex", 100000}});
   for (const int failures : {63, 64, 100, 1000})
     CHECK(passed(many, {pod(0, "Failed", 1, failures)}).again == noon + seconds(600));

@@ -85,7 +85,7 @@ TEST_CASE("a pod that this step removes is counted as terminating, and no longer
   CHECK(status.at("terminating") == 1);
 }
 
-TEST_CASE("an ended pod is first listed, then released, then counted") {
+TEST_CASE("an ended pod is first listed as uncounted, then released, then counted") {
   const json good = pod(0, "Succeeded"), bad = pod(1, "Failed", 1);
   const json common = job(3, {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 5}});
   const JobActions first = stepped(common, {good, bad});
@@ -179,7 +179,7 @@ TEST_CASE("a running pod of a failed index is removed") {
   CHECK(stepped(job(3), {failing, still, other}).remove == names_of_samples({still}));
 }
 
-TEST_CASE("maxFailedIndexes failed indexes are allowed, and one more ends the Job") {
+TEST_CASE("a Job may have as many failed indexes as maxFailedIndexes says, and one more ends the Job") {
   const auto verdict = [](int most) {
     json failing = job(4, {{"maxFailedIndexes", most}, {"backoffLimitPerIndex", 0}});
     failing["status"]["failedIndexes"] = "0,1";
@@ -315,8 +315,7 @@ TEST_CASE("a Job ends at the exact second of its deadline, and not before") {
   CHECK(stepped(limited, {pod(0, "Running")}, noon + seconds(5)).remove.size() == 1);
 }
 
-TEST_CASE(
-    "terminating pods count towards the parallelism, unless podReplacementPolicy replaces them at once") {
+TEST_CASE("terminating pods count towards the parallelism only with podReplacementPolicy Failed") {
   const json wide = job(4, {{"parallelism", 2}});
   CHECK(indexes_created(stepped(wide, {going(pod(0, "Running")), pod(1, "Running")})).empty());
   CHECK(indexes_created(stepped(wide, {going(pod(0, "Running"))})) == std::vector<int>{1});
@@ -332,7 +331,7 @@ TEST_CASE("a Job creates the pods of all indexes that have no pod, up to its par
   CHECK(indexes_created(stepped(job(4, {{"parallelism", 1}}), {pod(2, "Running")})).empty());
 }
 
-TEST_CASE("a pod of a Job has its template, a name of its own and the annotations of its index") {
+TEST_CASE("a pod of a Job has the template of the Job, a name of its own and the annotations of its index") {
   json sample = job(3, without_limit_by_index);
   sample["spec"].erase("backoffLimitPerIndex");
   sample["spec"]["template"]["metadata"]["annotations"] = {{"a", "b"}};

@@ -92,7 +92,7 @@ TEST_CASE("a completed index is not started again, also when its pod is gone") {
   CHECK(created(decide(half, {})) == std::vector<int>{1});
 }
 
-TEST_CASE("a failed index is restarted 10 s after its first failure, then after 20 s and 40 s") {
+TEST_CASE("a failed index is restarted 10 s after its first failure, and 20 s after its second failure") {
   const struct {
     int failures;
     int delay;
@@ -149,7 +149,7 @@ TEST_CASE("a Job ends only when its last pod has ended") {
   CHECK(conditions(over).size() == 2);
 }
 
-TEST_CASE("a Job fails if a rank ends with a final exit code, and the message names the pod") {
+TEST_CASE("a Job fails if a rank ends with an exit code of a FailJob rule, and the message names the pod") {
   const JobActions actions =
       reconciled(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 64), pod(1, "Failed", 143)});
   CHECK(conditions(actions) ==
@@ -182,7 +182,7 @@ TEST_CASE("a rule with NotIn does not match a container that ended with 0") {
   CHECK(!conditions(reconciled(job(1, rules), {both})).empty());
 }
 
-TEST_CASE("the back-off of a deleted pod counts from the deletion, not from the end of the grace period") {
+TEST_CASE("the back-off for a deleted pod counts from the deletion, not from the end of the grace period") {
   json ending = deleted(pod(0, "Running"));
   ending["metadata"]["deletionTimestamp"] = "2026-11-21T12:05:00Z";
   ending["metadata"]["deletionGracePeriodSeconds"] = 300;
@@ -225,8 +225,7 @@ TEST_CASE("suspending stops the pods and removes the start time, and resuming st
   CHECK(again.status.contains("startTime"));
 }
 
-TEST_CASE(
-    "a pod that a suspended Job has ended is released, and its rank restarts at once without a failure") {
+TEST_CASE("a failed pod that was deleted is released if its Job is suspended, and otherwise kept") {
   const json by_index{{"backoffLimitPerIndex", 3}};
   const json ended = deleted(pod(0, "Failed"));
   CHECK(decide(job(1, by_index), {ended}).release.empty());  // the pod stores the number of failures
@@ -235,8 +234,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if a suspended Job ends its ranks, limits of failures and rules for exit codes do not apply to these "
-    "ends") {
+    "if a suspended Job ends its ranks, these ends do not count for failure limits and rules for exit "
+    "codes") {
   const json last_try = pod(0, "Running", 0, 3);
   json suspended = job(1, {{"backoffLimitPerIndex", 3}, {"maxFailedIndexes", 0}, {"suspend", true}});
   const std::string name = last_try["metadata"]["name"];
@@ -268,7 +267,7 @@ TEST_CASE("a terminating pod blocks its index only with podReplacementPolicy Fai
 }
 
 TEST_CASE("a Job with a deadline requests a sync at the deadline, and ends in this sync") {
-  const json limited = job(1, {{"activeDeadlineSeconds", 7200}});  // since 11:00
+  const json limited = job(1, {{"activeDeadlineSeconds", 7200}});  // the Job has started at 11:00
   CHECK(decide(limited, {pod(0, "Running")}).again == noon + seconds(3600));
   CHECK(conditions(decide(limited, {pod(0, "Running")}, noon + seconds(3600))) ==
         std::vector<std::string>{"FailureTarget=DeadlineExceeded"});
@@ -298,7 +297,7 @@ TEST_CASE("after a crash between any two actions each failure is counted exactly
   const JobActions second = decide(stored, {failed});
   CHECK(second.status == first.status);
   CHECK(second.release == first.release);
-  failed["metadata"].erase("finalizers");  // released, killed again
+  failed["metadata"].erase("finalizers");  // the pod was released, and the server was killed again
   const JobActions third = decide(stored, {failed});
   CHECK(third.status.at("failed") == 1);
   stored["status"] = third.status;

@@ -54,7 +54,8 @@ TEST_CASE("if another host has the address of a host, the host gets and keeps th
   CHECK(addresses.address_of("default", "w-0") == "127.121.181.107");
 }
 
-// A socket that listens on all addresses or on one, on a wanted port or on one that the system has chosen.
+// A socket that listens on all addresses or on one address, at a wanted port or at a port that the system
+// has chosen.
 struct Listener {
   int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int port = 0;
@@ -83,7 +84,7 @@ TEST_CASE(
   const int given = addresses.port_of("default", "s", "w-0", taken.port);
   CHECK(given > taken.port);
   CHECK(given < taken.port + 100);
-  CHECK(addresses.port_of("default", "t", "w-1", 70000) == 70000);  // nobody can listen there
+  CHECK(addresses.port_of("default", "t", "w-1", 70000) == 70000);  // no program can listen on this port
   CHECK(addresses.port_of("default", "t", "w-10", 70001) == 70001);
   addresses.save();
   const std::string port = std::to_string(taken.port);

@@ -1,4 +1,4 @@
-// activeDeadlineSeconds of a pod: the kubelet ends it, as on a node of Kubernetes.
+// activeDeadlineSeconds: the kubelet ends a pod after this time, as on a node of Kubernetes.
 #include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ Exit ended(int code, const std::string& reason) {
 
 }  // namespace deadlines
 
-TEST_CASE("a pod that has run for activeDeadlineSeconds gets its grace period to end, and fails") {
+TEST_CASE("a pod that has run for activeDeadlineSeconds gets its grace period, and then fails") {
   using namespace deadlines;
   for (const int code : {143, 0}) {  // a program may also end with 0 when it gets SIGTERM
     CAPTURE(code);

@@ -61,7 +61,7 @@ struct Machine {
 
 }  // namespace
 
-TEST_CASE("CUDA_VISIBLE_DEVICES chooses among the GPUs of a machine as CUDA reads it") {
+TEST_CASE("visible_gpus() reads CUDA_VISIBLE_DEVICES as CUDA does") {
   CHECK(visible_gpus(0, {}).empty());
   CHECK(visible_gpus(3, {}) == Names{"0", "1", "2"});
   CHECK(visible_gpus(3, "").empty());

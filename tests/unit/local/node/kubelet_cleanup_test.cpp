@@ -138,7 +138,7 @@ TEST_CASE("a supervisor that outlives its pod is reaped when it ends") {
   CHECK_FALSE(std::filesystem::exists(process));
 }
 
-TEST_CASE("the kubelet asks a supervisor to stop once for each grace period") {
+TEST_CASE("the kubelet requests a stop from a supervisor only once for each grace period") {
   Node node;
   node.start();
   node.runs();
@@ -150,7 +150,7 @@ TEST_CASE("the kubelet asks a supervisor to stop once for each grace period") {
   CHECK(node.record().stop());
 }
 
-TEST_CASE("the address of a host is kept while its pod or Job exists, and is free afterwards") {
+TEST_CASE("the address of a host is kept while its pod or Job exists, and is forgotten afterwards") {
   Node node;
   node.store.create("jobs", samples::job(1, {{"template", {{"spec", {{"subdomain", "s"}}}}}}));
   for (const char* name : {"a", "j-0", "j-1"}) create_pod(node, name);
@@ -169,7 +169,7 @@ TEST_CASE("the address of a host is kept while its pod or Job exists, and is fre
   for (const char* host : {"j-0", "j-1", "host", "c"}) CHECK(all.contains(std::string("default/") + host));
 }
 
-TEST_CASE("if a pod has no name in a service, its address is free again when the pod has ended") {
+TEST_CASE("the address of a pod without a name in a service is forgotten when the pod has ended") {
   Node node;
   node.store.create("jobs", samples::job(1));
   for (const char* name : {"j-0", "j-1"}) create_pod(node, name);

@@ -37,7 +37,7 @@ std::string value_of(const PodFolder& folder, const std::string& name) {
 }
 
 TEST_CASE(
-    "a program gets the needed part of the shell's environment, mlk's folder first in PATH, and no keys") {
+    "a program gets the needed part of the shell's environment, without secrets, and mlk's folder in PATH") {
   const std::vector<std::string> passed = {"HOME",        "USER",         "LOGNAME",   "SHELL",
                                            "LANG",        "LC_ALL",       "LC_CTYPE",  "TZ",
                                            "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"};
@@ -170,7 +170,7 @@ TEST_CASE("a pod that cannot start has the reason that Kubernetes gives, and one
   }
 }
 
-TEST_CASE("a pod that cannot be read does not delay the pods after it") {
+TEST_CASE("a pod with an invalid spec does not delay the pods after it") {
   Node node;
   create_pod(node, "a", R"({"containers": [{"name": "main", "image": "i", "command": ["work"],
       "volumeMounts": [{"name": "of no volume", "mountPath": "/v"}]}]})"_json);

@@ -37,7 +37,7 @@ TEST_CASE("a pod is bound to the node, then its supervisor gets the program to r
   CHECK(by_default.record().start()->grace_seconds == 30);
 }
 
-TEST_CASE("a pod is Running from the start time in its supervisor's record on, with one event") {
+TEST_CASE("a pod is Running when the supervisor has recorded the start of the program, and has one event") {
   Node node;
   node.start();
   node.supervisor_says(Started{"2026-11-21T12:00:05Z", 0, Node::nobody()});  // no program runs yet

@@ -133,7 +133,7 @@ TEST_CASE("mount paths are replaced by folders, the longest first and only whole
   CHECK(replace("/dev/termination-log") == "/pod/message");
 }
 
-TEST_CASE("a folder that contains the name of another mount is not replaced twice") {
+TEST_CASE("if the folder of a mount lies below the path of another mount, the folder is not replaced again") {
   const std::map<std::string, std::string> mounts = {{"/tmp", "/state/tmp"}, {"/state", "/elsewhere"}};
   CHECK(replace_paths("/tmp/x", mounts) == "/state/tmp/x");
 }

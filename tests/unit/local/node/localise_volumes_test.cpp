@@ -81,7 +81,7 @@ TEST_CASE("each supported kind of volume becomes a folder of this machine") {
   CHECK(folder(R"(, "configMap": {"name": "c"})", given) == "/pods/u/volumes/v");
 }
 
-TEST_CASE("the pod creates the folders of volumes that nothing else creates") {
+TEST_CASE("a process lists the folders that must be created for its volumes") {
   using Folders = std::vector<std::filesystem::path>;
   CHECK(with_volume_of(R"(, "emptyDir": {})").process.folders == Folders{"/pods/u/volumes/v"});
   CHECK(with_volume_of(R"(, "persistentVolumeClaim": {"claimName": "pvc"})").process.folders ==
@@ -105,15 +105,15 @@ TEST_CASE(
         "/pods/u/volumes/v/j=w,384;/pods/u/volumes/v/k=v,384;");
   CHECK(files_of(with_volume_of(R"(, "configMap": {"name": "c", "defaultMode": 365})")) ==  // 0555
         "/pods/u/volumes/v/j=w,320;/pods/u/volumes/v/k=v,320;");
-  CHECK(files_of(with_volume_of(
-            R"(, "secret": {"secretName": "s", "defaultMode": 128})")) ==  // 0200: the owner can read it
+  CHECK(files_of(
+            with_volume_of(R"(, "secret": {"secretName": "s", "defaultMode": 128})")) ==  // 0200 becomes 0600
         "/pods/u/volumes/v/k=secret,384;");
   CHECK(files_of(with_volume_of(R"(, "configMap": {"name": "c", "items": [{"key": "k", "path": "x/y"},
                                   {"key": "j", "path": "z", "mode": 448}]})")) ==
         "/pods/u/volumes/v/x/y=v,384;/pods/u/volumes/v/z=w,448;");
 }
 
-TEST_CASE("a missing volume source blocks a pod, unless it is optional") {
+TEST_CASE("a pod waits for a missing volume source only if the source is not optional") {
   CHECK(with_volume_of(R"(, "configMap": {"name": "none"})").obstacle ==
         "ContainerCreating: MountVolume.SetUp failed for volume \"v\" : configmap \"none\" not found");
   CHECK(with_volume_of(R"(, "secret": {"secretName": "none"})").obstacle ==

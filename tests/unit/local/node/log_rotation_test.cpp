@@ -59,7 +59,8 @@ TEST_CASE("a log file is full at half of the limit, and the rotation drops the o
   CHECK(in(older) == "56789\n890\n");
 }
 
-TEST_CASE("if a log is opened again, new lines are appended and its old size counts towards the limit") {
+TEST_CASE(
+    "if a log is opened again, new lines are appended, and the existing size counts towards the limit") {
   const Folder folder;
   write_text(folder.path() / "log", "12345678\n");
   {
@@ -73,7 +74,7 @@ TEST_CASE("if a log is opened again, new lines are appended and its old size cou
   CHECK(read_file(folder.path() / "log.1", 100) == "12345678\n\n");
 }
 
-TEST_CASE("each line is counted as lost, once, if the log file cannot be created") {
+TEST_CASE("if the log file cannot be created, each line counts as lost once") {
   const Folder folder;
   LogFile file(folder.path() / "later/log", 1 << 20);
   file.append("a\nb\n");
@@ -247,7 +248,7 @@ TEST_CASE("the last lines are counted over both files, and a negative number mea
   CHECK(tail(3) == "one\ntwo\nthree\n");
   CHECK(tail(4) == "one\ntwo\nthree\n");
   std::filesystem::remove(folder.path() / "p/log");
-  CHECK(read_log(folder.path(), {}) == "one\ntwo\n");  // between a rename and the new file
+  CHECK(read_log(folder.path(), {}) == "one\ntwo\n");  // as before the new file exists
 }
 
 TEST_CASE("each line, and not each part, begins with a stamp, and `since` selects the lines from this time") {
@@ -284,7 +285,7 @@ TEST_CASE("a reader that does not follow stops at the end of the log, whether or
       },
       [&] { return ++rounds < 10; }, [] { return false; });
   CHECK(rounds == 0);
-  // Parts of 64 KiB, up to the end of a line, and the rest.
+  // Each part ends with the line that reaches 64 KiB. The last part has the remaining lines.
   CHECK(parts ==
         std::vector<std::size_t>{65'535 + 51, 65'535 + 51, 65'535 + 51, 255'000 - 3 * (65'535 + 51)});
 }

@@ -1,4 +1,4 @@
-// Logs of pods that are longer than one read.
+// Logs with more bytes than one read returns.
 #include "cli/local/node/pod_log.h"
 
 #include <fstream>

@@ -56,7 +56,7 @@ TEST_CASE("a pod with a waiting container is Pending, and its status has the rea
       {"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-11-21T12:00:00Z"}]
     })"_json);
   json later = pod_of_one();
-  later["status"]["startTime"] = "2037-01-01T00:00:00Z";  // before the clock was set back
+  later["status"]["startTime"] = "2037-01-01T00:00:00Z";  // from before the clock was set back
   CHECK(pod_status(later, PodState{}, noon).at("startTime") == "2026-11-21T12:00:00Z");
   PodState state;
   state.waiting = {"CreateContainerError", "no command"};

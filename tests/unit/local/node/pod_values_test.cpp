@@ -39,7 +39,7 @@ struct Sources {
   }
 };
 
-// The environment of a container, or the obstacle, as "NAME=VALUE;...".
+// The environment of a container as "NAME=VALUE;...", or the reason why the container waits.
 std::string environment_of(const char* container) {
   json pod = pod_of_fields;
   pod["spec"]["containers"][0].update(json::parse(container));
@@ -117,7 +117,7 @@ TEST_CASE("the data of ConfigMaps is text or encoded, and the data of Secrets is
   CHECK(data_of(json::object()).empty());
 }
 
-TEST_CASE("envFrom adds whole objects with a prefix, and a later value takes the position of the first") {
+TEST_CASE("envFrom adds all keys of an object, and a variable that is set twice has only the later value") {
   CHECK(
       environment_of(
           R"({"envFrom": [{"prefix": "P_", "configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]})") ==
@@ -150,7 +150,7 @@ TEST_CASE("a mount path in a variable becomes the folder on this machine, but no
         "/pods/u/volumes/v");
 }
 
-TEST_CASE("a container waits for a missing input, with the reason of the kubelet") {
+TEST_CASE("a container waits for a missing input, with the reason that the kubelet gives") {
   CHECK(environment_of(R"({"envFrom": [{"configMapRef": {"name": "x"}}]})") ==
         "CreateContainerConfigError: configmap \"x\" not found");
   CHECK(environment_of(R"({"envFrom": [{"secretRef": {"name": "x"}}]})") ==

@@ -159,7 +159,7 @@ TEST_CASE(
         [] { return true; }, [&] { return ended.load(); });
   });
   {
-    LogFile file(folder.path() / "p/log", 200);  // a few lines to a file
+    LogFile file(folder.path() / "p/log", 200);  // a file holds a few lines
     LogStream out(file, "stdout");
     for (int i = 1; i <= 20; ++i) {
       out.feed(std::to_string(i) + "\n");
@@ -177,7 +177,7 @@ TEST_CASE(
   CHECK(text == all);
 }
 
-TEST_CASE("a log is bounded, and long lines are cut and joined again") {
+TEST_CASE("a log has a limited size, and long lines are cut in the file and joined for the reader") {
   const Folder folder;
   std::filesystem::create_directories(folder.path() / "p");
   const std::string line(40000, 'x');

@@ -63,7 +63,7 @@ class Session {
   ProcessId id_;
 };
 
-// $XDG_STATE_HOME of the test, with a pod's folder.
+// Sets $XDG_STATE_HOME to a folder with the folder of a pod.
 struct State {
   Folder folder;
   Paths paths{folder.path() / "mlk/local"};

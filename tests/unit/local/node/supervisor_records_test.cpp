@@ -117,7 +117,7 @@ TEST_CASE("if a program cannot be started, its supervisor records the reason and
 }
 
 TEST_CASE(
-    "a program has the given environment and its pod's mark, and starts in its own folder or in the pod's") {
+    "a program has the given environment and its pod's mark, and starts in its folder or the pod's folder") {
   const Supervised p;
   p.run({"sh", "-c", "env | sort | grep -v '^PWD\\|^_\\|^SHLVL\\|^OLDPWD'; pwd -P; cat; echo $#", "x",
          "one two", ""});

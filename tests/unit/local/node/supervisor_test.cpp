@@ -27,7 +27,7 @@ int supervise_apart(const std::filesystem::path& folder,
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::setsid();
-    for (int fd = 3; fd < 256; ++fd) ::close(fd);  // as the server starts it
+    for (int fd = 3; fd < 256; ++fd) ::close(fd);  // as if the server had started the supervisor
     ::_exit(supervise(folder));
   }
   if (meanwhile) meanwhile(pid);
@@ -86,7 +86,7 @@ constexpr char lingers[] = "trap 'exit 143' TERM; echo ready; while true; do sle
 
 }  // namespace
 
-TEST_CASE("a signal that a supervisor ignores or handles still ends a process of its program") {
+TEST_CASE("a signal that the supervisor ignores or handles still ends a process of the program") {
   Pod pod("for s in TERM PIPE INT HUP; do sh -c \"kill -$s \\$\\$; sleep 1\"; echo $s $?; done");
   ::signal(SIGPIPE, SIG_IGN);  // as in the server
   CHECK(supervise_apart(pod.pod.path()) == 0);
@@ -96,7 +96,7 @@ TEST_CASE("a signal that a supervisor ignores or handles still ends a process of
     CHECK_MESSAGE(log.find(line) != std::string::npos, log);
 }
 
-TEST_CASE("a supervisor runs the program with its environment, keeps its output and records its end") {
+TEST_CASE("a supervisor runs the program with its environment, and stores its output and its end") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
@@ -177,7 +177,7 @@ TEST_CASE("a second or late supervisor of a pod does nothing, so the program is 
   CHECK(read_log(folder.path() / "pods", {}) == "once\n");
 }
 
-TEST_CASE("if a pod is stopped before its start, it is not started") {
+TEST_CASE("a pod that is stopped before its start is not started") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
@@ -215,7 +215,7 @@ TEST_CASE("an orphan of the program ends with the pod, and the pod continues if 
   CHECK(pod.pod.exit()->code == 5);
 }
 
-TEST_CASE("a program has three descriptors and no more") {
+TEST_CASE("a program gets three descriptors and no more") {
   const Pod pod(
       "n=0; while [ $n -lt 64 ]; do if [ -e /proc/$$/fd/$n ]; then echo $n; fi; n=$((n + 1)); done");
   supervise_apart(pod.pod.path());
@@ -227,7 +227,7 @@ TEST_CASE("SIGTERM without stop.json means a shutdown, since the disk is full or
   supervise_apart(pod.pod.path(), [&](pid_t supervisor) {
     CHECK(until([&] { return pod.log() == "ready\n"; }));
     ::kill(supervisor, SIGTERM);
-    // A supervisor that ignores this would wait for ever.
+    // A supervisor that ignores SIGTERM would wait for ever.
     if (!until([&] { return pod.pod.exit().has_value(); })) ::kill(supervisor, SIGKILL);
   });
   REQUIRE(pod.pod.exit().has_value());
@@ -249,7 +249,7 @@ TEST_CASE("down stops pods on a full disk") {
   ::unsetenv("XDG_STATE_HOME");
 }
 
-TEST_CASE("the record of an end is written as soon as the full disk has room") {
+TEST_CASE("when a full disk has room again, the supervisor writes the record of the end") {
   const Pod pod("");
   Start start = shell("while [ ! -e go ]; do sleep 0.02; done; exit 7");
   start.working_folder = pod.pod.path();

@@ -23,7 +23,7 @@ json job_with_defaults(const json& spec) {
   return with_defaults("jobs", object).at("spec");
 }
 
-// "FIELD: MESSAGE" of each cause, a line each.
+// "FIELD: MESSAGE" of each cause, each on a line of its own.
 std::string broken_rules(const char* plural, const json& object) {
   try {
     check_rules(kind_of(plural), object);
@@ -54,7 +54,7 @@ json policy_of(const json& rule) { return {{"podFailurePolicy", {{"rules", json:
 
 }  // namespace
 
-TEST_CASE("a Job with an empty spec has one pod, which is retried six times") {
+TEST_CASE("a Job with an empty spec gets the defaults for one pod and six retries") {
   const json spec = job_with_defaults(json::object());
   CHECK(spec.at("completionMode") == "NonIndexed");
   CHECK(spec.at("completions") == 1);
@@ -69,7 +69,7 @@ TEST_CASE("a Job with an empty spec has one pod, which is retried six times") {
   CHECK_FALSE(spec.at("template").contains("spec"));
 }
 
-TEST_CASE("some fields of a Job change its other defaults") {
+TEST_CASE("some fields of a Job change the defaults of other fields") {
   CHECK(job_with_defaults({{"parallelism", 3}}).at("completions") == 3);
   CHECK(job_with_defaults({{"completions", 3}}).at("parallelism") == 1);
   CHECK(job_with_defaults({{"backoffLimitPerIndex", 1}}).at("backoffLimit") == 2147483647);
@@ -105,7 +105,7 @@ TEST_CASE("pods and containers get the defaults of the real API") {
     expected[list] = json::array({one});
   }
   CHECK(with_defaults("pods", {{"spec", spec}}).at("spec") == expected);
-  // A Job must give the restart policy, and the pod gets its own defaults when it is created.
+  // A Job must give the restart policy itself, and a pod gets the other defaults when the pod is created.
   const json of_job = job_with_defaults({{"template", {{"spec", spec}}}}).at("template").at("spec");
   for (const char* field : {"restartPolicy", "enableServiceLinks", "serviceAccountName"})
     expected.erase(field);

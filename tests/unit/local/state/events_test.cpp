@@ -25,7 +25,7 @@ json only_event(const Store& store) {
   return event;
 }
 
-TEST_CASE("an event has its object, message, reason, times, source and count") {
+TEST_CASE("an event has its object, message, reason, times and source, and a count of equal events") {
   const Folder folder;
   Store store(folder.path());
   record_event(store, event_subject, "job-controller", "Warning", "Failed", "it failed", noon);
@@ -104,7 +104,7 @@ TEST_CASE("an event expires an hour after its last occurrence, or at once if it 
   CHECK(left == std::vector<std::string>{"hour", "new"});
 }
 
-TEST_CASE("the oldest events beyond 2000 expire") {
+TEST_CASE("if there are more than 2000 events, the oldest events expire") {
   const Folder folder;
   const auto write = [&](int number, int second) {
     const std::string name = "e-" + std::to_string(number);

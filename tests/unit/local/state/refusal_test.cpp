@@ -1,4 +1,4 @@
-// Refusals as the Status objects that clients get, whole.
+// Errors of the API as the complete Status objects that clients get.
 #include <doctest/doctest.h>
 
 #include "cli/local/state/status.h"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace nlohmann::literals;
 
-TEST_CASE("a refusal names the object, its resource, and its group outside of the core group") {
+TEST_CASE("an error names the object, its resource, and its group if this is not the core group") {
   const struct {
     StatusError refusal;
     int code;

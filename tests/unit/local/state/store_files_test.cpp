@@ -26,7 +26,7 @@ json stored_thing(const std::string& name_space, const std::string& name, const 
   return made;
 }
 
-// "namespace/name=value" of each.
+// "namespace/name=value" of each object.
 std::vector<std::string> seen_in(const std::vector<Object>& objects) {
   std::vector<std::string> result;
   for (const Object& object : objects)
@@ -94,7 +94,7 @@ TEST_CASE("versions begin at 1, and at 10001 after the next start, since lower v
   CHECK(text_in(folder.path() / "revision") == "20000");
 }
 
-TEST_CASE("if the file of versions is old or missing, the versions continue after those of the objects") {
+TEST_CASE("if the file of versions is old, the versions continue after the versions of the objects") {
   const Folder folder;
   for (const char* version : {"700", "650"}) {
     json old = stored_thing("ns", std::string("v") + version);
@@ -178,7 +178,7 @@ TEST_CASE(
   CHECK(store.get("configmaps", "ns", "a")->at("data").at("v").get<std::string>().size() == room);
 }
 
-TEST_CASE("a modification cannot set the version of an object, and a check can prevent its removal") {
+TEST_CASE("a modification cannot set the version of an object, and a check can prevent a removal") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", stored_thing("ns", "a"));
@@ -188,8 +188,9 @@ TEST_CASE("a modification cannot set the version of an object, and a check can p
   });
   CHECK(*changed == *store.get("configmaps", "ns", "a"));
   CHECK(changed->at("metadata").at("resourceVersion") == "3");
-  store.modify("configmaps", "ns", "a",
-               [](json& object) { object["metadata"]["resourceVersion"] = "77"; });  // nothing else
+  store.modify("configmaps", "ns", "a", [](json& object) {
+    object["metadata"]["resourceVersion"] = "77";
+  });  // this changes nothing else
   CHECK(store.revision() == 3);
   CHECK(refused_by_store([&] {
           store.modify("configmaps", "ns", "a", [](json& object) {
@@ -331,7 +332,7 @@ TEST_CASE("the history holds 64 MiB of objects, and versions before the history 
   CHECK(store.changes_after(seen, "", past).size() == 64);
 }
 
-TEST_CASE("the listener is called once for each change, after the change was added to the history") {
+TEST_CASE("the listener is called once for each change") {
   const Folder folder;
   Store store(folder.path());
   int calls = 0;
@@ -351,7 +352,7 @@ TEST_CASE("the listener is called once for each change, after the change was add
   CHECK(calls == 3);
 }
 
-TEST_CASE("changes_after() returns at the first change, or when it is woken") {
+TEST_CASE("changes_after() returns at the first change, or when wake_watches() is called") {
   const Folder folder;
   Store store(folder.path());
   for (const bool wake : {false, true}) {

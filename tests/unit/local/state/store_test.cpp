@@ -73,7 +73,7 @@ TEST_CASE("revisions also increase after the store was killed and its last objec
   }
 }
 
-TEST_CASE("a temporary file that a crash has left, or a file without an object, is not loaded") {
+TEST_CASE("a temporary file that a crash has left, or a file with a cut object, is not loaded") {
   const Folder folder;
   {
     Store(folder.path()).create("configmaps", object("good"));
@@ -86,7 +86,7 @@ TEST_CASE("a temporary file that a crash has left, or a file without an object, 
   CHECK(std::filesystem::exists(place / "bad.json.broken"));
 }
 
-TEST_CASE("an invalid file of versions is ignored") {
+TEST_CASE("an invalid content of the file `revision` is ignored") {
   for (const char* text : {"", "x", "-1", "99999999999999999999999", "[[[["}) {
     CAPTURE(text);
     const Folder folder;
