@@ -7,26 +7,26 @@
 
 namespace mlk {
 
-// Part of the public interface: listed in man/mlk.1. The codes are the same in submit --wait, wait, logs -f
-// and sweep.
+// These codes are a part of the public interface, which man/mlk.1 describes. submit --wait, wait, logs -f and
+// sweep use the same codes.
 enum class ExitCode {
   ok = 0,
   failure = 1,       // the command is valid, but mlk could not do it
   usage = 2,         // the command line, or a file of the user, is wrong
   not_found = 3,     // no such run, template or file
-  cluster = 4,       // Kubernetes could not be reached, or refused
+  cluster = 4,       // Kubernetes could not be reached, or refused the request
   run_failed = 5,    // the run failed
-  cannot_start = 6,  // the run cannot start, or did not within --start-timeout
+  cannot_start = 6,  // the run cannot start, or did not start within --start-timeout
   disrupted = 7,     // the run failed, and the first cause was a disruption
   stopped = 8,       // the run was stopped
   timed_out = 124,
   interrupted = 130,
 };
 
-// Thrown where the cause of a problem is known; caught only in app.cpp.
+// Thrown where the cause of a problem is known. app.cpp reports each error that no other code catches.
 //
-// what(): one line, lower case, no full stop, naming the thing at fault. A file with several mistakes has
-// several such lines, each "file:line:column: what" followed by the line and a caret.
+// what(): one line, lower case, no full stop, naming the thing at fault. If a file has several mistakes,
+// what() has "file:line:column: what" for each mistake, followed by that line of the file and a caret.
 // hint(): the next thing to type or to change; empty if there is none.
 class Error : public std::runtime_error {
  public:

@@ -14,7 +14,7 @@
 namespace mlk {
 namespace {
 
-// Closes its descriptor. If errors of closing matter, the caller calls close() before.
+// Closes its descriptor at the end of the scope, and ignores errors of close().
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -66,7 +66,7 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
   }
   if (S_ISREG(info.st_mode) && static_cast<std::uintmax_t>(info.st_size) > limit)
     throw too_large(path.string(), limit);
-  // From here on reads block, because reading a pipe (process substitution) to its end waits for the writer.
+  // From here on reads block: to read a pipe (process substitution) to its end, mlk must wait for the writer.
   ::fcntl(file.get(), F_SETFL, 0);
   return read_descriptor(file.get(), path.string(), limit);
 }
@@ -80,7 +80,7 @@ std::string read_descriptor(int descriptor, const std::string& name, std::size_t
       pollfd readable{.fd = descriptor, .events = POLLIN, .revents = 0};
       if (::poll(&readable, 1, -1) > 0) continue;
     }
-    // A signal came while mlk waits for the writer: the user wants to stop.
+    // A signal came while mlk waited for the writer: the user wants to stop.
     if (count < 0 && errno == EINTR) throw Error(ExitCode::interrupted, "interrupted");
     if (count < 0) throw system_error("cannot read", name, errno);
     if (count == 0) return text;

@@ -1,4 +1,4 @@
-// Files: bounded reads, whole writes.
+// Reads files up to a maximum size, and replaces files as a whole.
 #pragma once
 
 #include <cstddef>
@@ -11,35 +11,36 @@
 
 namespace mlk {
 
-// The whole file, at most `limit` bytes. Throws Error: not_found if it does not exist; usage for a folder, a
-// device, or a file over the limit. Reads no byte of a file over the limit.
+// The whole file, at most `limit` bytes. Throws Error: not_found if the file does not exist; usage for a
+// folder, a device, or a file over the limit; failure if the file cannot be read. Also reads a pipe.
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
 
-// Reads everything from an open file, pipe or socket, at most `limit` bytes; errors call it `name`. Waits for
-// the other side. Throws Error: usage beyond the limit, interrupted if a signal comes.
+// Reads an open file, pipe or socket to its end, at most `limit` bytes. Errors name the descriptor `name`.
+// Waits for the other side. Throws Error: usage beyond the limit, interrupted if a signal comes.
 std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
 
-// Calls `visit` for each entry of the folder, in no order. Throws Error: not_found if the folder does not
-// exist, failure if it cannot be read; and whatever `visit` throws.
+// Calls `visit` for each entry of the folder, in any order. Throws Error: not_found if there is no such
+// folder, failure if the folder cannot be read. Passes on what `visit` throws.
 void visit_folder(const std::filesystem::path& folder,
                   const std::function<void(const std::filesystem::directory_entry&)>& visit);
 
 // Replaces the file at once: readers see either the old text or the new one, also after a crash. Throws
 // Error{failure}.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
-// Replaces the file at once too, but after a crash of the system the file may have any content. So its
-// readers must check the content.
+// Replaces the file at once, but does not wait for the disk. After a crash of the system the file may have
+// any content, so all readers of the file must check the content.
 void write_checked_file(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
 
 // An unpredictable name beside the path, for a temporary file that is renamed to the path when it is
 // complete. Open it with O_EXCL and O_NOFOLLOW.
 std::filesystem::path beside(const std::filesystem::path& path);
 
-// $XDG_STATE_HOME/mlk, $XDG_CONFIG_HOME/mlk, $XDG_CACHE_HOME/mlk, or their defaults below $HOME.
+// $XDG_STATE_HOME/mlk, $XDG_CONFIG_HOME/mlk, $XDG_CACHE_HOME/mlk, or their defaults below $HOME. Throw
+// Error{failure} if a default is needed and there is no $HOME.
 std::filesystem::path state_home();
 std::filesystem::path config_home();
 std::filesystem::path cache_home();
-// The same folders for callers that work without a home. nullopt if there is no home.
+// Like state_home(), config_home() and cache_home(), but return nullopt instead of throwing an error.
 std::optional<std::filesystem::path> state_home_if_any();
 std::optional<std::filesystem::path> config_home_if_any();
 std::optional<std::filesystem::path> cache_home_if_any();

@@ -31,7 +31,8 @@ std::string base64_encode(std::string_view bytes);
 // Throws std::invalid_argument if the text is not base64.
 std::string base64_decode(std::string_view text);
 
-// From the operating system's generator; for keys and tokens.
+// Bytes for keys and tokens, from the generator of OpenSSL, which the operating system seeds. Throws
+// std::runtime_error if the generator fails.
 std::string random_bytes(std::size_t count);
 
 }  // namespace mlk

@@ -22,7 +22,7 @@ class Indexes {
 
   // nullopt if the text is not a set, or an index is over 99999.
   static std::optional<Indexes> parse(std::string_view text);
-  // Reads text of a server: leaves out parts that are not valid.
+  // For text of a server: leaves out the parts of the text that are not valid.
   static Indexes valid_parts_of(std::string_view text);
 
   std::string text() const;    // as the Job controller writes it: "0,1,3-5"
@@ -35,19 +35,19 @@ class Indexes {
   void drop_from(int end);
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  std::size_t size_of_common(const Indexes& other) const;  // how many are in both
+  std::size_t size_of_common(const Indexes& other) const;  // the number of indexes in both sets
 
   bool operator==(const Indexes&) const = default;
 
  private:
   void insert_run(int first, int last);
 
-  std::map<int, int> runs_;  // first -> last; between two of them at least one index is absent
+  std::map<int, int> runs_;  // ranges, first -> last; between two ranges at least one index is absent
   std::size_t size_ = 0;
 };
 
-// Returns the number at position `place` of a list in this notation, which need not be sorted; `place` itself
-// if the list is shorter.
+// Returns the number at position `place`, counted from 0, of a list such as "4-6,2". The list need not be
+// sorted. Returns `place` itself if the list is too short.
 int number_at_place(std::string_view list, int place);
 
 }  // namespace mlk

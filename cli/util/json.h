@@ -13,7 +13,7 @@
 
 namespace mlk {
 
-// Objects of Kubernetes have some 20 levels. A value takes up to 64 bytes of memory.
+// Objects of Kubernetes have about 20 levels. A value needs up to 64 bytes of memory.
 struct JsonBounds {
   std::size_t depth = 200;
   std::size_t values = 8'000'000;
@@ -31,16 +31,16 @@ class NotJson : public Error {
   const std::size_t byte;  // the last byte that was read, counted from 1
 };
 
-// Throws NotJson, which is an Error{failure}, and Error{failure}: "NAME: nested deeper than 200 levels",
-// "NAME: more than 8000000 values". No error repeats the text, which may be a secret.
+// Throws NotJson if the text is not JSON. Throws Error{failure} beyond the bounds: "NAME: nested deeper than
+// 200 levels", "NAME: more than 8000000 values". No error repeats the text, which may be a secret.
 nlohmann::json parse_json(std::string_view text, const std::string& name, const JsonBounds& bounds = {});
 
-// The same for callers that treat unreadable text as missing: null instead of an error.
+// Like parse_json(), but returns null instead of throwing, for callers that treat unreadable text as missing.
 nlohmann::json json_or_null(std::string_view text, const JsonBounds& bounds = {});
 
 // The text of a value for people and programs. Never throws: bytes that are not UTF-8 become U+FFFD.
-// Characters that control a terminal are written as \uXXXX. On one line, or with `indent` blanks for each
-// level.
+// Characters that control a terminal are written as \uXXXX. `indent`: the number of blanks for each level;
+// -1 writes everything on one line.
 std::string json_text(const nlohmann::json& value, int indent = -1);
 
 }  // namespace mlk

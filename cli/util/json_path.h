@@ -1,7 +1,7 @@
 // Reads fields of JSON that may be missing or of another type than expected. Pure; nothing here throws.
 //
 //   text_of(pod, {"status", "phase"})     "" if there is no such text
-//   for (const json& item : at_path(pod, {"spec", "containers"}))   never if there is none
+//   for (const json& item : at_path(pod, {"spec", "containers"}))   no iteration if there is no such value
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,25 @@ namespace mlk {
 // Keys from the outermost object inwards; empty: the value itself.
 using JsonPath = std::initializer_list<const char*>;
 
-// The value at this path, which is a part of `object`. If there is no such value, a JSON null. A loop over a
-// null does nothing.
+// Returns the value at this path, as a reference into `object`. If there is no such value, returns a JSON
+// null; a loop over a null does nothing.
 const nlohmann::json& at_path(const nlohmann::json& object, JsonPath path);
 
-// The text at this path, which is a part of `object`; empty if the value is not text.
+// Returns the text at this path, as a reference into `object`. Returns an empty text if the value is no text.
 const std::string& text_of(const nlohmann::json& object, JsonPath path);
 
 // The value, which must be a whole number; a number that is too large becomes the largest std::int64_t.
 std::int64_t whole_number(const nlohmann::json& value);
 
-// The whole number at this path, limited to the range from minus a billion to a billion.
+// The whole number at this path, limited to the range from minus a billion to a billion. `otherwise` if there
+// is no whole number.
 int number_of(const nlohmann::json& object, JsonPath path, int otherwise);
 
-// The whole number at this path without the bounds of number_of(). For numbers of steps, which may exceed an
-// int.
+// The whole number at this path, which may be larger than an int, such as a number of steps. `otherwise` if
+// there is no whole number.
 std::int64_t count_of(const nlohmann::json& object, JsonPath path, std::int64_t otherwise);
 
-// A time as Kubernetes writes it (RFC 3339).
+// The time at this path, in the format of Kubernetes (RFC 3339). nullopt if there is no time.
 std::optional<Time> time_of(const nlohmann::json& object, JsonPath path);
 
 // Returns text unchanged, and any other value as JSON. Throws nlohmann's error if the value contains text

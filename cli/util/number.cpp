@@ -51,7 +51,7 @@ std::optional<double> number_of_word(std::string_view word) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     return negative ? -infinity : infinity;
   }
-  // Not from_chars: the standard library of macOS does not have it for floating point.
+  // Calls strtod because the standard library of macOS has no from_chars for floating point.
   return is_decimal(size) ? std::optional(std::strtod(std::string(word).c_str(), nullptr)) : std::nullopt;
 }
 

@@ -12,14 +12,14 @@ namespace mlk {
 // becomes infinite or 0.
 std::optional<double> number_of_word(std::string_view word);
 
-// The same as number_of_word(), after removing signs around the number: "0.5,", "(0.5)", "'0.5'.", "0.5%". A
-// sign between digits is not removed: "12,000" is no number.
+// Like number_of_word(), but first removes punctuation around the number: "0.5,", "(0.5)", "'0.5'.", "0.5%".
+// Punctuation between digits is not removed: "12,000" is no number.
 std::optional<double> number_beside_signs(std::string_view text);
 
 // The whole text as an int; `otherwise` if the text is not a whole number in the range of an int.
 int parse_int(std::string_view text, int otherwise);
 
-// "nan", "inf" or "-inf": the form in which mlk stores numbers that JSON lacks. Empty for any other number.
+// "nan", "inf" or "-inf": mlk stores these words because JSON has no such numbers. Empty for other numbers.
 std::string word_of_number(double value);
 
 }  // namespace mlk

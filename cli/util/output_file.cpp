@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr mode_t permissions = 07777, usual = 0666;
 
-// Whether the path names a file that a shell has opened already. mlk keeps the present content of such a
-// file.
+// Whether the path may name a file that a process has opened already, such as /dev/stdout. mlk appends to
+// such a file.
 bool is_open_already(const fs::path& path) {
   const std::string text = fs::absolute(path).lexically_normal().string();
   return text.starts_with("/dev/");

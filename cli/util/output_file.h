@@ -1,4 +1,4 @@
-// Writes files that a user names, according to their kind.
+// Writes files that a user names. The kind of the file decides how mlk writes it.
 #pragma once
 
 #include <filesystem>
@@ -9,19 +9,19 @@
 
 namespace mlk {
 
-// How mlk writes a goal. The existing file decides (links are followed): a plain file of this user is
-// replaced atomically and keeps its mode; a device, a pipe, and a file with more hard links or another owner
-// are written in place.
+// How mlk writes a goal, which is the file that the user named, after all symbolic links. A plain file of
+// this user is replaced atomically and keeps its mode. A device, a pipe, a file of another user and a file
+// with several hard links are written in place.
 enum class WriteWay { as_new, replaced, in_place, refused };
 struct Goal {
-  mode_t mode;         // mode with the file type
+  mode_t mode;         // permissions and file type, as in st_mode
   nlink_t names;       // number of hard links
-  bool is_own = true;  // it belongs to this user
+  bool is_own = true;  // whether this user owns the file
 };
 WriteWay way_to_write(const std::optional<Goal>& goal);  // nullopt: the goal does not exist. Pure.
 
-// Writes plain bytes to a goal. Follows links, and gives a new file its mode by the umask. If the goal is
-// replaced, no new byte is visible before finish(), and without finish() no temporary file stays.
+// Writes bytes to a goal. Follows links. The umask decides the mode of a new file. If the goal is new or
+// replaced, the bytes become visible only in finish(); without finish(), the destructor removes them.
 class OutputFile {
  public:
   // Waits for the reader of a pipe. Throws Error: usage for a folder, failure for a goal that cannot be
@@ -31,8 +31,8 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  void put(std::string_view bytes);  // throws Error: failure, interrupted if a signal comes while it waits
-  void finish();                     // call it last
+  void put(std::string_view bytes);  // throws Error: failure; interrupted if a signal comes during a wait
+  void finish();                     // must be the last call; throws Error: failure
 
  private:
   [[noreturn]] void fail(int error) const;

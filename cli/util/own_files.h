@@ -1,5 +1,5 @@
-// The first bytes of files that mlk writes for its user into the folder of the program. By these bytes mlk
-// recognises its own files and does not treat them as code of the user.
+// The first bytes of files that mlk writes into the folder of the user's program. By these bytes mlk
+// recognises its own files, and does not treat them as code of the user.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ inline constexpr std::string_view sign_of_report =
     "<!doctype html>\n<html lang=\"en\" data-written-by=\"mlk report\">\n";
 inline constexpr std::string_view sign_of_best = "# written by mlk best\n";
 
-// Whether a file of this name may begin with these bytes, so that mlk must read its beginning.
+// Whether a file of this name may be written by mlk. If so, the caller must read the beginning of the file.
 inline bool may_be_own_file(std::string_view name) {
   return name.ends_with(".html") || name.ends_with(".yaml") || name.ends_with(".yml");
 }

@@ -1,4 +1,4 @@
-// Folders that only their owner may use: the caches and the state of mlk. mlk trusts their files.
+// Folders that only their owner may use: the caches and the state of mlk. mlk trusts the files in them.
 #pragma once
 
 #include <filesystem>
@@ -7,20 +7,20 @@
 
 namespace mlk {
 
-// Whether the file belongs to this user, and nobody else may write to it.
+// Whether this user owns a file with this status, and no other user may write to the file.
 bool is_own(const struct stat& status);
-// As above, for the file at a path. False if the path is missing, a link, or neither a plain file nor a
-// folder.
+// Whether this user owns the file at this path, and no other user may write to the file. False if the path is
+// missing, a link, or neither a plain file nor a folder.
 bool is_own(const std::filesystem::path& path);
 
-// Makes the folder and its missing parents; the folder gets mode 0700. Throws Error{failure}, with `hint`, if
-// the folder belongs to another user, is a link, or cannot be made.
+// Makes the folder and its missing parents. The folder gets mode 0700, even if it exists already. Throws
+// Error{failure} if the folder belongs to another user, is a link, or cannot be made. `hint`: for the error.
 void make_own_folder(const std::filesystem::path& folder, const std::string& hint);
 
 // Throws like make_own_folder() for a folder of another user and for a link, but not for a missing folder.
 void require_own_folder(const std::filesystem::path& folder, const std::string& hint);
 
-// make_own_folder() for folders of a cache, with a hint for caches.
+// Calls make_own_folder() with the hint for folders of a cache.
 void make_cache_folder(const std::filesystem::path& folder);
 
 }  // namespace mlk

@@ -5,7 +5,7 @@
 
 namespace mlk {
 
-// "first:rest", without the colon if `first` or `rest` is empty; only `rest` if it begins with `first`
+// "first:rest", without the colon if `first` or `rest` is empty. `rest` alone if its first folder is `first`
 // already.
 inline std::string path_first(const std::string& first, const std::string& rest) {
   if (first.empty() || rest.empty()) return first + rest;

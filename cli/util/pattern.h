@@ -1,5 +1,5 @@
 // Patterns that users write: regular expressions in RE2's syntax, which has no look-ahead, no look-behind and
-// no back references. So the time for a text is linear in its length for every pattern.
+// no back references. So for every pattern, the time of a search is linear in the length of the text.
 #pragma once
 
 #include <cstddef>

@@ -47,8 +47,8 @@ int PrintableStream::sync() {
   return pass_on(true) && target_->pubsync() == 0 ? 0 : -1;
 }
 
-// Passes the waiting text to the target. Unless `all` is set, it keeps an end of the text that may be the
-// start of a longer piece. Returns false if the target accepts no more bytes.
+// Passes the waiting text to the target. If `all` is false, keeps the end of the text, which may be the start
+// of a longer piece. Returns false if the target accepts no more bytes.
 bool PrintableStream::pass_on(bool all) {
   const Sequences allowed = allowed_();
   std::string out;

@@ -10,8 +10,9 @@
 
 namespace mlk {
 
-// Sits between a stream and its buffer during its lifetime. Passes text on like printable(). Control
-// sequences pass only if mlk itself writes such sequences. Several threads may write at the same time.
+// Stands between a stream and the stream's buffer while this object lives. Passes text on in the form of
+// printable(). Only control sequences that `allowed` returns pass unchanged. Several threads may write at the
+// same time.
 class PrintableStream : private std::streambuf {
  public:
   struct Sequences {
@@ -20,9 +21,9 @@ class PrintableStream : private std::streambuf {
     bool all_bytes = false;  // output for another program, unchanged
   };
 
-  // Calls `allowed` at each write, because the result depends on flags that are parsed later.
+  // Calls `allowed` whenever text is passed on, because the result depends on flags that are parsed later.
   PrintableStream(std::ostream& stream, std::function<Sequences()> allowed);
-  ~PrintableStream() override;  // writes the rest
+  ~PrintableStream() override;  // passes on the waiting text
   PrintableStream(const PrintableStream&) = delete;
   PrintableStream& operator=(const PrintableStream&) = delete;
 
@@ -36,7 +37,7 @@ class PrintableStream : private std::streambuf {
   std::streambuf* const target_;
   const std::function<Sequences()> allowed_;
   std::mutex mutex_;
-  std::string waiting_;  // guarded by the mutex: not yet passed on
+  std::string waiting_;  // text that is not yet passed on; guarded by the mutex
 };
 
 }  // namespace mlk

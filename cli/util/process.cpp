@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Both ends of a pipe, closed on exec. The child gets its end by dup2.
+// Both ends of a pipe. Exec closes both, so the child duplicates its own end with dup2().
 class Pipe {
  public:
   Pipe() {
@@ -50,9 +50,9 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// Returns the path that exec would find. The search happens before the fork, because after it only
+// Returns the path that exec would find. The search happens before the fork, because after the fork only
 // async-signal-safe calls are allowed. Like Go and client-go, refuses a program found through a relative
-// entry of PATH, because any folder may hold a program of that name.
+// entry of PATH, because somebody else may have put the program into the working folder.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* path = std::getenv("PATH");
@@ -91,9 +91,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
-// Runs in the child, where only async-signal-safe calls are allowed. On an error it reports the errno over
-// `report`. If a descriptor is negative, the child uses ours. A child that uses our stdin stays in our
-// process group.
+// Runs in the child, where only async-signal-safe calls are allowed. On an error, writes errno to `report`.
+// If `in` or `err` is negative, the child uses that stream of mlk. A child that uses the stdin of mlk stays
+// in the process group of mlk.
 [[noreturn]] void become(const char* program, char* const* argv, char* const* env, const char* folder, int in,
                          int out, int err, int report) {
   if (in >= 0) ::setpgid(0, 0);
@@ -109,7 +109,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   ::_exit(127);
 }
 
-// Our side of the pipes: writes stdin, and collects stdout and stderr until both are closed.
+// The side of mlk: writes the stdin of the child, and collects its stdout and stderr until both are closed.
 class Conversation {
  public:
   Conversation(const Command& command, Pipe& in, Pipe& out, Pipe& err)
@@ -122,7 +122,7 @@ class Conversation {
 
   bool open() const { return out_.read_end() >= 0 || err_.read_end() >= 0; }
 
-  // Waits at most `wait` until a pipe is ready, and serves it.
+  // Waits at most `wait` until a pipe is ready. Then reads or writes each pipe that is ready.
   void step(std::chrono::milliseconds wait) {
     std::array<pollfd, 3> fds{
         {{in_.write_end(), POLLOUT, 0}, {out_.read_end(), POLLIN, 0}, {err_.read_end(), POLLIN, 0}}};
@@ -166,8 +166,8 @@ class Conversation {
   std::size_t fed_ = 0;
 };
 
-// Kills the child, with its process group if it leads one, if it still lives at the end of the scope. Reaps
-// the child in any case.
+// If the child still lives at the end of the scope, kills the child, and its process group if the child leads
+// one. Always reaps the child.
 class Child {
  public:
   Child(pid_t pid, bool leads_group) : pid_(pid), leads_group_(leads_group) {

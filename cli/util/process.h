@@ -1,4 +1,4 @@
-// One child process, from its start to its end: input, captured output, a bound on time and size.
+// Runs one child process: writes its input, captures its output, and limits its time and its output.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@
 
 namespace mlk {
 
-// Thrown for a program that exists, but that this machine cannot execute: its file may not be executed, or is
-// for another system. The code is failure.
+// Thrown if a program exists but this machine cannot execute it: the file lacks the permission, or is for
+// another system. The exit code of the error is failure.
 class CannotExecute : public Error {
  public:
   using Error::Error;
@@ -22,8 +22,8 @@ class CannotExecute : public Error {
 struct ProcessResult {
   int exit_code = 0;       // if the program ended by itself; otherwise -1
   int signal = 0;          // the signal that ended the program; 0: none
-  bool timed_out = false;  // killed by us, with all of its process group
-  bool given_up = false;   // killed as at a time-out, because `go_on` returned false
+  bool timed_out = false;  // mlk killed the program at its time-out
+  bool given_up = false;   // mlk killed the program because `go_on` returned false
   std::string output;
   std::string error;
 
@@ -31,25 +31,26 @@ struct ProcessResult {
 };
 
 struct Command {
-  std::vector<std::string> argv;  // argv[0] without a slash is looked up in PATH; no shell
+  std::vector<std::string> argv;  // argv[0] without a slash is searched in PATH; no shell reads the arguments
   std::vector<std::pair<std::string, std::string>>
-      env;                     // added to our environment; replaces variables of the same name
-  bool empty_env = false;      // start from no environment instead of ours
-  std::string folder;          // folder to run in; empty: ours
+      env;                     // added to the environment of mlk; replaces variables of the same name
+  bool empty_env = false;      // the child gets only the variables in `env`
+  std::string folder;          // the working folder of the child; empty: that of mlk
   std::string input;           // written to stdin, which is then closed
-  bool inherit_error = false;  // stderr goes where ours goes, not into `error`
-  bool of_terminal = false;    // it talks with the user: stdin and stderr are ours, and so is the process
-                               // group, as only the one in the foreground may read from the terminal
+  bool inherit_error = false;  // the child writes to the stderr of mlk, not into `error`
+  bool of_terminal = false;    // the child talks with the user: it has the stdin, stderr and process group of
+                               // mlk, as only the foreground process group may read from the terminal
   std::chrono::milliseconds timeout{30000};
-  std::size_t output_limit = 16u << 20;  // of stdout and of stderr, each
-  // Called every 20 ms with the output so far; false kills the program, like a time-out.
+  std::size_t output_limit = 16u << 20;  // in bytes, for stdout and stderr separately
+  // Called at least every 20 ms with the output so far. If it returns false, mlk kills the program.
   std::function<bool(const ProcessResult&)> go_on{};
 };
 
 // Runs the command and waits for its end, at most `timeout`. Blocks; may be called from any thread. The child
 // leads its own process group, so that a time-out also ends the child's children. With `of_terminal` a
-// time-out ends only the child; Ctrl-C reaches the child's children through the terminal. Throws Error:
-// not_found if there is no such program, failure if it cannot be started (CannotExecute) or prints too much.
+// time-out ends only the child; Ctrl-C reaches the child's children through the terminal. Throws Error: usage
+// if `argv` names no program, not_found if there is no such program, failure if the program prints too much
+// or cannot be started (CannotExecute if this machine cannot execute it).
 ProcessResult run_process(const Command& command);
 
 }  // namespace mlk

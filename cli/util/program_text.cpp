@@ -10,7 +10,7 @@
 namespace mlk {
 namespace {
 
-constexpr std::size_t most_columns_moved = 200;  // beyond the end of a line, filled with blanks
+constexpr std::size_t most_columns_moved = 200;  // of the cursor, beyond the end of a line
 constexpr std::size_t longest_style = 256;       // bytes of the colours in effect
 constexpr std::size_t longest_sequence = 4096;   // bytes of a title or a link; a longer one is text
 constexpr std::string_view bell = "\x07", string_end = "\x1b\\", string_end_c1 = "\u009c";
@@ -22,8 +22,8 @@ struct Sequence {
   std::string_view parameters{};
 };
 
-// Titles, links and other strings for the terminal: up to BEL or ST. If such a string has no end, only its
-// beginning is removed, so that the rest of the line stays visible.
+// A title, a link or another string for the terminal, up to BEL or ST. If the string has no end, only its
+// introducer is removed, so that the rest of the line stays visible. `introducer`: its number of bytes.
 Sequence string_sequence(std::string_view text, std::size_t introducer) {
   const std::string_view rest = text.substr(introducer, longest_sequence);
   std::size_t end = std::string_view::npos, size = 0;
@@ -171,7 +171,7 @@ class Line {
 
   void move_to(std::size_t column) { cursor_ = std::min(column, starts_.size() + most_columns_moved); }
 
-  // 0: from the cursor on; 1: up to the cursor; 2 and 3: the whole line.
+  // `which`: 0 erases from the cursor on, 1 up to the cursor, 2 and 3 the whole line.
   void erase(std::size_t which) {
     if (which == 0) return cut_at(cursor_);
     if (which == 1 && cursor_ < starts_.size()) return;

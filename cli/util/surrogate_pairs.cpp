@@ -5,13 +5,14 @@
 namespace mlk {
 namespace {
 
-// A pair \uHHHH\uLLLL is hidden as \0HHHH, then `middle`, two bytes that no text has, then LLLL. Only the
-// parser knows comments, blocks and quotes, and it turns \0 into a zero byte only in double quotes. So after
-// the parser a zero byte marks a pair that is one character.
+// A pair \uHHHH\uLLLL is hidden as \0HHHH, then `middle`, then LLLL. YAML can have the bytes of `middle` only
+// as escapes. Only the parser recognises comments, block scalars and quotes. It turns \0 into a zero byte
+// only in double quotes, so after parsing a zero byte shows that the pair is one character.
 constexpr std::string_view middle = "\x01\x01";
 constexpr std::size_t hex_digits = 4, pair_length = 2 * (2 + hex_digits);
 
-// Whether the text begins with a half of a pair, from `first` to `first` + 0x3ff. Sets `out` to its number.
+// Whether the text begins with the four hex digits of a number from `first` to `first` + 0x3ff, which is a
+// half of a pair. Sets `out` to this number.
 bool is_half(std::string_view text, unsigned first, unsigned& out) {
   if (text.size() < hex_digits) return false;
   const char* end = text.data() + hex_digits;

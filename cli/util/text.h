@@ -17,18 +17,18 @@ bool starts_with_word(std::string_view text, std::string_view word);
 // `text` as one word of a shell: unchanged if a shell reads it as one word, else in quotes.
 std::string shell_word(std::string_view text);
 
-// A label of RFC 1123, such as the names of namespaces and containers: a-z, 0-9 and inner '-', at most 63.
+// A label of RFC 1123, such as the name of a namespace: at most 63 of a-z, 0-9 and inner '-'.
 bool is_label(std::string_view text);
 
 // The candidate nearest to `word` by edit distance, for "did you mean"; empty if none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-// At most `bytes` of UTF-8 text, cut between two characters.
+// The beginning of UTF-8 text: at most `bytes` bytes, cut between two characters.
 std::string_view cut(std::string_view text, std::size_t bytes);
 std::string_view cut_front(std::string_view text, std::size_t bytes);  // keeps the end of the text
 
-// Text from outside made safe for a terminal: control characters (cli/util/unicode.h) except
-//  and \t, and bytes that are not UTF-8, each become '?'.
+// Makes text from outside safe for a terminal: control characters (cli/util/unicode.h) except \n and \t, and
+// bytes that are not UTF-8, each become '?'.
 std::string printable(std::string_view text);
 
 // Returns a size for people, rounded up: "3 KiB", "1.5 MiB".
@@ -39,7 +39,7 @@ std::string human_size(std::uint64_t bytes);
 std::size_t color_sequence(std::string_view text);
 inline constexpr std::size_t longest_color_sequence = 64;
 
-// Writes control characters except newlines as \uXXXX. The text is JSON or similar, so its meaning stays.
+// Writes control characters except newlines as \uXXXX. In JSON and similar text, this keeps the meaning.
 std::string escape_controls(std::string_view text);
 
 }  // namespace mlk

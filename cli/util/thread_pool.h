@@ -17,8 +17,8 @@ struct Helpers {
   std::size_t most;
   // For tasks that compute: add() starts a thread if at least this number of tasks wait.
   std::size_t when_waiting = 1;
-  // For tasks that wait for other programs: if `pace` is not 0, work() starts `first` threads. Their number
-  // doubles after each `pace` in which tasks waited and no task ended.
+  // For tasks that wait for other programs: if `pace` is not 0, work() starts `first` threads. The number of
+  // threads doubles after each `pace` in which tasks waited and no task ended.
   std::chrono::milliseconds pace{0};
   std::size_t first = 1;
 };

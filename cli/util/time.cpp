@@ -10,8 +10,8 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-// Days since 1970-01-01 of a Gregorian date, and the inverse, after Howard Hinnant, "chrono-compatible
-// low-level date algorithms".
+// Returns the days from 1970-01-01 to a Gregorian date, after Howard Hinnant, "chrono-Compatible Low-Level
+// Date Algorithms".
 long days_from_civil(int y, unsigned m, unsigned d) {
   y -= m <= 2 ? 1 : 0;
   const int era = (y >= 0 ? y : y - 399) / 400;
@@ -31,7 +31,7 @@ std::optional<int> digits(std::string_view text, std::size_t at, std::size_t cou
   return value;
 }
 
-// "Z", "+05:30"
+// Parses the offset of a time zone: "Z" or "+05:30".
 std::optional<int> offset_seconds(std::string_view text) {
   if (text == "Z") return 0;
   const auto hours = digits(text, 1, 2), minutes = digits(text, 4, 2);

@@ -11,17 +11,17 @@ namespace mlk {
 
 using Time = std::chrono::sys_time<std::chrono::nanoseconds>;
 
-// RFC 3339: "2026-11-21T07:40:25Z", with up to nine digits of a fraction; in logs of nodes also with the
-// offset of the node's zone: "+01:00". nullopt if the text is not a time. Times before 1678 or after 2261
-// become the nearest time that a Time can hold.
+// Reads a time of RFC 3339: "2026-11-21T07:40:25Z", with up to nine digits of a fraction. Logs of nodes have
+// the offset of a time zone in place of "Z": "+01:00". nullopt if the text is not a time. Times before 1678
+// or after 2261 become the nearest time that a Time can hold.
 std::optional<Time> parse_time(std::string_view text);
 // `time` plus `seconds`, which may be negative. A result out of range becomes the nearest possible time.
 Time later(Time time, std::int64_t seconds);
 std::string format_time(Time time);        // whole seconds
 std::string format_time_micro(Time time);  // six digits, like metav1.MicroTime
-// Returns the recorded time, or `now` if it is in the future. A time in the future comes from a clock that
-// was set back since, so its real age is unknown. So if a caller measures a period from the result, the
-// period starts again, but it is never longer than its full length.
+// Returns `recorded`, or `now` if `recorded` is a time in the future. Such a time comes from a clock that was
+// set back later, so the real age is unknown. A period that a caller measures from the result starts again,
+// but is never longer than its full length.
 std::string past_time(const std::string& recorded, Time now);
 
 // "90s", "15m", "1h30m", "2d"; a bare number is seconds. nullopt if the text is not a duration, is negative,
