@@ -1,4 +1,4 @@
-// Sets or unsets a variable of this process until the end of the test.
+// Sets or unsets an environment variable until the end of the scope.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Exchanges two names of a folder as fast as possible, for tests of programs that read the folder meanwhile.
+// Exchanges two paths again and again in a thread, for tests of code that reads these paths at the same time.
 #pragma once
 
 #include <atomic>

@@ -40,7 +40,7 @@ TEST_CASE("read_file() returns a whole file whose size is within the limit") {
   CHECK(mlk::read_file(folder.write("empty", ""), 0).empty());
 }
 
-TEST_CASE("read_file() of a folder or a device is an error with a code for its kind") {
+TEST_CASE("read_file() refuses a missing file, a folder, and each device except /dev/null") {
   const TemporaryFolder folder;
   CHECK(read_code(folder.path() / "nothing") == ExitCode::not_found);
   CHECK(read_code(folder.path()) == ExitCode::usage);
@@ -48,7 +48,7 @@ TEST_CASE("read_file() of a folder or a device is an error with a code for its k
   CHECK(mlk::read_file("/dev/null", 10).empty());
 }
 
-TEST_CASE("a file over the limit is refused without reading it, whatever its size") {
+TEST_CASE("read_file() refuses a file of one tebibyte") {
   const TemporaryFolder folder;
   const auto file = folder.write("sparse", "");
   std::filesystem::resize_file(file, std::uintmax_t(1) << 40);
@@ -77,7 +77,7 @@ TEST_CASE("visit_folder() visits all entries, and its error names a missing or u
   CHECK(problem("loop").starts_with("1: cannot read the folder " + here + "loop: "));
 }
 
-TEST_CASE("read_file() reads a pipe to its end") {
+TEST_CASE("a child process reads a named pipe to its end") {
   const TemporaryFolder folder;
   const auto pipe = folder.path() / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -86,7 +86,7 @@ TEST_CASE("read_file() reads a pipe to its end") {
   CHECK(mlk::run_process(command).output == "hello");
 }
 
-TEST_CASE("a socket is read to its end, up to the limit, even if it is non-blocking") {
+TEST_CASE("read_descriptor() reads a non-blocking socket to its end, and fails if the limit is exceeded") {
   const auto read_from = [](const std::string& sent, std::size_t limit) {
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
@@ -147,7 +147,7 @@ TEST_CASE("the folders of mlk follow XDG, with defaults below HOME") {
   CHECK_THROWS_AS(mlk::state_home(), Error);
 }
 
-TEST_CASE("an atomic write ignores a link that others have put in place of the temporary file") {
+TEST_CASE("an atomic write uses an unpredictable temporary name, so that it follows no planted link") {
   const TemporaryFolder folder;
   const std::filesystem::path victim = folder.write("victim", "untouched");
   std::filesystem::create_symlink(victim, folder.path() / ("x.tmp-" + std::to_string(::getpid())));

@@ -43,4 +43,6 @@ TEST_CASE("random bytes differ from call to call") {
   CHECK(bytes != mlk::random_bytes(32));
 }
 
-TEST_CASE("bytes are written in hex") { CHECK(mlk::hex(std::string("\x00\xff\x1a", 3)) == "00ff1a"); }
+TEST_CASE("hex() writes each byte as two digits") {
+  CHECK(mlk::hex(std::string("\x00\xff\x1a", 3)) == "00ff1a");
+}

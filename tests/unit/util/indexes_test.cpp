@@ -12,14 +12,14 @@ TEST_SUITE_BEGIN("util/indexes");
 
 using namespace mlk;
 
-TEST_CASE("ranges() lists ranks as ranges") {
+TEST_CASE("ranges() writes neighbouring indexes as a range") {
   CHECK(Indexes({}).ranges().empty());
   CHECK(Indexes({7}).ranges() == "7");
   CHECK(Indexes({0, 1}).ranges() == "0-1");
   CHECK(Indexes({0, 1, 2, 5, 7, 8}).ranges() == "0-2,5,7-8");
 }
 
-TEST_CASE("valid_parts_of() reads the valid parts of a list of indexes") {
+TEST_CASE("valid_parts_of() leaves out the parts of a list that are not valid") {
   CHECK(Indexes::valid_parts_of("") == Indexes{});
   CHECK(Indexes::valid_parts_of("0") == Indexes{0});
   CHECK(Indexes::valid_parts_of("0,2-4") == Indexes{0, 2, 3, 4});
@@ -39,7 +39,7 @@ TEST_CASE("number_at_place() returns the number at a position of a list of range
   CHECK(number_at_place("x,2-1,5", 0) == 5);
 }
 
-TEST_CASE("a set and number_at_place() accept ranks up to 99999") {
+TEST_CASE("valid_parts_of() and number_at_place() accept indexes up to 99999") {
   CHECK(Indexes::valid_parts_of("99998-99999") == Indexes{99998, 99999});
   CHECK(Indexes::valid_parts_of("99999-100000").empty());
   CHECK(number_at_place("99999", 0) == 99999);
@@ -68,7 +68,7 @@ TEST_CASE("erase() removes an index at the ends and in the middle of a range") {
   CHECK(Indexes{1, 2}.ranges() == "1-2");
 }
 
-TEST_CASE("a set of indexes has the right members, size and text") {
+TEST_CASE("a set of indexes has the right text after insert(), drop_from() and parse()") {
   Indexes set;
   for (const int index : {5, 3, 4, 9, 0, 1, 3}) set.insert(index);
   CHECK(set.text() == "0,1,3-5,9");
@@ -88,7 +88,7 @@ TEST_CASE("a set of indexes has the right members, size and text") {
   CHECK(Indexes::parse("3,1-2,2")->text() == "1-3");
 }
 
-TEST_CASE("a set of indexes behaves like std::set for random insertions and cuts") {
+TEST_CASE("a set of indexes behaves like std::set for random calls of insert() and drop_from()") {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
     Indexes set, other;
@@ -128,7 +128,7 @@ TEST_CASE("overlapping ranges with all indexes of a large Job become one range")
   CHECK(all->first_absent(0) == 100000);
 }
 
-TEST_CASE("sets of indexes are written and read in the form of a Job's status") {
+TEST_CASE("parse() reads and text() writes a set of indexes in the form of a Job's status") {
   for (const std::string text : {"", "0", "0,1", "0-2", "1,3-5,7", "0-4,8,9"}) {
     CAPTURE(text);
     const auto indexes = Indexes::parse(text);

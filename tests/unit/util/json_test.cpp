@@ -51,7 +51,7 @@ TEST_CASE("JSON with more values than the bound is refused") {
   CHECK(problem("[{},{},[]]", {.depth = 9, .values = 4}) == "x: more than 4 values");
 }
 
-TEST_CASE("text that is not JSON is refused, and the error does not repeat it") {
+TEST_CASE("text that is not JSON is refused, and the error does not repeat the text") {
   for (const char* bad : {"", "{", "[1,]", "password", "{\"a\": 1} x", "1e999", "\"\xff\"", "[\"\x1b\"]"}) {
     CHECK_MESSAGE(problem(bad).find("x is not JSON") == 0, bad);
     CHECK(mlk::json_or_null(bad).is_null());
@@ -70,7 +70,7 @@ TEST_CASE("the error for text that is not JSON has the byte where the parser sto
   }
 }
 
-TEST_CASE("json_text() returns UTF-8 without terminal controls, which parses to the same value") {
+TEST_CASE("json_text() escapes terminal controls, and its result parses to the same value") {
   const json value = {{"a\x1b", "\u009b31m\u202e\x7f\u2028 gr\u00fcn\nb"}};
   const std::string text = mlk::json_text(value);
   CHECK(text == "{\"a\\u001b\":\"\\u009b31m\\u202e\\u007f\\u2028 gr\u00fcn\\nb\"}");

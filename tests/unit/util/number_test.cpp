@@ -40,8 +40,7 @@ TEST_CASE("number_of_word() accepts a word only if the whole word is a number") 
   }
 }
 
-TEST_CASE(
-    "number_beside_signs() ignores signs around a number, and refuses text with other signs between digits") {
+TEST_CASE("number_beside_signs() ignores punctuation around a number, but not between its digits") {
   for (const char* text : {"0.5", "0.5,", "(0.5)", "[0.5],", "'0.5'.", "\"0.5\";", "=0.5", ": 0.5", "0.5%",
                            "~0.5", "<0.5>", "**0.5**", "“0.5”", "0.5...", "0.5-"}) {
     CAPTURE(text);
@@ -56,7 +55,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("numbers that JSON lacks become nan, inf and -inf") {
+TEST_CASE("word_of_number() returns nan, inf or -inf for the numbers that JSON lacks") {
   CHECK(mlk::word_of_number(std::nan("")) == "nan");
   CHECK(mlk::word_of_number(-std::numeric_limits<double>::infinity()) == "-inf");
   CHECK(mlk::word_of_number(std::numeric_limits<double>::infinity()) == "inf");
@@ -65,7 +64,7 @@ TEST_CASE("numbers that JSON lacks become nan, inf and -inf") {
 
 }  // namespace
 
-TEST_CASE("parse_int() accepts only a text that is a whole number") {
+TEST_CASE("parse_int() accepts only a whole number in the range of an int") {
   CHECK(mlk::parse_int("0", -1) == 0);
   CHECK(mlk::parse_int("-3", 7) == -3);
   CHECK(mlk::parse_int("2147483647", -1) == 2147483647);

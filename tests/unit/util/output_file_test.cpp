@@ -42,7 +42,7 @@ struct Umask {
 }  // namespace
 
 TEST_CASE(
-    "way_to_write() replaces a plain file of the user, refuses a folder, and chooses in_place otherwise") {
+    "way_to_write() replaces the user's plain files, refuses folders, and writes other files in place") {
   CHECK(way_to_write(std::nullopt) == WriteWay::as_new);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 1, true}) == WriteWay::replaced);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 2, true}) == WriteWay::in_place);
@@ -54,7 +54,7 @@ TEST_CASE(
   CHECK(way_to_write(Goal{S_IFDIR | 0755, 1, true}) == WriteWay::refused);
 }
 
-TEST_CASE("a new file gets its mode by the umask, and an existing file keeps its mode") {
+TEST_CASE("the umask decides the mode of a new file, and an existing file keeps its mode") {
   const TemporaryFolder folder;
   const Umask narrow(077);
   write_user_file(folder.path() / "new", "x");
@@ -87,7 +87,7 @@ TEST_CASE("a link is followed and stays a link, even if its target does not exis
   CHECK(entries_of(folder.path() / "sub") == 2);
 }
 
-TEST_CASE("a pipe gets the bytes and stays a pipe, and a device is written in place") {
+TEST_CASE("a pipe and a device are written in place, and stay a pipe and a device") {
   const TemporaryFolder folder;
   const fs::path pipe = folder.path() / "p";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -124,7 +124,7 @@ TEST_CASE("without finish() no temporary file stays, and the old file stays unch
   CHECK(entries_of(folder.path()) == 1);
 }
 
-TEST_CASE("a file that a shell has opened already is appended to and not replaced") {
+TEST_CASE("the text for a path in /dev/fd is appended to the open file") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("log", "before\n");
   const int fd = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);

@@ -17,7 +17,7 @@ TEST_CASE("a pattern without anchors is found anywhere in a text") {
   CHECK(Pattern("RES", LetterCase::is_ignored).is_found_in("a resnet"));
   CHECK_FALSE(Pattern("^res").is_found_in("a resnet"));
   CHECK_FALSE(Pattern("x").is_found_in(""));
-  CHECK(Pattern("^n.$").is_found_in("n\xc3\xa9"));  // `.` is a character, not a byte
+  CHECK(Pattern("^n.$").is_found_in("n\xc3\xa9"));  // `.` matches a character, not a byte
 }
 
 TEST_CASE("first_group_in() returns the first group of the first match") {

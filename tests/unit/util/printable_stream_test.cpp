@@ -39,7 +39,7 @@ TEST_CASE("only mlk's own control sequences pass, and only where they are allowe
   CHECK(through("a\rb\x1b[2K", {.colors = true, .live_line = true}) == "a?b?[2K");
 }
 
-TEST_CASE("output for another program passes unchanged, after earlier output") {
+TEST_CASE("output for another program passes unchanged, between other output in printable form") {
   std::ostringstream out;
   {
     bool all_bytes = false;

@@ -77,7 +77,7 @@ TEST_CASE("a program that is found through a relative entry of PATH is refused")
   const std::string refused =
       "\"mlk-test-program\" was found in '" + beside + "', which PATH names relative to the working folder";
   CHECK(run_with(beside) == refused);
-  CHECK(run_with(beside + ":" + folder.path().string()) == refused);  // the first entry decides
+  CHECK(run_with(beside + ":" + folder.path().string()) == refused);  // the first program found decides
   CHECK(run_with(folder.path().string() + ":" + beside) == "ran\n");
   command.argv = {beside + "/mlk-test-program"};
   CHECK(run_with("") == "ran\n");
@@ -127,7 +127,7 @@ TEST_CASE("the result has the signal that ended the process") {
   CHECK(result.exit_code == -1);
 }
 
-TEST_CASE("a process is killed with its children at its time-out") {
+TEST_CASE("at its time-out, a process is killed together with its children") {
   const TemporaryFolder folder;
   const std::string pid_file = (folder.path() / "pid").string();
   Command command = shell("sleep 1000 & echo $! > " + pid_file + "; wait");
@@ -140,7 +140,7 @@ TEST_CASE("a process is killed with its children at its time-out") {
   file >> pid;
   REQUIRE(pid > 0);
   bool gone = false;
-  for (int i = 0; i < 500 && !gone; ++i) {  // its new parent may reap it a while later
+  for (int i = 0; i < 500 && !gone; ++i) {  // the new parent of the sleep may reap it a while later
     std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
     std::string number, name, state;
     gone = ::kill(pid, 0) != 0 || (status >> number >> name >> state && state == "Z");
@@ -182,7 +182,7 @@ TEST_CASE("a program that is missing, cannot run or prints too much is an error"
   CHECK(code_of(Command()) == ExitCode::usage);
 }
 
-TEST_CASE("with inherit_error the child writes to our stderr") {
+TEST_CASE("with inherit_error the result has only the child's stdout") {
   Command command = shell("echo out");
   command.inherit_error = true;
   const auto result = run_process(command);
@@ -215,7 +215,7 @@ TEST_CASE("a process is killed before its time-out if go_on returns false") {
 TEST_CASE(
     "a process with of_terminal is in the process group of mlk, and any other process leads its own group") {
   Command command = shell("cut -d' ' -f5 /proc/$$/stat; echo $$");
-  const std::string own = run_process(command).output;  // its process group and its own number
+  const std::string own = run_process(command).output;  // the child's process group and its process ID
   CHECK(own.substr(0, own.find('\n') + 1) == own.substr(own.find('\n') + 1));
   command.of_terminal = true;
   CHECK(run_process(command).output.starts_with(std::to_string(::getpgrp()) + "\n"));

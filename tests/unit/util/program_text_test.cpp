@@ -58,7 +58,7 @@ TEST_CASE("program_line() returns the text that a terminal would show") {
       {"\033[31\033[32mtwo", "two"},
       {"ring\a\x0f\x0e", "ring"},
       {std::string("a\0b", 3), "ab"},
-      // The remaining control characters, and bytes that are no UTF-8.
+      // Other control characters, and bytes that are not UTF-8, become '?'.
       {"a\x01\x7f\x9b\u202e", "a????"},
       {"50%|█████     | 1/2 \r100%|██████████| 2/2 ", "100%|██████████| 2/2 "},
   };
@@ -69,7 +69,7 @@ TEST_CASE("program_line() returns the text that a terminal would show") {
   }
 }
 
-TEST_CASE("kept colours are reset at the end of the line and are those that a terminal would show") {
+TEST_CASE("program_line() keeps the colours that a terminal would show, and resets them at its end") {
   CHECK(kept("\033[1;31mred\033[0m plain") == "\033[1;31mred\033[0m plain");
   CHECK(kept("\033[1;31mred") == "\033[1;31mred\033[0m");
   CHECK(kept("\033[31mred\033[m") == "\033[31mred\033[m");
@@ -81,7 +81,7 @@ TEST_CASE("kept colours are reset at the end of the line and are those that a te
   CHECK(kept(once) == once);
 }
 
-TEST_CASE("program_text() keeps only the last state of each progress bar, and keeps all other lines") {
+TEST_CASE("in program_text(), a line that moves the cursor up at its end is replaced by the next line") {
   CHECK(mlk::program_text("") == "");
   CHECK(mlk::program_text("one\n\n\033[31mtwo\033[0m\n") == "one\n\ntwo\n");
   CHECK(mlk::program_text("\router 0/2\n\rinner 1/2\033[A\n\rinner 2/2\033[A\router 1/2\nend") ==

@@ -45,7 +45,7 @@ TEST_CASE("a pair after a zero byte becomes one character, and other pairs becom
                              "dc00"s) == "\U0010ffff\U00010000");
   for (const std::string text : {R"(\ud83d\ude00)", R"(a\\\uD83D\uDe00 \ud83d\ude01\ud83d\ude02)", "plain"})
     CHECK(show_surrogate_pairs(hide_surrogate_pairs(text)) == text);
-  // Texts that have such bytes from their own escapes.
+  // Other escapes in the YAML may produce such bytes too.
   for (const std::string& text : {"\x01\x01"s, "\0\x01\x01"s,
                                   "abcde\x01\x01"
                                   "de00"s,

@@ -29,7 +29,7 @@ TEST_CASE("starts_with_word() matches a whole word, not the beginning of a word"
   CHECK_FALSE(mlk::starts_with_word("mlkx step", "mlk"));
 }
 
-TEST_CASE("a label has lower-case letters, digits and inner hyphens, at most 63") {
+TEST_CASE("is_label() accepts at most 63 lower-case letters, digits and inner hyphens") {
   for (const char* good : {"a", "0", "team-a", "0-0"}) CHECK(mlk::is_label(good));
   for (const char* bad : {"", "-", "a-", "-a", "A", "a b", "a.b", "a/b", "ä"})
     CHECK_FALSE(mlk::is_label(bad));
@@ -57,7 +57,7 @@ TEST_CASE("cut() cuts a text only between characters") {
   CHECK(mlk::cut("\x80\x80\x80", 1).empty());  // no characters at all
 }
 
-TEST_CASE("control characters from outside do not reach the terminal") {
+TEST_CASE("printable() replaces control characters other than newline and tab") {
   CHECK(mlk::printable("a\x1b[31mb\tc\nd\x7f") == "a?[31mb\tc\nd?");
   CHECK(mlk::printable("grün") == "grün");
 }

@@ -16,7 +16,7 @@ TEST_SUITE_BEGIN("util/thread_pool");
 
 using mlk::ThreadPool;
 
-TEST_CASE("work() returns after all tasks are done, also tasks that tasks have added") {
+TEST_CASE("work() returns after all tasks are done, including tasks that other tasks added") {
   std::atomic<int> done = 0;
   ThreadPool pool({.most = 3, .when_waiting = 8});
   const std::function<void(int)> act = [&](int depth) {
@@ -48,7 +48,7 @@ TEST_CASE("tasks that wait for each other run at the same time, with and without
   }
 }
 
-TEST_CASE("no helper starts before the pace if tasks are short") {
+TEST_CASE("work() starts only the first helper if all tasks end within the pace") {
   std::set<std::thread::id> threads;
   std::mutex mutex;
   ThreadPool pool({.most = 9, .pace = std::chrono::hours(1)});
@@ -62,7 +62,7 @@ TEST_CASE("no helper starts before the pace if tasks are short") {
   CHECK(threads.size() == 1);
 }
 
-TEST_CASE("the number of helpers grows only while no task ends") {
+TEST_CASE("the number of helpers does not grow while tasks end") {
   std::set<std::thread::id> threads;
   std::mutex mutex;
   ThreadPool pool({.most = 9, .pace = std::chrono::milliseconds(100), .first = 2});
@@ -79,7 +79,7 @@ TEST_CASE("the number of helpers grows only while no task ends") {
 
 TEST_CASE("work() returns if the pool has no tasks") { ThreadPool({.most = 3}).work(); }
 
-TEST_CASE("work() rethrows the exception of a task, and no task begins after it") {
+TEST_CASE("work() rethrows the exception of a task, and no task begins after the exception") {
   std::atomic<int> begun = 0;
   ThreadPool pool({.most = 0});
   for (int i = 0; i < 100; ++i) {

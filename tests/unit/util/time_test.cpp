@@ -9,7 +9,7 @@ using mlk::parse_time;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-TEST_CASE("times are read as Kubernetes writes them") {
+TEST_CASE("parse_time() reads times in the notation of Kubernetes") {
   CHECK(parse_time("1970-01-01T00:00:00Z") == mlk::Time{});
   CHECK(parse_time("2026-11-21T07:40:25Z")->time_since_epoch() == seconds(1795246825));
   CHECK(parse_time("2026-11-21T07:40:25.5Z")->time_since_epoch() ==
@@ -73,7 +73,7 @@ TEST_CASE("format_duration() shows the two largest units") {
   CHECK(mlk::format_duration(seconds(-5)) == "0s");
 }
 
-TEST_CASE("a recorded time in the future becomes the present time, and other texts are not changed") {
+TEST_CASE("past_time() replaces a time in the future by the present time, and changes no other text") {
   const mlk::Time now = *mlk::parse_time("2026-11-21T12:00:00Z");
   CHECK(mlk::past_time("2026-11-21T12:00:01Z", now) == "2026-11-21T12:00:00Z");
   CHECK(mlk::past_time("2026-11-21T12:00:00Z", now) == "2026-11-21T12:00:00Z");

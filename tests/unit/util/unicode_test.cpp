@@ -17,9 +17,9 @@ TEST_CASE("characters of one to four bytes are read whole") {
   CHECK(mlk::first_character("").bytes == 0);
 }
 
-TEST_CASE("bytes that are no valid character are read one at a time") {
-  // A lone continuation, a cut character, forms that are too long, a surrogate, and beyond the last
-  // character.
+TEST_CASE("bytes that form no valid character are read one at a time") {
+  // A lone continuation byte, a cut character, overlong forms, a surrogate, a code beyond the last character,
+  // and bytes that begin no character.
   for (const char* text : {"\x9b", "\xe2\x96", "\xc1\x9b", "\xe0\x82\x9b", "\xf0\x80\x82\x9b", "\xed\xa0\x80",
                            "\xf4\x90\x80\x80", "\xff", "\xc2"}) {
     const mlk::Character read = mlk::first_character(text);
