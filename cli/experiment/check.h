@@ -1,4 +1,4 @@
-// Checks a tree against the schema: unknown keys, types, defaults.
+// Checks the tree of a file against the schema: unknown keys and types. Fills in defaults.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace mlk {
 
-// The node as JSON with every default of the section filled in. Messages call the section `path`; "" is the
-// file. Adds mistakes to `problems`; after a mistake the result is incomplete.
+// Returns the node as JSON with every default of the section filled in. `path`: the name of the section in
+// messages, "" for the file itself. Adds mistakes to `problems`; after a mistake the result is incomplete.
 nlohmann::json check_section(const YamlNode& node, const Section& section, const std::string& path,
                              Problems& problems);
 

@@ -1,4 +1,4 @@
-// An experiment after validation, with every default filled in. Plain values.
+// An experiment after validation, with every default filled in.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ struct Role {
   std::string cpu = "1";  // Kubernetes quantities
   std::string memory = "1Gi";
   int gpu = 0;
-  int processes = 1;  // per replica; a framework's launcher starts them
+  int processes = 1;  // of each replica; the framework's launcher starts the processes
 };
 
 // One entry of `data:`.
@@ -35,15 +35,15 @@ struct Experiment {
   std::string mode;                  // single, ps, allreduce or a job type of the user
   std::string image;                 // empty: the experiment names none
   bool has_train = false;            // false: `run:` has the program
-  std::vector<std::string> command;  // of `run:`; a text has become sh -c
+  std::vector<std::string> command;  // of `run:`; a text is the script of sh -c
   std::map<std::string, Role> roles;
   std::vector<DataEntry> data;
   std::chrono::seconds start_timeout{0};
   std::optional<std::chrono::seconds> time_limit;
 
   // The whole file as JSON: with overrides applied, short forms written out (`workers` becomes roles.worker)
-  // and every default filled in. Loading this JSON gives the same experiment. mlk reads keys without a field
-  // above from here.
+  // and every default filled in. Loading this JSON gives the same experiment. If a key has no field above,
+  // mlk reads the key from here.
   nlohmann::json effective;
 };
 

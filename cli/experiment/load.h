@@ -1,4 +1,4 @@
-// From the text of an experiment file to an Experiment: parses, applies overrides, validates. Pure.
+// Turns the text of an experiment file into an Experiment: parses, applies overrides, validates. Pure.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace mlk {
 
-// A value of the file that has a flag of its own, such as --parallel for sweep.parallel.
+// A value that replaces a value of the file, such as that of the flag --parallel for sweep.parallel.
 struct FlagValue {
   std::string flag;  // messages name this flag if `at` has no source
   std::string path;
@@ -27,29 +27,30 @@ struct Overrides {
   std::vector<FlagValue> flags{};
 };
 
-// The values that the templates in use define for some keys.
+// The names that the templates in use define.
 struct TemplateNames {
   std::vector<std::string> job_types;     // values of mode
-  std::vector<std::string> frameworks{};  // values of framework, beside none
+  std::vector<std::string> frameworks{};  // values of framework, apart from "none"
 };
 
 // Functions and texts that depend on the place of the experiment file.
 struct FileContext {
-  // Returns the problem of a folder of `files:` or `code:`, whose path is given as written; empty if there is
-  // no problem.
+  // Returns the problem of a folder of `files:` or `code:`; empty if there is no problem. `folder`: its path
+  // as the file has it.
   std::function<std::string(const std::string& folder)> wrong_with_folder;
   std::string manual = "man mlk-experiment";  // the command that shows the manual of the file
 };
 
 // Throws Error{usage} with all mistakes at once: "file:line:col: what", the line, a caret.
-// Refuses a file with `sweep:`, because it describes many experiments.
+// Refuses a file with `sweep:`, because such a file describes many experiments.
 Experiment load_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
                            const TemplateNames& template_names, const FileContext& file_context = {});
 
-// The two halves of load_experiment, for callers that make several experiments of one file.
+// parse_experiment() and check_experiment() are the halves of load_experiment(), for callers that make
+// several experiments from one file.
 
-// Returns the file as a tree with the overrides applied; its root is a map. Adds mistakes in the overrides to
-// `problems`. Throws Error{usage} for the file.
+// Returns the file as a tree with the overrides applied; the root is a map. Adds mistakes in the overrides to
+// `problems`. Throws Error{usage} for mistakes in the file.
 YamlNode parse_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
                           const FileContext& file_context, Problems& problems);
 // Throws Error{usage} for the mistakes in `root` and those already in `problems`.

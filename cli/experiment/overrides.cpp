@@ -53,19 +53,19 @@ void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
   }
 }
 
-// Keeps text unchanged if it is neither quoted nor a list or map. YAML would fold its lines, and remove
-// blanks at its ends and everything after " #", for example in a script or a colour.
+// Returns the given text unchanged if the value is text without quotes. YAML would fold the lines of the
+// text, and remove blanks at both ends and everything after " #", for example in a script or a colour.
 YamlNode as_given(YamlNode value, const std::string& given) {
   const bool is_comment = value.kind == YamlNode::Kind::null && trim(given).starts_with('#');
   const bool is_plain = value.kind == YamlNode::Kind::scalar && value.plain;
-  const bool is_other = is_plain && !to_json(value).is_string() && trim(given) == value.text;  // a number
+  const bool is_other = is_plain && !to_json(value).is_string() && trim(given) == value.text;  // 5, true
   if (!is_comment && (!is_plain || is_other)) return value;
   value.kind = YamlNode::Kind::scalar;
   value.text = given;
   return value;
 }
 
-// Whether the text has several lines, such as a shell script, which YAML may not be able to read.
+// Whether the text is like a shell script: several printable lines, which are perhaps not valid YAML.
 bool is_script(std::string_view given) {
   const std::string_view text = trim(given);
   const bool is_printable = std::all_of(text.begin(), text.end(), [](char c) {
@@ -96,7 +96,7 @@ bool takes_null(const std::vector<std::string>& steps) {
                      [](const std::string& step) { return step == "patch" || step == "parameters"; });
 }
 
-// Reports the step of a path at which no value was found, with its place.
+// Adds the problem that the value `in` has no entry for the step at index `at` of a path.
 void refuse_step(const YamlNode& in, const std::vector<std::string>& steps, std::size_t at,
                  const Place& place, Problems& problems) {
   const std::string& step = steps[at];
@@ -118,7 +118,7 @@ void refuse_step(const YamlNode& in, const std::vector<std::string>& steps, std:
   }
 }
 
-// Removes the entry `step` from the node; false if there is none.
+// Removes the entry `step` from the node. Returns false if the node has no such entry.
 bool remove_from(YamlNode& node, const std::string& step) {
   if (node.kind == YamlNode::Kind::list && is_index(step) && std::stoul(step) < node.items.size()) {
     node.items.erase(node.items.begin() + static_cast<std::ptrdiff_t>(std::stoul(step)));
@@ -138,8 +138,8 @@ void put_place(YamlNode& node, const Place& place) {
 
 enum class Null { removes, is_value };
 
-// Sets the value at `path` to the YAML in `source` from the column `value_at` on. The text before it may be
-// the path. `at`: the place for messages, if it has a source; otherwise messages point into `source`.
+// Sets the value at `path` to the YAML in `source` from the column `value_at` on. The text before that column
+// may be the path. `at`: the place for messages; if `at` has no source, messages point into `source`.
 void set_path(YamlNode& root, const std::string& path, const std::shared_ptr<const Source>& source,
               std::size_t value_at, Null null, const Place& at, Problems& problems) {
   std::vector<std::string> steps = split(path, '.');
@@ -173,7 +173,7 @@ void set_path(YamlNode& root, const std::string& path, const std::shared_ptr<con
   if (at.source) put_place(*node, at);
 }
 
-// a.b=VALUE
+// Applies the argument a.b=VALUE of --set.
 void set_argument(YamlNode& root, const std::string& argument, Problems& problems) {
   const auto source = std::make_shared<const Source>(Source{"--set", argument});
   const std::size_t equals = argument.find('=');
@@ -186,7 +186,7 @@ void set_argument(YamlNode& root, const std::string& argument, Problems& problem
   set_path(root, path, source, equals + 1, Null::removes, {}, problems);
 }
 
-// NAME=VALUE; VALUE stays unchanged.
+// Applies the argument NAME=VALUE of -e. VALUE stays unchanged.
 void set_variable(YamlNode& root, const std::string& argument, Problems& problems) {
   const auto source = std::make_shared<const Source>(Source{"-e", argument});
   const std::size_t equals = argument.find('=');
@@ -201,7 +201,8 @@ void set_variable(YamlNode& root, const std::string& argument, Problems& problem
   const Place place{source, 0, 0};
   YamlNode& env = child(root, "env", root.find("env") != nullptr ? root.find("env")->place : place);
   if (env.kind == YamlNode::Kind::null) env.place = place;
-  if (env.kind == YamlNode::Kind::scalar || env.kind == YamlNode::Kind::list) return;  // the check reports it
+  if (env.kind == YamlNode::Kind::scalar || env.kind == YamlNode::Kind::list)
+    return;  // check.cpp reports this
   child(env, argument.substr(0, equals), place) =
       text_node(argument.substr(equals + 1), {source, 0, equals + 1});
 }

@@ -1,4 +1,4 @@
-// Values from flags and the environment, put into the tree of the file before validation.
+// Puts values from flags and the environment into the tree of the file, before validation.
 #pragma once
 
 #include "cli/experiment/load.h"
@@ -7,8 +7,8 @@
 
 namespace mlk {
 
-// Applies in rising precedence: the image, then -e, then --set, then other flags. `root` is a map. --set with
-// null removes a value. But in a map of any content, such as patch, null is a value.
+// Applies the image, then -e, then --set, then other flags; a later value replaces an earlier one. `root`
+// must be a map. --set with null removes a value, except in patch and in parameters, where null is a value.
 void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& problems);
 
 // Returns the values of --set and of other flags, all in the form of --set.

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t longest_excerpt = 100;
 constexpr std::size_t longest_shown = 4096;  // a longer line was not written by hand, so it is not shown
-constexpr std::size_t most_problems = 20;    // the first mistakes explain the others
-constexpr std::size_t most_kept = 1000;      // a hostile file could have a million
+constexpr std::size_t most_problems = 20;    // in one error; later mistakes often follow from earlier ones
+constexpr std::size_t most_kept = 1000;      // in memory; a hostile file could have a million mistakes
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
@@ -62,7 +62,7 @@ bool may_hold_secret(std::string_view line) {
     const bool followed =
         end < line.size() && std::string_view(":=\"'").find(line[end]) != std::string_view::npos;
     const std::string_view word = line.substr(start, end - start);
-    // `secret:` is no secret: it refers to a Secret.
+    // The value of `secret:` is not secret: the value is the name of a Secret.
     if (followed && word != "secret" && names_secret(word)) return true;
     start = end;
   }
@@ -73,7 +73,8 @@ bool may_hold_secret(std::string_view line) {
   return has_login(line);
 }
 
-// Returns the line and a caret below the column; of a long line only the part around the caret.
+// Returns the line and a caret below the column. Returns only the part around the caret if the line is long,
+// and an empty text if the line must not be shown.
 std::string excerpt(const Place& place) {
   std::string_view line = line_of(*place.source, place.line);
   if (trim(line).empty() || line.size() > longest_shown || !is_utf8(line) || may_hold_secret(line)) return "";

@@ -11,11 +11,11 @@ namespace mlk {
 
 // A text written by people: a file, a template, or the value of a flag.
 struct Source {
-  std::string name;  // as shown: the path, "--set", "-e"
+  std::string name;  // the name in messages: the path, "--set", "-e"
   std::string text;
 };
 
-// Lines and columns from 0; columns count bytes.
+// Lines and columns are counted from 0. A column is a number of bytes.
 struct Place {
   std::shared_ptr<const Source> source;
   std::size_t line = 0;
@@ -29,8 +29,8 @@ class Problems {
   bool empty() const { return found_.empty(); }
   std::size_t size() const { return found_.size(); }
 
-  // Throws Error{usage} if there are mistakes. The error has for each mistake, in the order of the text,
-  // "name:line:column: what", then the line and a caret. It does not show a line that may hold a secret.
+  // Throws Error{usage} if there are mistakes. In the order of the text, the error has at most 20 mistakes:
+  // "name:line:column: what", then the line and a caret. No error shows a line that may hold a secret.
   void throw_if_any(const std::string& hint = "") const;
 
  private:

@@ -31,8 +31,8 @@ struct Step {
   std::optional<std::size_t> index;
 };
 
-// "data[1]" means an entry of a list, unless the author has used "data[1]" as a name. A name may have any
-// character.
+// A name may have any character, so "data[1]" may be a name. If the node has no such name, "data[1]" means
+// entry 1 of the list `data`.
 Step step_of(const std::string& text, const YamlNode& node) {
   if (node.find(text) != nullptr) return {text, std::nullopt};
   constexpr std::size_t most_digits = 9;
@@ -45,7 +45,7 @@ Step step_of(const std::string& text, const YamlNode& node) {
   return {text.substr(0, open), std::stoul(digits)};
 }
 
-// Finds the deepest node on a path like "data[1].mount" that the file has.
+// Finds the node at a path such as "data[1].mount", or the deepest node of the path that the file has.
 Found find_path(const YamlNode& root, const std::string& path) {
   const YamlNode* node = &root;
   Place place = root.place;
@@ -76,8 +76,8 @@ bool is_below(const std::string& path, const std::string& folder) {
   return folder == "/" || path == folder || path.starts_with(folder + "/");
 }
 
-// Whether `mount` would hide a mount of the system or of mlk, or would be inside one. `mount` is lexically
-// normal.
+// Whether `mount` would hide a mount of the system or of mlk, or would lie inside such a mount. `mount` is
+// lexically normal.
 bool is_taken(const std::string& mount) {
   constexpr std::array taken{"/etc/mlk", "/mlk", "/dev", "/proc", "/sys"};
   return std::any_of(taken.begin(), taken.end(),
@@ -111,7 +111,7 @@ class Rules {
 
   void apply() {
     check_program();
-    if (!mode_.empty()) {  // most rules depend on the mode
+    if (!mode_.empty()) {  // these rules depend on the mode
       check_parameters();
       check_roles();
       check_consistency();
@@ -166,7 +166,7 @@ class Rules {
         refuse(key, fmt::format("{} is for run; train has no use for it", key));
     }
     check_code();
-    // The record of the run has the registry, and everybody may read the record, so a login is refused.
+    // The registry is a part of the run's record, which everybody may read. So the registry has no login.
     if (const std::string registry = text_of(effective_, {"registry"});
         registry.find('@') != registry.npos || registry.find("://") != registry.npos)
       refuse("registry", "registry is a name such as registry.example/team, without a scheme and a login");
@@ -195,7 +195,7 @@ class Rules {
     }
   }
 
-  // `workers` and `servers` move to `roles`.
+  // Moves `workers` or `servers` to `roles`.
   void spell_out(const char* short_form, const char* role) {
     if (!given(short_form)) return;
     if (effective_["roles"].contains(role)) {
@@ -272,7 +272,7 @@ class Rules {
   }
 
   void check_length() {
-    if (!given("train") || !is_map("train")) return;  // the schema has reported it already
+    if (!given("train") || !is_map("train")) return;  // check_section() has reported this
     const bool steps = effective_["train"].contains("steps"), epochs = effective_["train"].contains("epochs");
     if (steps && epochs) refuse("train.epochs", "train.steps and train.epochs exclude each other");
     if (!steps && !epochs) {
@@ -340,7 +340,7 @@ class Rules {
   }
 
   void check_one_source(const std::string& path, const json& volume, const std::vector<std::string>& kinds) {
-    if (volume.empty() && !is_map(path)) return;  // the schema has reported it already
+    if (volume.empty() && !is_map(path)) return;  // check_section() has reported this
     std::vector<std::string> found;
     for (const std::string& kind : kinds) {
       if (volume.contains(kind)) found.push_back(kind);

@@ -228,7 +228,7 @@ constexpr Key patch_keys[] = {
     {"service", free_map, "", "", "merged into the Service"},
 };
 
-// sweeps/ defines the meaning of the values.
+// The code in sweeps/ defines the meaning of these values.
 constexpr Key sweep_keys[] = {
     {"parameters", free_map, "", "{}", "the values that each parameter may have, by its path"},
     {"points", text, "", "", "a file with one point on each line, beside the experiment file"},

@@ -1,5 +1,5 @@
 // The table of all keys of an experiment file. Validation, defaults, "did you mean" and the check of
-// mlk-experiment(5) are derived from it.
+// mlk-experiment(5) are derived from this table.
 #pragma once
 
 #include <span>
@@ -10,32 +10,32 @@
 namespace mlk {
 
 enum class Type {
-  text,         // any text; numbers and booleans are kept as written
+  text,         // text that is not empty; numbers and booleans are kept as written
   choice,       // `detail`: "a|b|c"
-  dns_label,    // [a-z]([-a-z0-9]*[a-z0-9])?, `detail`: longest
+  dns_label,    // [a-z]([-a-z0-9]*[a-z0-9])?, `detail`: the most characters
   object_name,  // name of a Kubernetes object: a DNS subdomain
-  path,         // absolute, in the pods; normalised lexically; `detail` "or relative": or relative
+  path,         // absolute path in the pods, normalised; `detail` "or relative": may also be relative
   folder,       // relative to the experiment file
   whole,        // `detail`: "lowest..highest"
   number,       // `detail`: "lowest..highest"; "(0..1)" excludes both ends
   boolean,
-  duration,  // 90s, 15m, 1h30m; `detail`: the longest, "" if there is no limit; "0s.." before it if zero is
-             // allowed
+  duration,  // 90s, 15m, 1h30m; `detail`: the longest, "" if there is no limit; with the prefix "0s.." if
+             // zero is allowed
   cpu,       // 2, 0.5, 250m
   memory,    // 512Mi, 4Gi
   command,   // text for sh -c, or a list of words
   consistency,
   pod_user,        // auto, image or a number
-  retry_rules,     // list of `preemption`, `any`, exit codes and ranges of them
+  retry_rules,     // list of `preemption`, `any`, exit codes and ranges of exit codes
   environment,     // map of variables to text or {secret: name/key}
   texts,           // list of text
   object_names,    // list of names of Kubernetes objects
   wholes,          // list of whole numbers; `detail`: "lowest..highest|most entries"
   text_map,        // map of names to text
   free_map,        // a map that Kubernetes, a job type or the sweep checks
-  any,             // any value; the code that uses it checks it
+  any,             // any value; the code that uses the value checks it
   section,         // map; `detail`: the section
-  folder_section,  // the same, or the value of its key `path` alone
+  folder_section,  // like section, but a text instead of the map means the key `path`
   sections,        // list of maps; `detail`: the section
   section_map,     // map of names to maps; `detail`: the section
   later,           // known, but not supported yet; `detail`: the message

@@ -65,13 +65,13 @@ std::string our_word(const std::string& written) {
   return word;
 }
 
-// The places in the file where a key of this name may be, including sections. Lists and roles have the form
-// that users type.
+// Adds to `found` the paths at which the file may have a key of this name. Searches sections, but no lists
+// and no maps of sections.
 void find_places(const Section& section, const std::string& path, const std::string& name,
                  std::vector<std::string>& found) {
   for (const Key& key : section.keys) {
     if (key.name == name && key.type != Type::later) found.push_back(path + name);
-    // Searches for the keys of a role below workers and servers, and only as deep as people write keys.
+    // The keys of a role are found below workers and servers. Patches have names of Kubernetes, not of mlk.
     if (key.type == Type::section && key.detail != "patch" && key.detail != "role.patch")
       find_places(schema_section(key.detail), path + std::string(key.name) + ".", name, found);
   }

@@ -10,7 +10,7 @@
 namespace mlk {
 
 // Advice on a key that `section` does not have, to be appended to the problem: "; did you mean
-// 'train.optimizer.lr'?". Messages call the section `path`, "" for the file. Empty if nothing is near.
+// 'train.optimizer.lr'?". Empty if there is no advice. `path`: the section in messages, "" for the file.
 std::string suggest_key(const std::string& written, const Section& section, const std::string& path);
 
 // Advice if the file has a scalar value in the place of a `section`: "; write workers: {count: 3}".

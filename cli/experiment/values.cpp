@@ -93,7 +93,7 @@ json choice_value(const YamlNode& node, std::string_view detail, const std::stri
                is_text(node) ? suggest_choice(node.text, detail) : "");
 }
 
-// Returns the text, if `valid` accepts it.
+// Returns the text of the node if `valid` accepts the text. Otherwise adds a problem and returns null.
 json text_value(const YamlNode& node, const std::string& path, std::string_view expected, Problems& problems,
                 const std::function<bool(const std::string&)>& valid) {
   if (!is_text(node) || !valid(node.text)) return wrong(node, path, expected, problems);
@@ -168,7 +168,7 @@ bool is_retry_rule(const std::string& text) {
          std::stoi(ends[0]) <= std::stoi(ends[1]);
 }
 
-// Returns a list of texts, if `valid` accepts each text.
+// Returns a list of texts. For each text that `valid` refuses, adds a problem, and the text becomes null.
 json list_value(const YamlNode& node, const std::string& path, std::string_view expected_list,
                 std::string_view expected, Problems& problems,
                 const std::function<bool(const std::string&)>& valid) {
@@ -275,7 +275,7 @@ json map_value(const YamlNode& node, const Key& key, const std::string& path, Pr
 
 bool is_not_empty(const std::string& value) { return !value.empty(); }
 
-// Checks a text by the rule of its type.
+// Checks a text by the rule for the type of the key.
 json scalar_text_value(const YamlNode& node, const Key& key, const std::string& path, Problems& problems) {
   const auto text = [&](std::string_view expected, const std::function<bool(const std::string&)>& valid) {
     return text_value(node, path, expected, problems, valid);
@@ -313,8 +313,8 @@ json texts_value(const YamlNode& node, Type type, const std::string& path, Probl
   return list_value(node, path, "a list of text", "text", problems, is_not_empty);
 }
 
-// A decimal number, exactly, in units of 10^-digits; nullopt if the text is not a number, has more digits, or
-// is over 10^17.
+// Returns a decimal number exactly, in units of 10^-digits. nullopt if the text is not a number, has more
+// than `digits` digits after the point, or the result is over 10^17.
 std::optional<long long> decimal(std::string_view text, int digits) {
   const std::string_view whole = text.substr(0, text.find('.'));
   std::string fraction(whole.size() < text.size() ? text.substr(whole.size() + 1) : "");
@@ -434,7 +434,7 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
     case Type::folder_section:
     case Type::sections:
     case Type::section_map:
-      break;  // check.cpp checks these
+      break;  // check.cpp checks these types
   }
   return nullptr;
 }

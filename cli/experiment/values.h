@@ -1,4 +1,4 @@
-// The values of single keys: from a node to JSON, by the type of the key.
+// Checks the values of single keys by the type of the key, and converts the values to JSON.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace mlk {
 
-// The node as normalised JSON; for a mistake adds a problem that names `path` and returns null. For every
-// type except sections.
+// Returns the node as normalised JSON. For each mistake, adds a problem that names `path`, and the wrong
+// value or the wrong entry of a list becomes null. For every type except sections.
 nlohmann::json check_value(const YamlNode& node, const Key& key, const std::string& path, Problems& problems);
 
 // "'many'", "a list", "nothing": the description of an unexpected value in messages.
@@ -22,8 +22,9 @@ std::string describe(const YamlNode& node);
 bool is_dns_label(std::string_view text, std::size_t longest);
 
 // The bytes of a Kubernetes memory quantity such as 512Mi, 1.5G or 1000; nullopt if the text is no quantity,
-// is zero or is too large. cpu_millis() returns thousandths of CPUs, for 2, 0.5 or 250m.
+// is zero or is too large.
 std::optional<long long> memory_bytes(std::string_view text);
+// The thousandths of CPUs of a quantity such as 2, 0.5 or 250m; nullopt in the same cases as memory_bytes().
 std::optional<long long> cpu_millis(std::string_view text);
 
 }  // namespace mlk

@@ -10,7 +10,8 @@
 
 namespace mlk {
 
-// The keys of one type, beside the common keys, and their defaults; null: the file must give the key.
+// The keys of one type, apart from the keys of all types, and the default of each key. The default null means
+// that the file must give the key.
 struct Variant {
   std::string type;
   std::vector<std::pair<std::string, nlohmann::json>> keys;
@@ -21,13 +22,13 @@ std::span<const Variant> schedule_variants();
 
 using RefuseKey = std::function<void(const std::string& path, const std::string& what)>;
 
-// Fills in the defaults of the section's type. Calls `refuse` with the path of the key for keys of other
-// types and for missing keys; `path` is the path of the section. Skips a type that the schema refused.
+// Fills in the defaults of the section's type. Calls `refuse` with the path of each key of another type, and
+// with `path`, the path of the section, for each missing key. Skips a type that the schema refused.
 void complete_variant(nlohmann::json& section, const std::string& path, std::span<const Variant> variants,
                       const RefuseKey& refuse, const std::string& type_key = "type");
 
-// Does the same for train.model and train.data. The format of the data depends on the model. Also refuses
-// data that the model cannot take, and sizes that do not fit together.
+// Calls complete_variant() for train.model and train.data. The default format of the data depends on the
+// model. Also refuses a format that the model cannot read, and sizes that do not fit together.
 void complete_model(nlohmann::json& model, nlohmann::json& data, const RefuseKey& refuse);
 
 }  // namespace mlk

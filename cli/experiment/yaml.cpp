@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t most_nodes = 10000;
 
-// Stops the parser at once, without reading the rest.
+// An exception that stops the parser at once, so that the rest is not read.
 struct Abandon {};
 
 std::size_t count_nodes(const YamlNode& node) {
@@ -84,7 +84,7 @@ class TreeBuilder : public YAML::EventHandler {
       problems_.add(place(mark), "this alias refers to a value that holds it");
       throw Abandon();
     }
-    // mlk knows the size of each anchor, so it refuses a bomb of aliases before it copies values.
+    // The size of each anchored value is known, so an alias bomb is refused before any value is copied.
     nodes_ += known->second.nodes - 1;
     if (open_.size() + known->second.depth > deepest_yaml) too_deep(mark);
     check_count(mark);
@@ -151,7 +151,7 @@ class TreeBuilder : public YAML::EventHandler {
   void close() {
     Open done = std::move(open_.back());
     open_.pop_back();
-    --nodes_;  // finish() counts it again
+    --nodes_;  // finish() counts the node again
     finish(std::move(done.node), done.anchor);
   }
 
@@ -360,7 +360,7 @@ nlohmann::json to_json(const YamlNode& node) {
     if (std::from_chars(text.data(), end, larger).ec == std::errc()) return larger;
   }
   if (is_number(text)) {
-    // Not from_chars: the standard library of macOS does not have it for floating point.
+    // Uses a stream because the standard library of macOS has no from_chars for floating point.
     std::istringstream in(text);
     in.imbue(std::locale::classic());
     double value = 0;

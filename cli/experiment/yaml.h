@@ -24,7 +24,7 @@ struct YamlNode {
   std::vector<YamlEntry> entries;
   Place place;
 
-  const YamlNode* find(std::string_view key) const;  // of a map; nullptr if it has no such key
+  const YamlNode* find(std::string_view key) const;  // for a map; nullptr if there is no such key
 };
 
 struct YamlEntry {
@@ -36,20 +36,23 @@ struct YamlEntry {
 inline constexpr std::size_t longest_yaml = 1 << 20;  // bytes
 inline constexpr std::size_t deepest_yaml = 32;       // levels
 
-// Exactly one document of at most 1 MiB, 32 levels and 10000 nodes with all aliases expanded; UTF-8 without
-// control characters. Throws Error{usage} with every mistake that it finds. An empty text gives a null node.
+// Parses exactly one document of at most 1 MiB, 32 levels, and 10000 nodes with all aliases expanded, in
+// UTF-8 without control characters. Throws Error{usage} with all mistakes found. An empty text gives a null
+// node.
 YamlNode parse_yaml(std::string_view text, const std::string& source_name);
 
-// Parses `text`, a part of `source` whose lines and columns are the same as in `source`. Adds mistakes to
-// `problems`, and then returns no node.
+// Parses `text`, in which each value has the same line and column as in `source`. If there are mistakes, adds
+// the mistakes to `problems` and returns no node.
 std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_ptr<const Source>& source,
                                    Problems& problems);
 
-// Any content as JSON. Plain scalars have types as in JSON (so no, on, 012, 1_000 and 0x1F stay text); true,
-// false and null may also be capitalised as in YAML 1.2. Whole numbers of up to 64 bits are exact.
+// Converts any content to JSON. Plain scalars have the types of JSON (so no, on, 012, 1_000 and 0x1F are
+// text); true, false and null may also be capitalised as in YAML 1.2. Whole numbers of up to 64 bits are
+// exact.
 nlohmann::json to_json(const YamlNode& node);
 
-// A number as JSON writes it; .5 and 1. also count. Whole numbers have no leading zero.
+// Whether the text is a number in the notation of JSON, without a leading zero. is_number() also accepts .5
+// and 1.
 bool is_whole_number(std::string_view text);
 bool is_number(std::string_view text);
 
