@@ -17,7 +17,8 @@ using Operator = Comparison::Operator;
 
 bool is_no_value(const json* value) { return value == nullptr || value->is_null(); }
 
-// Whether the value is a number, or a word for a number that JSON lacks: "nan", "inf", "-inf".
+// Returns the value if it is a number, and the number if the value is a word for a number that JSON lacks:
+// "nan", "inf", "-inf".
 std::optional<double> number_beyond_json(const json& value) {
   if (value.is_number()) return value.get<double>();
   if (!value.is_string()) return std::nullopt;
@@ -27,8 +28,8 @@ std::optional<double> number_beyond_json(const json& value) {
 
 bool is_not_finite(const std::optional<double>& number) { return number && !std::isfinite(*number); }
 
-// `a` is the value of the trial, `b` is the value in the expression. The values of `env:` are text, so text
-// that represents a number compares with a number as a number.
+// `a` is the value of the trial, `b` is the value in the expression. The values of `env:` are text, so if `b`
+// is a number, a text `a` that represents a number compares as a number.
 std::partial_ordering order_of(const json& a, const json& b, bool any_case) {
   if (const std::optional<double> x = number_beyond_json(a), y = number_beyond_json(b);
       x && y && (is_not_finite(x) || is_not_finite(y))) {

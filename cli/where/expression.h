@@ -3,25 +3,25 @@
 //   lr < 0.01 && state == Succeeded
 //   (optimizer in [sgd, adam] or hidden == [128,128]) and not accuracy < 0.9
 //
-// Comparisons: == != < <= > >=, `in [a, b]`, `not in [a, b]`, a name on the left and a value on the right;
-// `=~ 'pattern'` with a pattern (cli/util/pattern.h) on the right.
-// They are joined by && (and), || (or), ! (not) and parentheses; `and` binds more tightly than `or`.
-// Names: paths of parameters, or their last words; metrics; fields. Names with blanks etc. are in quotes.
+// Comparisons: == != < <= > >=, `in [a, b]`, `not in [a, b]`. They have a name on the left and a value on the
+// right. The comparison `=~ 'pattern'` has a pattern (cli/util/pattern.h) on the right.
+// Comparisons are joined by && (and), || (or), ! (not) and parentheses; `and` binds more tightly than `or`.
+// Names: paths of parameters, or the last words of such paths; metrics; fields. Quotes allow any name.
 // Values: numbers, "text" as in JSON, 'text' without escapes ('' means one quote), lists, maps, and bare
-// words, which mean the same as in the experiment file: true is true, 5 is a number, sgd is text. null, nan
-// and inf mean "no value", since results keep numbers that are not finite as null.
+// words, which mean the same as in the experiment file: true is true, 5 is a number, sgd is text. null means
+// "no value". nan and inf are numbers, even if a trial has the words "nan" and "inf".
 //
 // Rules for the truth of a comparison:
-// - If a trial lacks the value (absent, null, not finite), `name == null` is true and every other comparison
-//   is false, even `!=`, so that no user deletes trials whose value is unknown. `not lr == 1` is true for
-//   such a trial.
+// - If a trial lacks the value (absent or null), only `== null` and `in [null]` are true. Every other
+//   comparison is false, even `!=`, so that no user deletes trials whose value is unknown. `not lr == 1` is
+//   true for such a trial.
 // - Numbers compare by value (1 and 1.0 are equal), whole numbers of up to 64 bits exactly. Text compares
-//   byte by byte. Lists and maps compare only by == and !=.
+//   byte by byte. Lists and maps may be equal or unequal, but have no order.
 // - Text that is a number as a whole, such as a value of `env:`, compares with a number by value: LR > 0.5.
-//   A number never compares with text in quotes.
+//   But the value of a trial that is a number is not equal to text in quotes, such as '0.5'.
 // - Other values of different types are unequal, and neither is less than the other.
 // - The text of `state` and of `phase` compares without case: state == succeeded.
-// - A pattern matches text in which it is found: name =~ '^digits'. It never matches other values.
+// - `name =~ '^digits'` is true if the value is text in which the pattern is found.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ namespace mlk::sweeps {
 
 inline constexpr int deepest_expression = 64;  // of parentheses, negations, lists and maps
 
-// The value of that name in one trial; null if the trial has no such value. The value must live until
-// matches() returns.
+// Returns the value of this name in one trial; nullptr or a JSON null if the trial has no such value. The
+// value must live until matches() returns.
 using Lookup = std::function<const nlohmann::json*(const std::string& name)>;
 
 // A name, and its place in the expression.
@@ -66,34 +66,35 @@ struct Expression {
   enum class Kind { all, any, negation, comparison };
   Kind kind = Kind::all;          // `all` without parts matches every trial
   std::vector<Expression> parts;  // of all and any: two or more after parsing; of a negation: one
-  Comparison comparison;          // of that kind
+  Comparison comparison;          // of Kind::comparison
 
   bool matches(const Lookup& lookup) const;
   std::vector<NameUse> names() const;  // in the order of the text, with repeated names
 };
 
-// Messages name `source_name`, "--where". Throws Error{usage} with the place of the mistake: text that is not
-// an expression, is longer than longest_expression, or is nested deeper than deepest_expression.
+// Throws Error{usage} with the place of the mistake if the text is not an expression, is longer than
+// longest_expression, or is nested deeper than deepest_expression. `source_name`: the name of the text in
+// messages, such as "--where".
 Expression parse_expression(std::string_view text, const std::string& source_name);
 
-// The normal form: parsing it gives the same expression, unless it is longer than longest_expression.
+// Returns the normal form. If the normal form is not too long to parse, parsing gives the same expression.
 std::string to_string(const Expression& expression);
 
-// Returns the expression with every name replaced by the name in `known`. A name may also be the end of a
+// Returns the expression with every name replaced by the full name from `known`. A name may be the end of a
 // known name after a dot: lr for train.optimizer.lr. Throws Error{usage} with all names that are unknown or
 // ambiguous.
 [[nodiscard]] Expression check_names(const Expression& expression, const std::vector<std::string>& known);
 
-// Throws Error{usage} that lists `values` if the expression compares `name` by ==, != or in with text outside
-// of `values`, since a misspelt state would select no trial.
+// Throws Error{usage} if the expression compares `name` by ==, !=, in or not in with text outside of
+// `values`, because no trial has a misspelt state.
 void check_values(const Expression& expression, const std::string& name,
                   const std::vector<std::string>& values);
 
-// Whether values of that name are durations. Users may write a duration as 90s or 2h, also as a bare word.
-// The parser does not convert the text.
+// Whether values of this name are durations. Users may write a duration as 90s or 2h, also as a bare word.
+// The parser does not convert such text to a number.
 bool is_duration(std::string_view name);
 
-// Whether comparisons with that name ignore the case of text.
+// Whether comparisons with this name ignore the case of text.
 bool ignores_case(std::string_view name);
 
 }  // namespace mlk::sweeps

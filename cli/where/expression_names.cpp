@@ -1,4 +1,4 @@
-// Checks the names and values of expressions against the known ones.
+// Checks the names and the values in expressions against known names and values.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ std::string advice_on(const std::string& name, const NameList& known) {
   return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
 }
 
-// The full name from `known`. If `known` has no such name, adds a problem.
+// Returns the full name from `known`. If `known` has no such name or several, adds a problem.
 std::string resolved(const NameUse& use, const NameList& known, Problems& problems) {
   if (has_name(known, use.name)) return use.name;
   const NameList paths = paths_ending_in(use.name, known);

@@ -1,4 +1,4 @@
-// From text to Expression, by recursive descent:
+// Parses text to an Expression, by recursive descent:
 //
 //   any        = all { ("||" | "or") all }
 //   all        = one { ("&&" | "and") one }
@@ -32,7 +32,7 @@ std::string shown(const Token& token) {
   }
 }
 
-// Reads a word as the experiment file does, so that a value copied from the file is equal.
+// Reads a word in the way of the experiment file, so that a value copied from the file compares as equal.
 json bare_value(const std::string& word) {
   if (lower_case(word) == "null") return nullptr;
   if (const std::optional<double> number = number_of_word(word); number && !word_of_number(*number).empty())
@@ -44,7 +44,7 @@ json bare_value(const std::string& word) {
   return to_json(node);
 }
 
-// Parts of the same kind are merged: (a and b) and c has three parts.
+// Joins the parts. Parts that are of the kind `kind` themselves are merged: (a and b) and c has three parts.
 Expression joined(Expression::Kind kind, std::vector<Expression> parts) {
   if (parts.size() == 1) return std::move(parts.front());
   Expression out;
@@ -98,7 +98,7 @@ class ExpressionParser {
   };
 
   const Token& next() const { return tokens_[at_]; }
-  // Stays at the last token.
+  // Returns the next token, and goes to the token after it, but never beyond the last token.
   const Token& consume() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
   bool is_sign(std::string_view sign) const {
     return next().kind == Token::Kind::sign && next().text == sign;
@@ -195,7 +195,8 @@ class ExpressionParser {
     return out;
   }
 
-  // Text after < must be quoted, because a bare word there is a mistake: lr < acuracy or memory < 16Gi.
+  // Refuses bare words other than numbers after < <= > >=, because they are mistakes: lr < loss, memory <
+  // 16Gi.
   void require_order(Operator op) const {
     if (op != Operator::less && op != Operator::at_most && op != Operator::greater &&
         op != Operator::at_least)

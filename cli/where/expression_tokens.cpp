@@ -16,7 +16,7 @@
 namespace mlk::sweeps {
 namespace {
 
-// Longer signs come first.
+// Longer signs come first, so that "<=" is not read as "<" and "=".
 constexpr std::array<std::string_view, 17> signs{"==", "=~", "!=", "<=", ">=", "&&", "||", "=", "<",
                                                  ">",  "!",  "(",  ")",  "[",  "]",  "{",  "}"};
 constexpr std::string_view separators = ",:";
@@ -34,8 +34,8 @@ Place place_at(const std::shared_ptr<const Source>& source, std::size_t at) {
   return {source, lines, line_break == std::string_view::npos ? at : at - line_break - 1};
 }
 
-// The text between single quotes, in which '' means one quote; nullopt if the quote is not closed. Sets `end`
-// to the place after the quote.
+// Returns the text between single quotes, in which '' means one quote; nullopt if the quote is not closed.
+// Sets `end` to the place after the closing quote.
 std::optional<std::string> single_quoted(std::string_view text, std::size_t start, std::size_t& end) {
   std::string out;
   for (std::size_t i = start + 1; i < text.size(); ++i) {
@@ -51,7 +51,7 @@ std::optional<std::string> single_quoted(std::string_view text, std::size_t star
   return std::nullopt;
 }
 
-// The place after the double quote that closes the one at `start`; npos if there is none.
+// The place after the double quote that closes the text that opens at `start`; npos if there is none.
 std::size_t end_of_json_text(std::string_view text, std::size_t start) {
   for (std::size_t i = start + 1; i < text.size(); ++i) {
     if (text[i] == '\\') {

@@ -14,16 +14,17 @@ namespace mlk::sweeps {
 inline constexpr std::size_t longest_expression = 4096;  // bytes
 
 struct Token {
-  enum class Kind { word, text, sign, end };  // `text` was quoted
+  enum class Kind { word, text, sign, end };  // a `text` stands in quotes
   Kind kind = Kind::end;
   std::string text;  // without the quotes, with escapes decoded
   Place place;
 };
 
-// All tokens, then one token `end` at the place after the last token. Throws Error{usage}.
+// Returns all tokens, then a token `end`, whose place is after the last token. Throws Error{usage} for a text
+// that is too long, is not UTF-8, or has an unknown sign or an open quote.
 std::vector<Token> tokens_of(const std::shared_ptr<const Source>& source);
 
-// Throws Error{usage} with the place.
+// Throws Error{usage}: `what` with the place, and an example as the hint.
 [[noreturn]] void refuse(const Place& place, const std::string& what);
 
 // Whether a name may be written without quotes.
