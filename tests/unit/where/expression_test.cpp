@@ -118,7 +118,7 @@ TEST_CASE("whole numbers compare exactly, also beyond 2^53 and 2^63 and as text"
   }
 }
 
-TEST_CASE("text compares byte by byte, bare or in quotes of either kind") {
+TEST_CASE("text compares byte by byte, whether it is bare or in quotes of either kind") {
   for (const char* text :
        {"train.optimizer.type == sgd", "train.optimizer.type == 'sgd'", "train.optimizer.type == \"sgd\"",
         "train.optimizer.type != SGD", "train.optimizer.type < 'sge'", "train.optimizer.type >= \"sgd\"",
@@ -129,7 +129,7 @@ TEST_CASE("text compares byte by byte, bare or in quotes of either kind") {
   check_matches("train.optimizer.type > 'sgd'", false);
 }
 
-TEST_CASE("text of state and phase compares without case, text of other names with case") {
+TEST_CASE("comparisons ignore the case of text for state and phase, but not for other names") {
   for (const char* text : {"state == Succeeded", "state==succeeded", "state == 'SUCCEEDED'",
                            "state in [failed, succeeded]", "state != failed", "state not in [failed]"})
     check_matches(text, true);
@@ -168,7 +168,7 @@ TEST_CASE("lists and maps are equal if all of their values are equal") {
                        {{"o", {{"type", "adam"}, {"lr", {1, json::object()}}}}}));
 }
 
-TEST_CASE("a comparison with in is true for each value of its list") {
+TEST_CASE("in is true for the values of its list, and not in is true for all other values") {
   check_matches("train.optimizer.type in [sgd, adam]", true);
   check_matches("train.optimizer.type in [SGD, adam]", false);
   check_matches("lr in [0.1, 1e-2]", true);
@@ -178,7 +178,7 @@ TEST_CASE("a comparison with in is true for each value of its list") {
   check_matches("lr not in []", true);
 }
 
-TEST_CASE("text that is a number compares with a number by value, other text does not") {
+TEST_CASE("text compares with a number by value only if the whole text is a number") {
   const json values = {{"LR", "0.8"}, {"STEPS", "3000"}, {"E", "1e-3"}, {"MEMORY", "16Gi"}, {"M", "nan"}};
   for (const char* text :
        {"LR > 0.5", "LR == 0.80", "LR in [0.1, 0.8]", "LR != 1", "LR not in [1]", "LR == '0.8'", "LR < '1'",
@@ -193,7 +193,7 @@ TEST_CASE("text that is a number compares with a number by value, other text doe
   }
 }
 
-TEST_CASE("values of different types are unequal, and no order between them is true") {
+TEST_CASE("values of different types are unequal, and neither is less than the other") {
   check_matches("lr == '0.01'", false);
   check_matches("lr != '0.01'", true);
   check_matches("lr < 'z'", false);
@@ -204,7 +204,7 @@ TEST_CASE("values of different types are unequal, and no order between them is t
   check_matches("hidden > 5", false);
 }
 
-TEST_CASE("if a value is absent or null, == null is true and every other comparison is false") {
+TEST_CASE("if a value is absent or null, only == null and in with null are true") {
   for (const std::string name : {"absent", "empty"}) {
     CAPTURE(name);
     for (const char* right : {" == null", " in [1, null]"}) CHECK(matches_values(name + right, one_trial));
@@ -218,7 +218,7 @@ TEST_CASE("if a value is absent or null, == null is true and every other compari
   check_matches("lr == null", false);
 }
 
-TEST_CASE("nan and inf compare alike with values that are numbers and with values that are words") {
+TEST_CASE("nan and inf compare by value, whether a trial has numbers or the words nan and inf") {
   const json words = {{"loss", "nan"}, {"gap", "inf"}, {"low", "-inf"}, {"lr", 0.01}, {"name", "x"}};
   for (const json& values : {one_trial, words}) {
     for (const char* text :
@@ -400,7 +400,7 @@ TEST_CASE("the hint for an unknown name lists some known names") {
   CHECK(refusal_of([] { (void)check_names(parse_expression("a == 1", "x"), {}); }) != "accepted");
 }
 
-TEST_CASE("a comparison with text that a field never has is refused") {
+TEST_CASE("check_values() refuses text that a field never has, and suggests the nearest value") {
   const std::vector<std::string> states = {"Waiting", "Running", "Succeeded"};
   const auto said = [&](const std::string& text) {
     const std::string all =
@@ -451,7 +451,7 @@ TEST_CASE("the words of an expression may be separated by any number of blanks, 
   CHECK(matches_values("a == {} and b == []", {{"a", json::object()}, {"b", json::array()}}));
 }
 
-TEST_CASE("a refusal has an example as its hint, and only ages and durations accept units") {
+TEST_CASE("only age and duration accept times with units, and a syntax error has an example as its hint") {
   try {
     parse_expression("lr <", "--where");
     FAIL("accepted");
@@ -483,7 +483,7 @@ TEST_CASE("the hint for an unknown name lists all names of a short list") {
   CHECK(hint_of({}) == "");
 }
 
-TEST_CASE("==, != and in refuse a text that the field never has, and ignore case if the field does") {
+TEST_CASE("check_values() checks ==, !=, in and not in, and ignores case only for state and phase") {
   const auto said = [](const std::string& text, const std::string& name) {
     const std::string all =
         refusal_of([&] { check_values(parse_expression(text, "--where"), name, {"ps", "single"}); });
