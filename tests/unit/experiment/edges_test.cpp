@@ -19,7 +19,7 @@ using test::problems_of;
 using test::set;
 using test::smallest;
 
-TEST_CASE("settable_keys() lists all keys with a value, in the order of the manual") {
+TEST_CASE("settable_keys() lists all keys that have a value, in the order of the schema") {
   std::string all;
   for (const std::string& key : settable_keys()) all += key + " ";
   CHECK(
@@ -58,7 +58,7 @@ TEST_CASE("settable_keys() lists all keys with a value, in the order of the manu
   CHECK_THROWS_WITH_AS(schema_section("nothing"), "no section nothing", std::out_of_range);
 }
 
-TEST_CASE("the smallest experiment has exactly these defaults") {
+TEST_CASE("the smallest experiment of mode ps has exactly the expected keys and defaults") {
   const json unit = {{"count", 1}, {"cpu", "1"}, {"memory", "1Gi"}, {"gpu", 0}};
   json worker = unit;
   worker["min"] = 1;
@@ -205,7 +205,7 @@ TEST_CASE("an object's name of more than 253 bytes, including dots, is refused")
             .starts_with("--set:1:17: service_account must"));
 }
 
-TEST_CASE("an unknown role gives one mistake, which suggests the nearest role") {
+TEST_CASE("an unknown role is one mistake, whose message suggests a role with a similar name") {
   const auto said = [](const std::string& mode, const std::string& lines) {
     return problems_of("name: x\nmode: " + mode + "\nrun: a\n" + lines);
   };

@@ -163,7 +163,7 @@ TEST_CASE("train.optimizer.lr accepts numbers of JSON, and numbers that begin wi
   }
 }
 
-TEST_CASE("variables whose names only resemble those of secrets are accepted") {
+TEST_CASE("a variable is accepted if its name only resembles the name of a secret") {
   CHECK_NOTHROW(load(std::string(smallest) +
                      "env: {TOKENIZERS_PARALLELISM: \"false\", MAX_TOKENS: 5, TOKEN_LIMIT: 5, "
                      "SSL_KEY_FILE: /k, API_KEY_PATH: /k, PASSWORD: \"\", KEYS: a}\n"));
@@ -207,8 +207,7 @@ TEST_CASE("an error shows only whole characters of a long line") {
   }
 }
 
-TEST_CASE(
-    "a toleration may have a value with operator Equal, and is refused with a value and operator Exists") {
+TEST_CASE("a toleration with a value is accepted with operator Equal, and refused with Exists") {
   const auto with = [](const std::string& toleration) {
     return refusal(std::string(smallest) + "scheduling: {node: {tolerations: [" + toleration + "]}}\n");
   };
@@ -241,7 +240,7 @@ TEST_CASE("checkpoints on an emptyDir are accepted with one server and refused w
   CHECK(contains(refusal(text + "servers: {count: 2}\n"), "every pod has for itself"));
 }
 
-TEST_CASE("mistakes of the file come before those of flags, in the order of the text") {
+TEST_CASE("an error has the mistakes of the file in the order of the text, then those of flags") {
   const std::string message = refusal("name: x\nmode: singel\ntrain: {data: {path: d}, steps: 1}\n",
                                       {.set = {"workers.cpu=no"}, .env = {}, .image = ""});
   const std::size_t mode = message.find("x.yaml:2:1"), path = message.find("x.yaml:3:"),
@@ -263,7 +262,7 @@ TEST_CASE("a megabyte of brackets or other repeated signs is refused, and so is 
   CHECK(contains(refusal(std::string(large + 1, ' ')), "x.yaml: larger than 1024 KiB"));
 }
 
-TEST_CASE("a prefix or a damaged copy of a valid file is accepted, or refused with an Error") {
+TEST_CASE("loading a prefix or a damaged copy of a valid file throws no exception other than Error") {
   const std::string text =
       std::string(smallest) +
       "data: [{name: a, mount: /a, nfs: {server: s, path: /p}}]\nenv: {A: \"b\", C: {secret: s/k}}\n"

@@ -1,4 +1,4 @@
-// --set, -e and $MLK_IMAGE: the places in the file that they name, and the places of their mistakes.
+// --set, -e and $MLK_IMAGE: the values of the file that they replace, and the messages for their mistakes.
 #include "cli/experiment/overrides.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ json roles_of(const std::string& lines, const std::vector<std::string>& argument
   return json{{"worker", x.roles.at("worker").count}, {"server", x.roles.at("server").count}};
 }
 
-TEST_CASE("--set names a role by its short or its long form, whichever the file has") {
+TEST_CASE("--set accepts the short and the long form of a role, whichever form the file has") {
   const json both = {{"worker", 3}, {"server", 4}};
   for (const char* file :
        {"", "workers: {count: 2}\nservers: {count: 2}\n", "roles: {worker: {count: 2}, server: {count: 2}}\n",
@@ -40,7 +40,7 @@ TEST_CASE("--set names a role by its short or its long form, whichever the file 
         "--set:1:13: roles.worker.cpu must be a number of CPUs such as 2, 0.5 or 250m, not 'no'");
 }
 
-TEST_CASE("--set names an entry of a list by its index, from 0") {
+TEST_CASE("--set finds an entry of a list by its index, counted from 0") {
   const std::string text =
       std::string(smallest) + "data: [{name: a, mount: /a, pvc: p}, {name: b, mount: /b, pvc: p}]\n";
   const auto said = [&](const std::string& argument) { return problems_of(text, set({argument})); };
@@ -56,7 +56,7 @@ TEST_CASE("--set names an entry of a list by its index, from 0") {
         "--set:1:25: data[1].mount must be an absolute path without '..' or ':', not 'relative'");
 }
 
-TEST_CASE("a mistake in a flag is reported at its place in the flag") {
+TEST_CASE("the message for a mistake in --set has the column of the mistake") {
   const auto said = [](const std::string& argument) { return problems_of(smallest, set({argument})); };
   CHECK(said("steps") == "--set:1:1: --set needs KEY=VALUE, for example train.steps=500");
   CHECK(said("") == "--set:1:1: --set needs KEY=VALUE, for example train.steps=500");
@@ -71,14 +71,14 @@ TEST_CASE("a mistake in a flag is reported at its place in the flag") {
         "--set:1:7: train.data is missing: the data set");
 }
 
-TEST_CASE("the last of several flags for one place has effect, and --set has precedence over -e") {
+TEST_CASE("a later --set replaces an earlier one, and --set has precedence over -e") {
   CHECK(test::load(smallest, set({"note=a", "note=b"})).effective["note"] == "b");
   const Experiment x =
       test::load(smallest, {.set = {"env={A: set}"}, .env = {"A=first", "B=lost"}, .image = ""});
   CHECK(x.effective["env"] == json{{"A", "set"}});
 }
 
-TEST_CASE("-e sets unchanged text, also if the file has no variables") {
+TEST_CASE("-e sets a variable to the given text, even if the file has no variables") {
   const auto env = [](const std::string& line, const std::vector<std::string>& arguments) {
     return test::load(std::string(smallest) + line, {.set = {}, .env = arguments, .image = ""})
         .effective["env"];
@@ -196,7 +196,7 @@ TEST_CASE("if the file is not a map, the error has only this mistake and no mist
   CHECK(contains(said, "an experiment is a map of keys"));
 }
 
-TEST_CASE("mistakes in --set are reported at their place in the flag") {
+TEST_CASE("the message for a mistake in --set shows the argument with a caret") {
   const auto set = [](const std::string& argument) {
     return refusal(smallest, {.set = {argument}, .env = {}, .image = ""});
   };
@@ -224,7 +224,7 @@ TEST_CASE("mistakes in --set are reported at their place in the flag") {
   CHECK(refusal(smallest, {.set = {}, .env = {}, .image = "\xff"}) == "MLK_IMAGE:1:1: not UTF-8 text");
 }
 
-TEST_CASE("if the value of a --set is not YAML, the error has one mistake for it and all other mistakes") {
+TEST_CASE("the error for a --set whose value is not YAML also has all other mistakes") {
   const std::string message = refusal(
       "name: x\nmode: single\ntrain: {data: {path: d}, steps: 1}\n",
       {.set = {"train.model.hidden=[1", "train.steps={", "note=a\xff", "tags=5"}, .env = {}, .image = ""});
@@ -237,7 +237,7 @@ TEST_CASE("if the value of a --set is not YAML, the error has one mistake for it
   CHECK_FALSE(contains(message, "train.steps has"));
 }
 
-TEST_CASE("another flag has precedence over --set, and a mistake in its value is shown in that flag") {
+TEST_CASE("a flag such as --steps has precedence over --set, and its mistakes name the flag") {
   const Overrides good{
       .set = {"train.steps=5"}, .env = {}, .image = "", .flags = {{"--steps", "train.steps", "7"}}};
   CHECK(test::load(smallest, good).effective["train"]["steps"] == 7);

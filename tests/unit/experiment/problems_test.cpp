@@ -47,7 +47,7 @@ TEST_CASE("throw_if_any() throws an Error{usage} with the hint only if there is 
   }
 }
 
-TEST_CASE("lines and columns count from 1, columns count characters, and the caret is below the column") {
+TEST_CASE("a message counts lines and characters from 1, and the caret is below the mistake") {
   CHECK(shown("a\nbc d\ne", 1, 3) == "f:2:4: no\n  bc d\n     ^");
   CHECK(shown("äöü d", 0, 7) == "f:1:5: no\n  äöü d\n      ^");
   CHECK(shown("ab", 0, 0) == "f:1:1: no\n  ab\n  ^");
@@ -79,12 +79,12 @@ TEST_CASE("a line of 100 bytes is shown whole, and a longer line only 100 bytes 
         "f:1:52: no\n  " + line.substr(1) + "\n  " + std::string(50, ' ') + "^");
 }
 
-TEST_CASE("a line too long to be written by hand is not shown") {
+TEST_CASE("a line of more than 4096 bytes is not shown") {
   CHECK(shown(std::string(4096, 'a'), 0, 0) == "f:1:1: no\n  " + std::string(100, 'a') + "\n  ^");
   CHECK(shown(std::string(4097, 'a'), 0, 0) == "f:1:1: no");
 }
 
-TEST_CASE("for all mistakes, an error does not show a line that may hold a secret") {
+TEST_CASE("an error does not show a line that may hold a secret") {
   const std::string hidden = "f:1:1: no";
   for (const char* line : {"HF_TOKEN: x", "hf_token=x", "a, TOKEN\"x", "PASSWORD'", "{a: b, TOKEN: x}",
                            "x: ghp_0123456789abcdef0123", "x: [a,ghp_0123456789abcdef0123]",

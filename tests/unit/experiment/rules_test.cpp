@@ -1,4 +1,4 @@
-// Impossible combinations, beside similar possible ones.
+// Combinations of keys that are refused, and similar combinations that are accepted.
 #include <doctest/doctest.h>
 
 #include "tests/unit/experiment/loaded.h"
@@ -74,7 +74,7 @@ TEST_CASE("the count of a role is refused outside of the bounds of its mode") {
                       {"server", {{"count", 1}, {"cpu", "1"}, {"memory", "1Gi"}, {"gpu", 0}}}});
 }
 
-TEST_CASE("a worker of train has at most 16 GPUs, in mode single one, and a worker of run at most 64") {
+TEST_CASE("a worker has at most 1 GPU for train in mode single, 16 for train in other modes, 64 for run") {
   CHECK(in_mode("single", std::string(train) + "workers: {gpu: 1}\n") == "accepted");
   CHECK(in_mode("single", std::string(train) + "workers: {gpu: 2}\n") ==
         "x.yaml:4:11: mode single computes with one GPU; several need mode allreduce or ps");
@@ -97,7 +97,7 @@ TEST_CASE("a value that the schema has refused gives no further mistake") {
   CHECK(in_mode("single", "train: 5\n") == "x.yaml:3:8: train must be a map, not '5'");
 }
 
-TEST_CASE("consistency is refused outside of mode ps, unless it is sync") {
+TEST_CASE("consistency must be sync in every mode except ps") {
   const std::string head = "train: {data: {path: /d}, steps: 10, consistency: ";
   for (const char* mode : {"single", "allreduce"}) {
     CHECK(in_mode(mode, head + "sync}\n") == "accepted");
@@ -122,7 +122,7 @@ TEST_CASE("warmup must be less than steps if train has steps, and has no limit i
         "x.yaml:3:50: train.optimizer.nesterov needs a momentum above 0");
 }
 
-TEST_CASE("train.sample needs model type gpt and tokens") {
+TEST_CASE("train.sample needs the model type gpt and the key tokens") {
   const auto with = [](const std::string& rest) {
     return problems_of("name: x\nmode: single\ntrain: {data: {path: /d}, steps: 10, " + rest + "}\n");
   };
@@ -244,7 +244,7 @@ TEST_CASE("a volume of any kind is accepted only if it has exactly one source") 
   CHECK(checkpoint("files: f").find("unknown key 'files' in checkpoint.volume") != std::string::npos);
 }
 
-TEST_CASE("the error for a missing key of a volume explains the key") {
+TEST_CASE("the error for a missing key explains the key") {
   const auto data = [](const std::string& source) {
     return in_mode("single", "run: a\ndata: [{" + source + "}]\n");
   };
@@ -285,7 +285,7 @@ TEST_CASE("metrics.port cannot be the peers' port, and event files need a volume
   CHECK(in_mode("single", "run: a\nmetrics: {tensorboard: false}\n") == "accepted");
 }
 
-TEST_CASE("every toleration is checked, and a mistake in it is reported at its place") {
+TEST_CASE("every toleration is checked, and each mistake is reported at its place") {
   const auto with = [](const std::string& tolerations) {
     return in_mode("single", "run: a\nscheduling: {node: {tolerations: [" + tolerations + "]}}\n");
   };

@@ -40,7 +40,7 @@ std::set<std::string> keys_of_page() {
   return found;
 }
 
-TEST_CASE("mlk-experiment(5) describes every key of the schema, and no other") {
+TEST_CASE("mlk-experiment(5) describes every key of the schema, and no other key") {
   std::set<std::string> keys;
   for (const Section& section : schema()) {
     for (const Key& key : section.keys) keys.insert(std::string(section.name) + " " + std::string(key.name));

@@ -19,7 +19,7 @@ TEST_CASE("tokens, keys and addresses with a password look like secrets") {
   }
 }
 
-TEST_CASE("text with the prefix of a token looks like a token if it has the usual length") {
+TEST_CASE("text with the prefix of a token looks like a secret only if it is long enough") {
   const std::pair<std::string, std::size_t> prefixes[] = {
       {"ghp_", 20},  {"gho_", 20}, {"ghs_", 20}, {"github_pat_", 20}, {"glpat-", 20},
       {"sk-", 20},   {"AKIA", 20}, {"ASIA", 20}, {"hf_", 30},         {"xoxb-", 20},
@@ -39,8 +39,8 @@ TEST_CASE("an address with a password before its host looks like a secret") {
   CHECK_FALSE(looks_like_secret("https://me@host/x"));    // no password
   CHECK_FALSE(looks_like_secret("https://host:443"));     // a port
   CHECK_FALSE(looks_like_secret("https://me@host:443"));  // a port after the host
-  CHECK_FALSE(looks_like_secret("https://host/a:b@c"));   // behind the host
-  CHECK_FALSE(looks_like_secret("me:pw@host"));           // no scheme before it
+  CHECK_FALSE(looks_like_secret("https://host/a:b@c"));   // after the host
+  CHECK_FALSE(looks_like_secret("me:pw@host"));           // no scheme
 }
 
 TEST_CASE("names_secret() is true for names with words such as TOKEN or PASSWORD") {

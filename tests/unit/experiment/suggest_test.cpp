@@ -14,7 +14,7 @@ std::string for_key(const std::string& written, const std::string& section = "ex
   return suggest_key(written, schema_section(section), section == "experiment" ? "" : section);
 }
 
-TEST_CASE("a word of another tool suggests mlk's key, in any case") {
+TEST_CASE("for a word of another tool, in small or capital letters, mlk's key is suggested") {
   const std::pair<std::string, std::vector<std::string>> table[] = {
       {"train.optimizer.lr", {"learning_rate", "learningrate", "learning-rate", "Learning_Rate"}},
       {"train.data.batch", {"batch_size", "batchsize", "batch-size", "minibatch"}},
@@ -55,13 +55,13 @@ TEST_CASE("a word of another tool suggests mlk's key, in any case") {
   }
 }
 
-TEST_CASE("suggestions come first from the same section, then from other places, then near keys") {
+TEST_CASE("a suggestion is a key of the same section, or else of another section, or else a similar key") {
   CHECK(for_key("LR", "optimizer") == "; did you mean 'lr'?");
   CHECK(for_key("size", "role") == "; did you mean 'count'?");
   CHECK(for_key("steps", "optimizer") == "; did you mean 'train.steps'?");
   CHECK(for_key("tags", "train") == "; did you mean 'tags' of the file itself, outside of train?");
   CHECK(for_key("imag") == "; did you mean 'image'?");
-  // `type` and `pvc` are in too many places for a suggestion.
+  // Too many sections have a `type` for a suggestion.
   CHECK(for_key("type") == "");
   CHECK(for_key("path") == "; did you mean 'train.data.path' or 'checkpoint.volume.nfs.path'?");
   CHECK(for_key("sweeping") == "");
@@ -69,8 +69,7 @@ TEST_CASE("suggestions come first from the same section, then from other places,
   CHECK(for_key("num_steps max_steps") == "");
 }
 
-TEST_CASE(
-    "the advice on an unknown key lists all keys of a section with up to six keys, otherwise near keys") {
+TEST_CASE("if no key is similar, the advice lists all keys of a section with at most six keys") {
   CHECK(for_key("zzzzzzzz", "patch") == "; it has pod, job, service");
   CHECK(for_key("zzzzzzzz", "schedule") == "; it has type, warmup, final, every, factor");
   CHECK(for_key("zzzzzzzz", "csi") == "; it has driver, fsType, volumeAttributes");
@@ -79,7 +78,7 @@ TEST_CASE(
   CHECK(for_key("queue_of_jobs", "scheduling") == "; it has gang, queue, priority, node");
 }
 
-TEST_CASE("for a scalar in the place of a section the main key of the section is suggested") {
+TEST_CASE("for a scalar in the place of a section, the main key of the section is suggested") {
   const auto value = [](const std::string& text) { return parse_yaml(text, "f"); };
   CHECK(suggest_section(value("3"), "role", "workers") == "; write workers: {count: 3}");
   CHECK(suggest_section(value("3"), "role", "roles.worker") == "; write worker: {count: 3}");
@@ -94,7 +93,7 @@ TEST_CASE("for a scalar in the place of a section the main key of the section is
   CHECK(suggest_section(value("[a]"), "model", "train.model") == "");
 }
 
-TEST_CASE("a choice is suggested for a similar word, in any case") {
+TEST_CASE("for a word similar to a choice, in small or capital letters, the choice is suggested") {
   CHECK(suggest_choice("ADAM", "sgd|adam|adamw") == "; did you mean 'adam'?");
   CHECK(suggest_choice("cosin", "constant|linear|cosine|step") == "; did you mean 'cosine'?");
   CHECK(suggest_choice("something", "sgd|adam|adamw") == "");

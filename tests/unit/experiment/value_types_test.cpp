@@ -60,7 +60,7 @@ TEST_CASE("a quoted number is refused, and a boolean is only true or false") {
             .is_number_float());
 }
 
-TEST_CASE("a command is refused unless it is a text with words or a list of words that is not empty") {
+TEST_CASE("a command is a text that is not blank, or a list of at least one word") {
   const auto with = [](const std::string& run) {
     return test::problems_of("name: x\nmode: single\nrun: " + run + "\n");
   };
@@ -106,7 +106,7 @@ TEST_CASE("a retry rule is preemption, any, an exit code or a range of codes") {
         "x.yaml:4:15: restart.on must be a list such as [preemption, \"128-255\"], not 'any'");
 }
 
-TEST_CASE("the name of a variable has letters, digits and _, and no digit or MLK_ at its start") {
+TEST_CASE("the name of a variable has letters, digits and _, and begins with no digit and not with MLK_") {
   for (const char* good : {"a", "_", "A1", "a_b", "ML_K", "XMLK_"})
     CHECK_MESSAGE(of_line(std::string("env: {") + good + ": b}") == "accepted", good);
   for (const char* bad : {"1a", "a-b", "a.b", "ä", "\"\""})

@@ -41,7 +41,7 @@ TEST_CASE("a text with more than 1 MiB, 32 levels or 10000 values is refused") {
 }
 
 TEST_CASE("each alias adds all values and levels of its anchor to the counts") {
-  // 1 list, 1 anchored list of 98, then the aliases with 99 values each.
+  // One list, one anchored list of 98 values, then 100 aliases, each of which adds 99 values.
   const std::string anchored = "[&a [" + repeated("x,", 98) + "]" + repeated(",*a", 100);
   CHECK(yaml_refusal(anchored + "]") == "accepted");  // exactly 10000
   CHECK(yaml_refusal(anchored + ",x]").ends_with("more than 10000 values with all aliases written out"));
@@ -90,7 +90,7 @@ TEST_CASE("errors of the parser are translated into the user's terms") {
   CHECK(yaml_refusal("a: [*b]\n\tc: d") == "f:1:5: not valid YAML: the referenced anchor is not defined");
 }
 
-TEST_CASE("in double quotes, and only there, the two escapes of a surrogate pair are one character") {
+TEST_CASE("the two escapes of a surrogate pair are one character only in double quotes") {
   const YamlNode map = parse_yaml(R"({"run": "echo \ud83d\ude00", "k\uD83D\uDE00": 1})", "f");
   CHECK(map.find("run")->text == "echo \U0001f600");
   CHECK(map.find("k\U0001f600") != nullptr);
