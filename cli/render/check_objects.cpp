@@ -16,7 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-// The value at the end of the path of keys; null if there is none.
+// The value at this path of keys; null if there is no such value.
 const json& value_at(const json& object, std::initializer_list<const char*> keys) {
   static const json nothing;
   const json* at = &object;

@@ -1,5 +1,5 @@
-// Checks of the objects of a run after templates and patches: they must be Kubernetes objects that mlk can
-// find again. Pure.
+// Checks the objects of a run after templates and patches: the objects must be Kubernetes objects that mlk
+// can find again. Pure.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace mlk {
 
-// Each function throws Error{usage} that begins with `source`: the template or patch that changed the object
-// last.
+// The functions with `source` throw an Error{usage} that begins with `source`: the template or patch that
+// changed the object last.
 
 // Requires a map with text in kind, apiVersion and metadata.name, and maps for labels and annotations.
 void check_head(const nlohmann::json& object, const std::string& source);
@@ -25,8 +25,8 @@ void check_pod(const nlohmann::json& pod, const std::string& run, const std::str
 // too.
 void check_job(const nlohmann::json& job, const std::string& run, const std::string& source);
 
-// Throws Error{usage} if two objects have the same kind and name, because the second object would be mistaken
-// for the first.
+// Throws Error{usage} if two objects have the same kind and name, because mlk would confuse the two
+// objects.
 void check_distinct(const nlohmann::json& owner, const std::vector<nlohmann::json>& objects);
 
 }  // namespace mlk

@@ -11,9 +11,9 @@ using nlohmann::json;
 
 namespace {
 
-// The scripts have no `$(` and no `$$`, because Kubernetes would replace both.
+// The scripts below have no `$(` and no `$$`, because Kubernetes would replace both.
 
-// This script makes a program that cannot write checkpoints fail at once, and not hours later.
+// With this script, a program that cannot write checkpoints fails at once, and not hours later.
 constexpr char make_folder[] =
     "said=`mkdir -p \"$MLK_CHECKPOINTS\" 2>&1`; [ -w \"$MLK_CHECKPOINTS\" ] || {\n"
     "  at=$MLK_CHECKPOINTS; [ -d \"$at\" ] || at=${at%/*}\n"
@@ -25,7 +25,7 @@ constexpr char make_folder[] =
 
 constexpr char start[] = "exec \"$@\"";
 
-// $0: the archive; $1: the folder; $2: the folder in it where the command starts; then the command.
+// $0: the archive; $1: the folder for the code; $2: the subfolder where the command starts; then the command.
 constexpr char unpack[] =
     "said=`{ tar -xzof \"$0\" -C \"$1\" || python3 -c "
     "'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' \"$0\" \"$1\"; } 2>&1` || {\n"

@@ -1,6 +1,6 @@
-// Brings the user's code into the pods of a run. A ConfigMap, named by its digest, holds the code, and each
-// pod unpacks the code into its own folder before the program starts. This file also has the other
-// preparations before the start of a program. Pure.
+// Brings the user's code into the pods of a run. A ConfigMap holds the code, and the digest of the code is a
+// part of its name. Each pod unpacks the code into a folder of the pod before the program starts. This file
+// also has the other preparations before the start of a program. Pure.
 #pragma once
 
 #include <optional>
@@ -19,14 +19,14 @@ inline constexpr char in_image_already[] = "-";
 struct CodeArchive {
   std::string digest;                // sha256 of the files, hexadecimal
   std::string bytes;                 // tar, gzip; empty if the ConfigMap is known to exist
-  std::string source{};              // the known origin, as JSON, for the record; empty: unknown
-  std::vector<std::string> files{};  // their paths, in the order of their bytes
+  std::string source{};              // the origin of the code, as JSON, for the record; empty: unknown
+  std::vector<std::string> files{};  // the paths of the files, sorted by their bytes
   // `layer_file` and `on_machine` are used if the code is too large for a ConfigMap, or if the experiment
-  // asks for this. At most one of the two is set.
+  // asks for a layer. At most one of `layer_file` and `on_machine` is set.
   std::string layer_file{};    // file of the image layer with the code; "-": the image has the layer already
-  std::string on_machine{};    // with --local: the folder that holds its archive
+  std::string on_machine{};    // with --local: the folder that holds the archive
   std::string requirements{};  // the file of code.python, on this machine
-  std::string python_files{};  // digest of the files that it names and that do not travel; empty: none
+  std::string python_files{};  // digest of the files that `requirements` names outside of the code; or empty
 
   bool is_layer() const { return !layer_file.empty(); }
 };
@@ -35,20 +35,20 @@ struct CodeArchive {
 // ConfigMap.
 std::string code_map_name(const CodeArchive& code);
 
-// The values of ${code...} in its template: name, digest and archive, which is base64.
+// The values of ${code...} in the template of the ConfigMap: name, digest and archive, which is base64.
 nlohmann::json code_scope(const CodeArchive& code);
 
-inline constexpr char code_file[] = "code.tar";             // its name in the record of a run
-inline constexpr char python_files_name[] = "code.python";  // of CodeArchive::python_files there
-inline constexpr char code_archive_file[] = "code.tar.gz";  // its name in the ConfigMap
+inline constexpr char code_file[] = "code.tar";             // name of the code in the record of a run
+inline constexpr char python_files_name[] = "code.python";  // name of python_files in the record
+inline constexpr char code_archive_file[] = "code.tar.gz";  // name of the archive in the ConfigMap
 inline constexpr char code_mount[] = "/etc/mlk/code";       // mount path of the ConfigMap
 inline constexpr char code_folder[] = "/mlk/code";          // the program starts here and may write here
 inline constexpr char python_folder[] = "/mlk/python";      // folder of the packages from code.python
 
 // The words that a container executes for `command`, a program of `run:`. First the image's sh prepares the
-// container: with `checkpoint.volume` it makes the folder for checkpoints; with an archive it unpacks the
+// container. With `checkpoint.volume`, sh makes the folder for checkpoints. With an archive, sh unpacks the
 // code with tar, or else python3, and executes the command in the folder of the code or in its subfolder
-// `workdir`. Without any of these preparations the container executes the command directly, without sh.
+// `workdir`. If nothing must be prepared, the container executes the command directly, without sh.
 std::vector<std::string> prepared(const Experiment& experiment, const std::optional<CodeArchive>& code,
                                   const std::vector<std::string>& command);
 

@@ -8,8 +8,8 @@ namespace mlk {
 // The container of the experiment's program, by its name; nullptr if a patch has removed this container.
 nlohmann::json* main_container(nlohmann::json& pod_spec);
 
-// Makes the containers beside main write their last output into the pod's status, as main does. A container
-// that sets a policy itself keeps this policy.
+// If a container other than main fails, its last output appears in the pod's status. The policy of a
+// container that sets terminationMessagePolicy itself is not changed.
 void capture_last_words(nlohmann::json& pod);
 
 }  // namespace mlk

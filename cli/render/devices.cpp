@@ -27,8 +27,8 @@ bool asks_for_devices(const json& container) {
   return false;
 }
 
-// Adds the entry to the list, unless the list has an entry with the same `key`. Adds nothing if the value is
-// no list, because the cluster refuses such a pod. Returns whether it added the entry.
+// Adds the entry to the list if no entry of the list has the same value of `key`. Adds nothing if `list` is
+// no list; the cluster refuses such a pod later. Returns whether the entry was added.
 bool add_new(json& object, const char* list, const char* key, const json& entry) {
   json& entries = object[list];
   if (entries.is_null()) entries = json::array();

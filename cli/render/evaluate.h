@@ -1,4 +1,4 @@
-// Replaces the splices of a template by their values. Works on the tree and its types, never on the text.
+// Replaces the references ${...} of a template by their values. Works on the tree, never on the text.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,11 @@
 
 namespace mlk {
 
+// Returns the node as JSON:
 // - A scalar that is exactly ${a.b} becomes the value of that name in `scope`, with its type. If the value is
-// null, the key or list entry is left out.
-// - In any other scalar the values of ${a.b} become part of the text. $${ becomes a literal ${.
-// - A map with $if is left out if the value of $if is null, false, 0, "" or empty.
+//   null, the key or list entry is left out.
+// - In any other scalar, the value of ${a.b} becomes a part of the text. $${ becomes a literal ${.
+// - A map with $if is left out if the value of $if is null, false, 0 or empty.
 // Kubernetes' own $(NAME) is not changed. Throws Error{usage} with template, line and column for an unknown
 // name.
 nlohmann::json evaluate(const YamlNode& node, const nlohmann::json& scope);
@@ -22,7 +23,8 @@ nlohmann::json evaluate(const YamlNode& node, const nlohmann::json& scope);
 // The name of a template in messages: its path, or the user's file.
 std::string name_of_template(const Templates& templates, const std::string& path);
 
-// The tree of a template. Throws Error{not_found}.
+// The tree of a template. Throws Error: not_found if there is no such template, usage if it is not valid
+// YAML.
 std::shared_ptr<const YamlNode> parse_template(const Templates& templates, const std::string& path);
 
 }  // namespace mlk

@@ -1,5 +1,4 @@
-// A framework: how the programs of a run find each other, as a template in templates/frameworks/ describes
-// it.
+// A framework: how the programs of a run find each other. A template in templates/frameworks/ describes it.
 #pragma once
 
 #include <map>
@@ -19,35 +18,37 @@ struct Framework {
   std::string name;                               // empty: there is none
   std::map<std::string, std::string> role_names;  // roles with another name in the framework
   std::set<std::string> outside;                  // roles that are not in cluster_text
-  // Not yet evaluated; null if the template has none. `pod` is merged into every role.
+  // Not yet evaluated; a null node if the template lacks the key. `pod` and `job` are merged into every role.
   YamlNode environment, pod, job, objects;
   YamlNode launch;             // words before the program, if `elastic` or `processes` asks for a launcher
   bool always_launch = false;  // the launcher starts every program
-  bool key = false;            // the pods have the key of the run
-  std::string helper;          // the pods also have this program of mlk (helper.h); empty: none
+  bool key = false;            // whether the pods get the key of the run
+  std::string helper;          // a program of mlk (helper.h) that the pods get too; empty: none
 };
 
 // The names "" and "none" mean no framework. Throws Error: not_found if there is no such template, usage with
-// positions for mistakes in it.
+// positions for mistakes in the template.
 Framework load_framework(const Templates& templates, const std::string& name);
 
-// Annotation of pods that read their port only from variables, and may listen on it at all addresses. In the
-// embedded cluster pods share a machine, so each such pod gets another port (cli/local/node/kubelet.cpp).
+// The annotation of pods that read their port only from variables, and may listen on this port at all
+// addresses. In the embedded cluster all pods share one machine, so each pod with this annotation gets
+// another port (cli/local/node/kubelet.cpp).
 inline constexpr char port_annotation[] = "mlk.dev/port-by-variables";
 
-// The values of ${framework...} in templates: port, which is the same in every pod; cluster_text, a JSON map
-// from the names of the roles to the addresses of their pods; and role, the name of `role`, "" outside of a
-// role. Returns null without a framework. `addresses`: host:port of all pods of `role`, with commas between
-// them.
+// Returns the values of ${framework...} in templates, or null without a framework:
+// - port: the same in every pod.
+// - addresses: host:port of all pods of `role`, separated by commas.
+// - cluster_text: a JSON map from the names of the roles to the addresses of their pods.
+// - role: the framework's name for `role`; "" outside of a role.
 nlohmann::json framework_scope(const Framework& framework, const std::string& run,
                                const std::vector<RoleInRun>& roles, const std::string& role);
 
 // Whether a launcher of the framework starts the experiment's program in pods of this size.
 bool is_launched(const Experiment& experiment, const Framework& framework, const Role& size);
 
-// The words that a pod of this size executes: the words of the program, after the words of the launcher if a
-// launcher starts the program. Throws Error{usage} if the program asks for a launcher and the framework has
-// none.
+// The words that a pod of this size executes: the words of the program. If a launcher starts the program, the
+// words of the launcher come first. Throws Error{usage} if the program needs a launcher and the framework has
+// no launcher.
 std::vector<std::string> launched(const Experiment& experiment, const Framework& framework, const Role& size,
                                   const nlohmann::json& scope);
 

@@ -9,7 +9,7 @@
 namespace mlk {
 namespace {
 
-// Computed once: a sweep renders thousands of runs.
+// Computes the digest only once, because a sweep renders thousands of runs.
 const std::string& digest_of_helper() {
   static const std::string digest = sha256_hex(std::string(embedded_mpi_helper()));
   return digest;

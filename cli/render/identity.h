@@ -12,17 +12,17 @@
 namespace mlk {
 
 struct Identity {
-  std::string run;   // <name>-<5>; from the second attempt on followed by -<attempt>
+  std::string run;   // <name>-<5 characters>; from the second attempt on followed by -<attempt>
   std::string hash;  // sha256, hexadecimal
 };
 
-// `digests`: sha256 of each file that is sent with the run. Tags and note do not change the identity, because
-// they do not change the programs. The user's own templates change the identity. mlk's templates do not
-// change it, so that a newer mlk recognises older runs.
+// `digests`: the sha256 of each file that is sent with the run. Tags, note, registry and the user "auto" do
+// not change the identity, because they do not change the programs. The user's own templates change the
+// identity. Built-in templates do not change the identity, so that a newer mlk recognises older runs.
 Identity identify(const Experiment& experiment, const nlohmann::json& digests, const Templates& templates,
                   int attempt);
 
-// sha256 of each of the user's own templates, by its path.
+// The sha256 of each template of the user, by the path of the template.
 std::map<std::string, std::string> own_templates(const Templates& templates);
 
 }  // namespace mlk

@@ -5,8 +5,8 @@
 
 namespace mlk {
 
-// The limit for bytes of content in one ConfigMap. Kubernetes allows 1 MiB for a ConfigMap with its names and
-// metadata.
+// The most bytes of content that mlk puts into one ConfigMap. Kubernetes allows 1 MiB for content, names and
+// metadata together.
 inline constexpr std::size_t most_config_map_bytes = 900 * 1024;
 
 }  // namespace mlk

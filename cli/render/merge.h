@@ -5,13 +5,13 @@
 
 namespace mlk {
 
-// `overlay` merged over `base`:
-// - maps merge key by key; a null removes the key
-// - lists of named things merge by name, and new entries follow: containers and ports are merged, entries of
-//   env and volumes are replaced (two sources of one value make no sense); a volumeMount has its mountPath as
-//   its name
-// - tolerations and imagePullSecrets are appended
-// - anything else is replaced
+// Merges `overlay` over `base`:
+// - Maps are merged key by key. A null removes the key.
+// - Entries of containers, initContainers, ports, env, volumes and volumeMounts have a name; that of a
+//   volumeMount is its mountPath. An entry with a new name is appended. An entry with a known name is merged
+//   in the first three lists, and replaces the old entry in the others (a value cannot have two sources).
+// - tolerations and imagePullSecrets are appended.
+// - Any other value is replaced.
 nlohmann::json merge(nlohmann::json base, const nlohmann::json& overlay);
 
 }  // namespace mlk

@@ -1,4 +1,5 @@
-// Gives rendered objects to their owner. Kubernetes chooses the owner's uid when it creates the owner. Pure.
+// Sets the owner of rendered objects. This is a step of its own, because the owner has a uid only after
+// Kubernetes has created it. Pure.
 #pragma once
 
 #include <string>
@@ -8,11 +9,11 @@
 
 namespace mlk {
 
-// The ownerReferences of objects that are deleted with the ConfigMap of that name and uid.
+// The ownerReferences of objects that are deleted together with the ConfigMap of this name and uid.
 nlohmann::json owner_references(const std::string& name, const std::string& uid);
 
-// Sets the ownerReferences, even if a patch has set others, because an object without the owner would outlive
-// the run. Adds the uid to the name of the run's folder for checkpoints in all variables of containers.
+// Replaces the ownerReferences, even those from a patch, because an object without this owner would outlive
+// the run. In all variables of containers, adds the uid to the name of the run's folder for checkpoints.
 void own(nlohmann::json& object, const std::string& run, const std::string& uid);
 void own(std::vector<nlohmann::json>& objects, const std::string& run, const std::string& uid);
 

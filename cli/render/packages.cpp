@@ -23,8 +23,8 @@ void extend(json& environment, const std::string& name, const std::string& first
     if (!last.empty()) (*found)["value"] = (*found)["value"].get<std::string>() + ":" + last;
     return;
   }
-  // mlk cannot extend a value in a Secret. So it renames the variable, and adds a variable that refers to the
-  // new name.
+  // The value is in a Secret, so mlk cannot extend it. Instead, mlk renames the variable, and adds a variable
+  // with the old name that refers to the new name.
   const std::string own = "MLK_OWN_" + name;
   (*found)["name"] = own;
   environment.push_back(

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int most_seeds = 64;  // enough, because a pod that joins announces itself
+constexpr int most_seeds = 64;  // further pods learn each other's addresses from these pods
 constexpr char config_folder[] = "/etc/mlk/config";
 constexpr char secret_folder[] = "/etc/mlk/secret";
 constexpr char checkpoint_mount[] = "/mlk/checkpoints";
@@ -31,7 +31,8 @@ std::string upper(std::string text) {
   return text;
 }
 
-// Leaves out an empty value: the API server drops it, and submit compares the answer with the sent object.
+// Leaves out an empty value, because the API server drops such a value, and submit compares the object in the
+// answer with the object that it sent.
 json variable(const std::string& name, const std::string& value) {
   json out = {{"name", name}};
   if (!value.empty()) out["value"] = value;
@@ -56,7 +57,7 @@ json user_variable(const std::string& name, const json& value) {
   return {{"name", name}, {"valueFrom", {{"secretKeyRef", {{"name", reference[0]}, {"key", reference[1]}}}}}};
 }
 
-// The number of threads of each computing process. Without a number, libraries start a thread for each
+// The number of threads of each computing process. Without OMP_NUM_THREADS, libraries start a thread for each
 // processor of the node.
 long long threads_of(const Experiment& experiment, const Role& size) {
   const long long processes = experiment.has_train ? 1 : size.processes;  // the runtime splits threads itself
@@ -148,7 +149,7 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
   if (context.key && !experiment.has_train) out.push_back(key);
   out.push_back(variable("OMP_NUM_THREADS", std::to_string(threads_of(experiment, role.size))));
   if (!experiment.has_train)
-    out.push_back(variable("PYTHONUNBUFFERED", "1"));  // otherwise Python's lines appear only at the end
+    out.push_back(variable("PYTHONUNBUFFERED", "1"));  // otherwise Python prints its lines late
   if (const PodUser& user = context.user; !user.name.empty()) {
     for (const char* name : {"USER", "LOGNAME"}) out.push_back(variable(name, user.name));
     if (!user.home.empty()) out.push_back(variable("HOME", user.home));
@@ -179,7 +180,7 @@ Volumes pod_volumes(const PodContext& context) {
   if (experiment.has_train)
     add_volume(out, "mlk-config", {{"configMap", {{"name", context.run + "-config"}}}}, config_folder, true);
   if (context.key) {
-    // Without `train` mlk does not know the user and group of the image, so it lets all users read the key.
+    // Without `train`, mlk does not know the user and group of the image. So all users may read the key.
     const int mode = experiment.has_train ? 0440 : 0444;
     add_volume(out, "mlk-secret", {{"secret", {{"secretName", context.run}, {"defaultMode", mode}}}},
                secret_folder, true);
@@ -237,9 +238,9 @@ json pod_tolerations(const Experiment& experiment) {
   return out;
 }
 
-// The exit codes of ranks that mlk stops. A rank has the code 143 if it ends in time, and 137 if it is killed
-// after its grace period. These codes must not fail the run, because the user may resume it. The Job
-// controller treats the end of a suspended pod like any other end.
+// The exit codes of ranks that mlk stops: 143 if the rank ends in time, and 137 if the rank is killed after
+// its grace period. The Job controller treats the end of a suspended pod like any other end. So these codes
+// must not fail the run, because the user may resume the run.
 constexpr std::size_t ended_by_sigterm = 143, ended_by_sigkill = 137;
 
 json failure_rules(const Experiment& experiment, const RoleInRun& role) {
@@ -251,8 +252,8 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
     retry_disruptions = std::find(on.begin(), on.end(), "preemption") != on.end();
     final.fill(true);
     mark_codes(on, final, false);
-    // With `train:`, codes of the runtime after which a retry is useless stay final, even if restart.on lists
-    // them.
+    // With `train:`, a code of the runtime after which a retry is useless stays final, even if restart.on has
+    // this code.
     if (experiment.has_train) mark_codes(role.final_codes, final, true);
     final[ended_by_sigterm] = final[ended_by_sigkill] = false;
   } else {
@@ -263,12 +264,12 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
     if (final[code]) codes.push_back(code);
   }
   json rules = json::array();
-  // The first matching rule decides. This rule must be the first rule, because a disrupted pod also has an
-  // exit code.
+  // The first matching rule decides. The rule for disruptions must be the first rule, because a disrupted pod
+  // also has an exit code.
   rules.push_back({{"action", retry_disruptions ? "Ignore" : "FailJob"},
                    {"onPodConditions", {{{"type", "DisruptionTarget"}, {"status", "True"}}}}});
   if (!codes.empty())
-    // The rule names the program's container, because exit codes of other containers mean other things.
+    // The rule applies only to the program's container, because codes of other containers mean other things.
     rules.push_back({{"action", "FailJob"},
                      {"onExitCodes", {{"containerName", "main"}, {"operator", "In"}, {"values", codes}}}});
   return rules;

@@ -13,7 +13,7 @@
 
 namespace mlk {
 
-// One role of this run, with all values known.
+// One role of this run. All values are final.
 struct RoleInRun {
   std::string name;
   Role size;
@@ -23,7 +23,7 @@ struct RoleInRun {
 
 inline constexpr int pod_port = 7070;  // every pod listens for other pods on this port
 
-// host:port of a pod; rank may be a reference to a variable.
+// Returns host:port of a pod. `rank`: a number, or a reference to a variable such as $(MLK_RANK).
 std::string pod_address(const std::string& run, const std::string& role, const std::string& rank);
 
 struct PodContext {
@@ -33,13 +33,13 @@ struct PodContext {
   const std::string& files_of;  // the run or sweep whose copies of the `files:` entries are mounted
   const std::optional<CodeArchive>& code;
   const std::string& python_on_machine;  // FileContents::python_on_machine
-  bool key = false;                      // the pods have the key of the run
-  const std::string& helper;             // program of mlk in the pods; empty: none
+  bool key = false;                      // whether the pods get the key of the run
+  const std::string& helper;             // program of mlk (helper.h) in the pods; empty: none
   const PodUser& user;
 };
 
-// Variables in the order in which they may refer to each other: first those of mlk, then of the templates,
-// then of the user. A later variable replaces an earlier one of the same name.
+// Returns the variables of mlk, then those of the templates, then those of the user. In this order a variable
+// may refer to variables before it. A later variable replaces an earlier one of the same name.
 // `of_templates`: map of names to text.
 nlohmann::json pod_environment(const PodContext& context, const RoleInRun& role,
                                const nlohmann::json& of_templates);
@@ -48,7 +48,7 @@ inline constexpr char checkpoint_volume[] = "mlk-checkpoints";  // name of `chec
 
 // The folder of one run in `checkpoint.volume`; each run that uses the volume has its own folder.
 std::string checkpoint_folder(const std::string& run, const std::string& owner_uid);
-// The path of this folder in the pods: "/mlk/checkpoints/digits-abcde-0f8fad5b".
+// The path of checkpoint_folder() in the pods: "/mlk/checkpoints/digits-abcde-0f8fad5b".
 std::string checkpoint_path(const std::string& run, const std::string& owner_uid);
 
 struct Volumes {
@@ -58,7 +58,8 @@ Volumes pod_volumes(const PodContext& context);
 
 nlohmann::json pod_resources(const Role& size);
 
-// The user's tolerations and mlk's: a pod leaves a lost node after 30 s, instead of the usual 5 minutes.
+// The tolerations of the user and of mlk. With those of mlk, a pod leaves a lost node after 30 s, instead of
+// the usual 5 minutes.
 nlohmann::json pod_tolerations(const Experiment& experiment);
 
 // The rules of podFailurePolicy: which exits are final, and which exits do not count as failures of the run.

@@ -75,7 +75,7 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
 
 namespace {
 
-// Renders one run. This is a class, because all objects of the run need the same inputs.
+// Renders one run. All objects of the run need the inputs that the class stores.
 class Renderer {
  public:
   Renderer(const Experiment& experiment, const FileContents& files, const Templates& templates,
@@ -269,7 +269,7 @@ class Renderer {
     const auto add = [&](const YamlNode& list, const std::string& source) {
       for (std::size_t i = 0; i < list.items.size(); ++i) {
         json own = evaluate(list.items[i], scope_);
-        if (own.is_null()) continue;  // its own $if has left it out
+        if (own.is_null()) continue;  // the $if of the object has left the object out
         check_head(own, fmt::format("{}: objects[{}]", source, i));
         objects.push_back(merge(std::move(own), common));
       }
@@ -280,7 +280,7 @@ class Renderer {
 
   static json fragment(const YamlNode& node, const json& scope) {
     json out = evaluate(node, scope);
-    return out.is_null() ? json::object() : out;  // null: no fragment, or its $if left it out
+    return out.is_null() ? json::object() : out;  // null: there is no fragment, or its $if is false
   }
 
   // A fragment that is merged over the pod or the Job of a role.
@@ -289,8 +289,8 @@ class Renderer {
     std::string source;
   };
 
-  // Returns the layers in the order of merging. The role's own patch is the last layer, because it is the
-  // most specific. `key`: "pod" or "job".
+  // Returns the layers in the order of merging. The patch of the role is the last layer, because this patch
+  // is the most specific. `key`: "pod" or "job".
   std::vector<Layer> layers(const char* key, const std::string& role, const YamlNode& of_type) const {
     const json& roles = effective_["roles"];
     const json of_role = roles.contains(role) ? patch(roles[role], key) : json::object();
@@ -389,7 +389,7 @@ class Renderer {
     return files_.code->is_layer() && inside != "." ? fmt::format("{}/{}", code_folder, inside) : code_folder;
   }
 
-  // The job type's environment replaces the framework's, because it is more specific.
+  // The variables of the job type replace those of the framework, because a job type is more specific.
   json environment_of_templates(const RoleTemplate& role) const {
     json out = fragment(framework_.environment, scope_);
     for (const auto& [name, value] : out.items()) {

@@ -1,5 +1,5 @@
-// Experiment + templates -> the Kubernetes objects of a run, in the order of their creation. Pure. The
-// objects have no owner yet: own() (own.h) sets it.
+// Renders an experiment and templates to the Kubernetes objects of a run, in the order of their creation. The
+// objects have no owner yet: own() (own.h) sets the owner. Pure.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 namespace mlk {
 
 struct Rendered {
-  std::string run;       // "<name>-<5>"
+  std::string run;       // "<name>-<5 characters>", see Identity
   std::string hash;      // sha256 of the identity of the run; label mlk.dev/hash holds its first 16 digits
   nlohmann::json owner;  // ConfigMap <run>
   std::vector<nlohmann::json> objects;  // all other objects, in the order of their creation
@@ -25,10 +25,9 @@ struct Rendered {
 Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates,
                 const RenderOptions& options);
 
-// sha256 of each file that is sent with the run: {"<entry>": {"<file>": "<digest>"}}, of the code:
-// {"code.tar": "<digest>"}, and of files that code.python names and that are not in the code:
-// {"code.python": "<digest>"}. The keys are distinct, because no entry has a dot in its name. Throws
-// Error{usage} for files that cannot be sent.
+// Returns the sha256 of each file of `files:`, {"<entry>": {"<file>": "<digest>"}}; of the code, {"code.tar":
+// "<digest>"}; and of the files that code.python names outside of the code, {"code.python": "<digest>"}. No
+// keys collide, because no entry has a dot in its name. Throws Error{usage} for files that cannot be sent.
 nlohmann::json digests_of(const Experiment& experiment, const FileContents& files);
 
 }  // namespace mlk

@@ -17,7 +17,7 @@ struct FileContents {
   std::map<std::string, std::map<std::string, std::string>>
       folders;  // entry of `data:` -> file name -> bytes
   std::optional<CodeArchive> code{};
-  std::string image{};  // "repository@digest" of the image built for them; replaces the experiment's image
+  std::string image{};  // "repository@digest" of an image with these files; replaces the experiment's image
   std::string python_on_machine{};      // with --local: the folder with the packages of code.python
   std::vector<std::string> warnings{};  // for people
   UserFacts user{};                     // the facts that decide the user of the pods
@@ -26,10 +26,10 @@ struct FileContents {
 struct RenderOptions {
   std::string name_space;
   std::string version;  // of mlk, for the record
-  int attempt = 1;      // --again: 2, 3 ... are appended to the run's name
+  int attempt = 1;      // --again: the run's name ends in -2, -3 ...
   bool local = false;   // for the embedded cluster, which runs programs of this machine and needs no image
   int local_gpus = 0;   // number of GPUs of this machine
-  // The name and the hash from a sweep, if the experiment alone does not decide them.
+  // The name and the hash of the run, if a sweep has chosen them. nullopt: identify() computes them.
   std::optional<Identity> identity{};
   // The run or sweep whose copies of the files and the code the pods mount; empty: the run itself.
   std::string files_of{};

@@ -22,7 +22,7 @@ json runtime_config(const Experiment& experiment) {
   const char* length = train.contains("epochs") ? "epochs" : "steps";
   out[length] = train[length];
   out["data"] = train["data"];
-  out["data"].erase("path");  // the environment has the path and the weights
+  out["data"].erase("path");  // the pod's variables have the path and the weights
   out["model"].erase("weights");
   const Role& workers = experiment.roles.at("worker");
   const auto servers = experiment.roles.find("server");

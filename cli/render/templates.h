@@ -1,5 +1,5 @@
-// The set of templates in use: the compiled-in templates, where the user's files replace those of the same
-// path.
+// The set of templates in use: the built-in templates and the user's files. A file of the user replaces the
+// built-in template with the same path.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct Template {
 
 class Templates {
  public:
-  Templates();                                       // the built-in ones
+  Templates();                                       // has the built-in templates
   void add(const std::string& path, Template file);  // path below templates/, e.g. "jobs/ps.yaml"
 
   const Template* find(const std::string& path) const;
@@ -30,8 +30,8 @@ class Templates {
   TemplateNames names() const;
   const std::map<std::string, Template>& all() const { return files_; }
 
-  // Returns the result of `parse` for a file. Computes it only once, because a sweep renders its templates
-  // thousands of times. May be called from any thread.
+  // Returns the result of `parse` for the template at `path`. Calls `parse` only once for each path, because
+  // a sweep renders its templates thousands of times. May be called from any thread.
   std::shared_ptr<const YamlNode> tree(const std::string& path, const std::function<YamlNode()>& parse) const;
 
  private:

@@ -16,11 +16,11 @@ namespace {
 
 constexpr int runtime_user = 65532;         // "nonroot" of the bundled runtime's image
 constexpr int usual_user = 1000;            // number of the first user of most systems
-constexpr int shared_group = runtime_user;  // group of files in volumes, shared by both kinds of runs
+constexpr int shared_group = runtime_user;  // group of files in volumes, for runs with train and with run
 constexpr char pod_home[] = "/mlk/home";
 constexpr char user_name[] = "mlk";
 
-// Whether the home is usable without root's rights.
+// Whether a program that is not root can use this home.
 bool is_own_home(const std::string& home) {
   return !home.empty() && home != "/" && home != "/root" && !home.starts_with("/root/");
 }

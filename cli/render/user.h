@@ -17,10 +17,10 @@ inline constexpr char user_image[] = "image";
 // The user that the configuration of an image gives to its programs.
 struct ImageUser {
   std::string user;  // "", "app", "1000:100"
-  std::string home;  // HOME of its environment; empty: there is none
+  std::string home;  // HOME in the environment of the image; empty: not set
 };
 
-// Facts from the caller; rendering itself sends no requests.
+// Facts that the caller has found out, because rendering itself sends no requests.
 struct UserFacts {
   bool on_machine = false;           // --local: pods are processes of the user who runs mlk
   bool is_assigned = false;          // the namespace gives each pod its number, as OpenShift does
@@ -35,22 +35,22 @@ struct PodUser {
   nlohmann::json number, group, files_group;  // runAsUser, runAsGroup, fsGroup
   bool must_not_be_root = true;
   std::string home;    // a folder of the pod, where the program may write
-  std::string name;    // USER and LOGNAME: a number without an entry in the image's passwd has no name
+  std::string name;    // for USER and LOGNAME, as the image's passwd may have no name for the number
   std::string source;  // for the record: "file", "image", "namespace", "default"; empty: no choice was made
-  bool is_guess = false;  // mlk's default number, which may not suit the image
+  bool is_guess = false;  // the number is mlk's default, which may not suit the image
 };
 
 PodUser choose_user(const Experiment& experiment, const UserFacts& facts);
 
-// The number of the user in an image's configuration. nullopt if the user is no number that Kubernetes
-// accepts, or is root.
+// Returns the number in the user of an image's configuration: 1000 for "1000:100". nullopt if the user is a
+// name, is root, or is over the limit of Kubernetes.
 std::optional<long long> number_of_user(const std::string& user);
 
-// One sentence for people if the number is a guess; otherwise empty. `unknown`: why the image's user is
-// unknown; may be empty.
+// Returns one sentence for people if the number is a guess; otherwise an empty text. `unknown`: the reason
+// why the image's user is unknown; may be empty.
 std::string note_on_user(const Experiment& experiment, const UserFacts& facts, const std::string& unknown);
 
-// The facts as JSON, to pass them between processes of mlk.
+// The facts as JSON, which one process of mlk passes to another.
 nlohmann::json to_json(const UserFacts& facts);
 UserFacts parse_user_facts(const nlohmann::json& value);
 

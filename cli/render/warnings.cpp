@@ -11,8 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-// Warns of memory below a few MiB, in which no container starts. Such a quantity may lack its suffix. A
-// quantity without a suffix is in bytes.
+// Warns of memory below 4 MiB, in which no container starts. The user may have forgotten the suffix of the
+// quantity: without a suffix, the quantity is in bytes.
 void warn_of_little_memory(const Experiment& experiment, std::vector<std::string>& warnings) {
   constexpr long long least = 4LL << 20;
   for (const auto& [name, role] : experiment.roles) {

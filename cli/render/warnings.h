@@ -1,4 +1,4 @@
-// Warnings about a run that can be rendered nevertheless. Pure.
+// Warnings about a run that mlk renders in spite of them. Pure.
 #pragma once
 
 #include <string>

@@ -34,7 +34,8 @@ bool is_plain(const std::string& text) {
   });
 }
 
-// Characters that JSON writes unchanged, but that YAML does not accept as text, or that control a terminal.
+// Whether the character controls a terminal or is not valid in YAML. JSON writes most such characters
+// unchanged.
 bool is_special(char32_t code) {
   return (controls_terminal(code) && code != '\n' && code != '\t') || code == 0xfeff || code == 0xfffe ||
          code == 0xffff;
@@ -52,13 +53,14 @@ std::string escaped_for_yaml(std::string_view text) {
   return out;
 }
 
-// A text in quotes of JSON is also a scalar of YAML in double quotes.
+// Returns the value as a scalar of YAML. A text in the form of JSON is also a scalar in double quotes of
+// YAML.
 std::string scalar(const json& value) {
   if (value.is_string() && is_plain(value.get_ref<const std::string&>())) return value.get<std::string>();
   return escaped_for_yaml(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
-// Text of several lines that a literal block can hold unchanged.
+// Whether the value is a text of several lines that a literal block can hold unchanged.
 bool is_block(const json& value) {
   if (!value.is_string()) return false;
   const std::string& text = value.get_ref<const std::string&>();

@@ -7,7 +7,7 @@
 
 namespace mlk {
 
-// Block style, indented by two blanks, ends with a newline. Pure.
+// Returns the value in block style, indented by two blanks for each level, with a newline at the end. Pure.
 std::string to_yaml(const nlohmann::json& value);
 
 }  // namespace mlk
