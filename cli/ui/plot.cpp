@@ -97,19 +97,19 @@ class Frame {
       y_ticks_.push_back({nearest_index(1 - y_.share(value), rows_ * dots_down) / dots_down, text});
       gutter_ = std::max(gutter_, text.size());
     }
-    columns_ = width - gutter_ - 2;  // no number takes more than 15 columns
+    columns_ = width - gutter_ - 2;  // above 0, because the text of a tick has at most 15 columns
     set_x_ticks();
   }
 
   DotCanvas canvas() const { return {columns_, rows_}; }
 
-  // The place in dots of the canvas. Call it only for a point that has a place.
+  // The place of a point, counted in dots of the canvas. The point must have a place.
   std::pair<std::size_t, std::size_t> place_of(const std::pair<double, double>& point) const {
     return {nearest_index(x_share(point.first), columns_ * dots_across),
             nearest_index(1 - y_.share(point.second), rows_ * dots_down)};
   }
 
-  // The picture; `cell` gives the text of each column and row.
+  // Returns the lines of the picture. `cell` returns the text at a column and row.
   template <typename Cell>
   std::vector<std::string> drawn(const Cell& cell) const {
     std::vector<std::string> out;
@@ -232,7 +232,7 @@ Color color_of_series(std::size_t index) {
 
 char letter_of_series(std::size_t index) { return static_cast<char>('a' + index); }
 
-// The text of a cell of the curves: a letter, or the dots of all curves in the colour of the first.
+// The text at a column and row: a letter, or the dots of all curves there in the colour of the first curve.
 std::string cell_of(const std::vector<DotCanvas>& curves, std::size_t column, std::size_t row, bool dotted,
                     const Style& style) {
   std::uint8_t dots = 0;
@@ -248,7 +248,7 @@ std::string cell_of(const std::vector<DotCanvas>& curves, std::size_t column, st
   return count > 1 ? "*" : style.paint(std::string(1, letter_of_series(first)), color_of_series(first));
 }
 
-// "a first  b second", in as many lines as needed.
+// Returns the legend, such as "a first  b second", in as many lines as needed.
 std::vector<std::string> legend_of(const std::vector<PlotSeries>& series, const PlotOptions& options,
                                    bool dotted, const Style& style) {
   const std::size_t width = std::clamp<std::size_t>(options.width, 24, 400);

@@ -20,8 +20,8 @@ std::string short_number(double value, int digits) {
   return text.substr(0, e + 1) + sign + text.substr(first);
 }
 
-// Ticks at all multiples of a step from `low` to `high`, which differ. The step is 1, 2 or 5 times a power of
-// ten.
+// Returns ticks from `low` to `high` at all multiples of a step, which is 1, 2 or 5 times a power of ten.
+// `low` and `high` must differ.
 Ticks even_ticks(double low, double high, std::size_t most) {
   const double wanted = (high - low) / static_cast<double>(std::max<std::size_t>(most, 1));
   double step = std::pow(10, std::floor(std::log10(wanted)));
@@ -38,7 +38,8 @@ Ticks even_ticks(double low, double high, std::size_t most) {
   return ticks;
 }
 
-// Powers of ten; if these are too few, also 2 and 5 times them. `low` and `high` are logarithms.
+// Returns ticks at powers of ten. If there would be fewer than two ticks, also returns ticks at 2 and 5 times
+// these powers. `low` and `high` are logarithms.
 Ticks power_ticks(double low, double high, std::size_t most) {
   Ticks ticks;
   const double stride = std::max(1.0, std::ceil((high - low) / static_cast<double>(most)));

@@ -1,4 +1,4 @@
-// The places of values on an axis, and the labels there. Part of plot.h.
+// Computes the places of values on an axis, and the labels of the axis. Part of plot.h.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@ namespace mlk::ui {
 
 class PlotScale {
  public:
-  // From the smallest to the largest value that has a place; not usable if no value has a place.
+  // The scale reaches from the smallest to the largest value that has a place. One value must have a place.
   PlotScale(const std::vector<double>& values, bool logarithmic);
 
   static bool has_place(double value, bool logarithmic);
 
-  double share(double value) const;  // 0 at the low end, 1 at the high one
+  double share(double value) const;  // the place of the value: 0 at the low end, 1 at the high end
 
-  // Round values within the range with their texts: about `most` of them, at least one.
+  // Returns about `most` round values of the range, at least one, with their texts.
   std::vector<std::pair<double, std::string>> ticks(std::size_t most) const;
 
  private:

@@ -1,4 +1,4 @@
-// Colours and glyphs, if the user wants them.
+// Colours, and ASCII in place of other glyphs, by the wish of the user.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ enum class Color { none, red, green, yellow, blue, magenta, cyan, gray };
 
 class Style {
  public:
-  // `ascii`: glyphs outside of ASCII are replaced, such as "…".
+  // `ascii`: glyphs outside of ASCII, such as "…", are replaced.
   explicit Style(bool colored = false, bool ascii = false) : colored_(colored), ascii_(ascii) {}
 
   std::string paint(std::string_view text, Color color) const;
@@ -22,11 +22,11 @@ class Style {
   bool colored_, ascii_;
 };
 
-// `wish` is auto, always or never. `no_color` is the value of $NO_COLOR, which forbids colours if it is not
-// empty.
+// `wish` is auto, always or never. With auto, text has colours on a terminal if `no_color`, the value of
+// $NO_COLOR, is empty.
 bool wants_color(std::string_view wish, bool terminal, std::string_view no_color);
 
-// Returns always the same colour for the same text; for the prefixes of lines.
+// A colour for the prefix of a line. The same text always has the same colour.
 Color color_of(std::string_view text);
 
 }  // namespace mlk::ui

@@ -16,15 +16,15 @@ class Table {
  public:
   explicit Table(std::vector<std::string> headers) : headers_(std::move(headers)) {}
 
-  // A row shorter than the headers gets empty cells; `colors` are those of its first cells.
+  // Empty cells are added to a row that is shorter than the headers. `colors`: of the first cells of the row.
   void add(std::vector<std::string> cells, std::vector<Color> colors = {});
   bool empty() const { return rows_.empty(); }
 
   // `width`: columns of the terminal. If the table does not fit, texts are shortened with "…": texts of the
   // first column to at least twenty columns of the terminal, other texts to at least five. Numbers stay
-  // whole, even if the rows are then too long. 0: no limit (a pipe).
+  // whole, even if the rows are then too long. Width 0 means no limit.
   void print(std::ostream& out, std::size_t width, const Style& style = Style()) const;
-  // Prints the table in the width of standard output's terminal; for a pipe without a limit.
+  // `terminal`: whether the width of standard output's terminal is the limit; otherwise there is no limit.
   void print(std::ostream& out, bool terminal, const Style& style) const;
 
  private:

@@ -15,7 +15,7 @@ std::size_t width_of(std::string_view text);
 // Cuts the text to at most `width` columns. If text was cut off, the last column is "…", or "." with `ascii`.
 std::string fit(std::string_view text, std::size_t width, bool ascii = false);
 
-// Fills the text up with blanks on the right to `width` columns.
+// Adds blanks on the right until the text has `width` columns.
 std::string pad(std::string_view text, std::size_t width);
 
 // Joins parts by the separator into lines of at most `width` columns, without splitting a part. A part that
@@ -23,7 +23,7 @@ std::string pad(std::string_view text, std::size_t width);
 std::vector<std::string> fold(const std::vector<std::string>& parts, std::string_view separator,
                               std::size_t width);
 
-// The width of the terminal on that file descriptor; `otherwise` if it is no terminal or has no known width.
+// The width of the terminal of this file descriptor; `otherwise` if there is no terminal or no known width.
 std::size_t terminal_width(int fd, std::size_t otherwise = 80);
 
 }  // namespace mlk::ui
