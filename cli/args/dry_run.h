@@ -18,7 +18,7 @@ enum class DryRun {
 // Adds a flag with an optional value, by default `client`: "--dry-run FILE" does not read FILE as the value.
 void add_dry_run(CLI::App& command, std::string& text, const std::string& description);
 
-// The meaning of the `text` that add_dry_run() has stored. Throws Error{usage} for any other text than "",
+// Returns the meaning of the `text` that add_dry_run() has stored. Throws Error{usage} if the text is not "",
 // "client" or "server".
 DryRun read_dry_run(const std::string& text);
 

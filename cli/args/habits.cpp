@@ -44,7 +44,7 @@ constexpr Habit other_habits[] = {
     {" rename ", "change `name` in the experiment file and submit it: that is a new run"},
 };
 
-// mlk has no flag that deletes the cluster, since `down` keeps files that may be somebody's only checkpoint.
+// No flag of mlk deletes the embedded cluster, because its files may be the only checkpoints of somebody.
 constexpr std::string_view delete_local =
     "`mlk local down` keeps its objects. This deletes its runs, their logs, and what they wrote into its own "
     "volumes: mlk local down && rm -r ${XDG_STATE_HOME:-~/.local/state}/mlk/local";
@@ -95,11 +95,11 @@ bool has(std::string_view list, std::string_view word) {
   return word.find(' ') == std::string_view::npos && list.find(" " + std::string(word) + " ") != list.npos;
 }
 
-// A name of a run has no dot. A name of a trial, such as x/3, has a slash.
+// The name of a run has no dot, but the name of a trial, such as x/3, has a slash.
 bool may_be_run(const std::string& operand) { return operand.find('.') == operand.npos; }
 bool may_be_file(const std::string& operand) { return operand.find_first_of("./") != operand.npos; }
 
-// The advice, with its placeholders replaced by the typed words.
+// Returns the advice with the typed words in place of RUN, FILE, WORD and COMMAND.
 std::string filled_in(std::string_view advice, const std::string& word,
                       const std::vector<std::string>& rest) {
   const auto operand =

@@ -10,10 +10,10 @@ namespace mlk {
 // `rest`: the words after the command. The first of these words that is not a flag replaces RUN or FILE.
 std::string habit_of_command(const std::string& word, const std::vector<std::string>& rest);
 
-// Advice for an unknown word after `mlk local`, in the same form.
+// Advice for an unknown word after `mlk local`, in the form of habit_of_command().
 std::string habit_of_local(const std::string& word);
 
-// Advice for a flag that `command` does not have.
+// Advice for a flag that `command` does not have, in the form of habit_of_command().
 std::string habit_of_flag(const std::string& command, const std::string& flag,
                           const std::vector<std::string>& rest);
 

@@ -55,7 +55,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 
  private:
-  // `column`: where the lines begin; CLI11 indents them.
+  // `column`: the column where the lines begin. CLI11 indents the lines.
   std::string folded(const std::string& description, std::size_t column) const {
     if (width_ == 0) return description;
     const std::size_t room = std::max(width_, column + least_for_descriptions) - column;

@@ -1,4 +1,4 @@
-// What --help looks like.
+// The form of the text of --help.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@ namespace mlk {
 
 struct Session;
 
-// On a terminal descriptions are folded to its width. In a pipe each description is one line.
+// On a terminal, descriptions are folded to the width of the terminal. In a pipe, each description is one
+// line.
 std::shared_ptr<CLI::FormatterBase> help_formatter(const Session& session);
 
 }  // namespace mlk

@@ -26,13 +26,13 @@ std::string spoken_name(const CLI::App& command) {
                                          : spoken_name(*command.get_parent()) + " " + command.get_name();
 }
 
-// The value of an option as the help shows it: "LINES", or "wide|name|json".
+// The value of an option in the form of the help: "LINES", or "wide|name|json".
 std::string spoken_type(const CLI::Option& option) {
   const std::vector<std::string> words = words_of(option);
   return words.empty() ? option.get_type_name() : join(words, "|");
 }
 
-// The command line as the tree of commands reads it, up to the first unknown word.
+// Reads the command line by the tree of commands, up to the first unknown word.
 class Reading {
  public:
   Reading(const CLI::App& root, const std::vector<std::string>& arguments)
@@ -111,7 +111,7 @@ class Reading {
     }
   }
 
-  // The problem if the command line has more arguments than the command accepts.
+  // The problem that the command line has more arguments than the command accepts; empty if it has not.
   UsageProblem superfluous() const {
     std::vector<std::string> names;
     std::size_t room = 0;
@@ -133,7 +133,7 @@ class Reading {
   std::size_t at_ = 0;
   const CLI::App* command_;
   UsageProblem unknown_;
-  UsageProblem said_;                     // the problem of a known flag
+  UsageProblem said_;                     // a problem with a known flag
   const CLI::Option* waiting_ = nullptr;  // the option in the last word, which has no value after it
   std::map<const CLI::Option*, int> given_;
   std::vector<std::string> operands_;

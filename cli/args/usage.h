@@ -1,4 +1,4 @@
-// The error of a command line that CLI11 refuses, with mlk's own message.
+// Explains in mlk's own words why CLI11 refuses a command line.
 #pragma once
 
 #include <string>
@@ -16,13 +16,13 @@ struct UsageProblem {
   std::string hint;  // the next thing to type
 };
 
-// Searches the command line for the wrong word. Reports an unknown word before any other problem, such as a
-// missing argument.
+// Searches the command line for the word at fault. Reports an unknown word before any other problem, such as
+// a missing argument.
 UsageProblem explain(const CLI::ParseError& error, const CLI::App& root,
                      const std::vector<std::string>& arguments);
 
-// The first unknown word in a command line with --help: neither a command nor a flag. Empty if all words are
-// known.
+// For a command line with --help: the first word that is neither a known command nor a known flag. Empty if
+// there is no such word.
 UsageProblem unknown_word(const CLI::App& root, const std::vector<std::string>& arguments);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// Checks of options that several commands have.
+// Checks of values of options, for options of several commands.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace mlk {
 // These validators replace those of CLI11, whose messages show the bounds of a double, and words as a set.
 CLI::Validator whole_number(int least = 0);
 CLI::Validator number_above_zero();
-// Help and completion read the words from the description of this validator, "{a,b}".
+// Help and completion read the words from the description of the validator, "{a,b}".
 CLI::Validator one_of(std::vector<std::string> words);
 
 }  // namespace mlk
