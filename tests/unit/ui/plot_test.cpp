@@ -46,7 +46,7 @@ TEST_CASE("points are at the places of their values, between axes with round num
 )");
 }
 
-TEST_CASE("a plot in ASCII has different signs for one, two and more points in one place, and has labels") {
+TEST_CASE("a plot in ASCII has different signs for one, two and more points at the same place") {
   CHECK(shown(scatter({{0, 0}, {1, 1}, {2, 4}, {2, 4}, {3, 9}, {4, 16}, {4, 16}, {4, 16}}, labelled(true))) ==
         R"(
 accuracy
@@ -116,7 +116,7 @@ TEST_CASE("categories are side by side, and points without a category are left o
 )");
 }
 
-// Curves that cross; the third one has a gap.
+// Three curves that cross. The third curve has a gap.
 std::vector<PlotSeries> three_curves() {
   std::vector<PlotSeries> series = {{"lr=0.1", {}}, {"lr=0.01", {}}, {"lr=1, momentum=0.9", {}}};
   for (int i = 0; i <= 20; ++i) {
@@ -150,7 +150,7 @@ c lr=1, momentum=0.9
 )");
 }
 
-TEST_CASE("a curve has a gap where a value is not a number, also on a logarithmic axis") {
+TEST_CASE("on a logarithmic axis, a curve has a gap where a value is not a number") {
   PlotOptions options = small();
   options.height = 7;
   options.y.logarithmic = true;
@@ -210,14 +210,14 @@ TEST_CASE("a plot is empty if none of its points has a place on the axes") {
   CHECK(scatter({{1, 0}, {1, -5}}, options).empty());
 }
 
-TEST_CASE("the series after the 26th are counted and not drawn") {
+TEST_CASE("the legend shows only the number of the series after the 26th") {
   const std::vector<PlotSeries> many(28, {"x", {{0, 0}, {1, 1}}});
   const std::string picture = shown(lines(many, small(true)));
   CHECK(picture.find("z x") != std::string::npos);
   CHECK(picture.find("and 2 more") != std::string::npos);
 }
 
-TEST_CASE("labels and names have one line, no control characters, and fit") {
+TEST_CASE("a label or name is written on one line without control characters, and is shortened to fit") {
   PlotOptions options = labelled(true);
   options.y.label = "a\nb\x1b[31m" + std::string(100, 'x');
   options.x.label = std::string(100, 'y');
@@ -226,7 +226,7 @@ TEST_CASE("labels and names have one line, no control characters, and fit") {
   for (const std::string& line : picture) CHECK(width_of(line) <= 40);
 }
 
-// Checks the pictures of these points in every width and kind.
+// Checks the width of pictures of these points, for several requested widths and all kinds of axes.
 void check_widths(const PlotPoints& points) {
   for (const std::size_t width : {0u, 24u, 40u, 41u, 80u, 400u, 100000u}) {
     for (int kind = 0; kind < 16; ++kind) {
@@ -246,7 +246,7 @@ void check_widths(const PlotPoints& points) {
   }
 }
 
-TEST_CASE("a picture is never wider than requested, whatever the values are") {
+TEST_CASE("a picture with very large, very small or close values is not wider than requested") {
   const double least = std::numeric_limits<double>::denorm_min();
   check_widths({{1, 2}, {30, 40}});
   check_widths({{1e300, -1e300}, {-1e300, 1e300}});

@@ -1,4 +1,4 @@
-// Tables, widths, colours, the live line and curves.
+// Tables, the width of text, colours, the live line, and curves in one line.
 #include <limits>
 #include <sstream>
 
@@ -39,7 +39,7 @@ TEST_CASE("a table that is printed to a pipe is aligned and not shortened") {
       "Insufficient nvidia.com/gpu\n");
 }
 
-TEST_CASE("no line of a table is wider than its terminal") {
+TEST_CASE("no line of a table with texts is wider than the terminal") {
   CHECK(printed(example(), 60) ==
         "RUN                         PHASE       WHY\n"
         "mnist-abcde                 Running\n"
@@ -49,7 +49,7 @@ TEST_CASE("no line of a table is wider than its terminal") {
   }
 }
 
-TEST_CASE("if a table is too wide, texts are shortened, the first column last, and numbers stay whole") {
+TEST_CASE("in a table that is too wide, texts are shortened and numbers stay whole") {
   Table table({"RUN", "MODE", "STEP", "LOSS", "AGE", "DIFFERS IN", "WHY"});
   table.add({"mnist-abcde", "allreduce", "3000/3000 (12s ago)", "-1.5e-05", "1h5m",
              "train.optimizer.lr=0.1 train.optimizer.momentum=0.9", "2 of 3 trials failed"});
@@ -90,8 +90,8 @@ TEST_CASE("width_of() counts columns, not bytes") {
   CHECK(width_of("naïve") == 5);
   CHECK(width_of("日本") == 4);
   CHECK(width_of("e\xcc\x81") == 1);  // a combining accent
-  CHECK(width_of("\xff\xfe") == 2);   // no UTF-8 at all
-  CHECK(width_of("\xe6\x97") == 2);   // cut off in the middle
+  CHECK(width_of("\xff\xfe") == 2);   // bytes that are not UTF-8
+  CHECK(width_of("\xe6\x97") == 2);   // a character without its last byte
   CHECK(fit("日本語", 5) == "日本…");
   CHECK(fit("日本語", 4) == "日…");
   CHECK(fit("abc", 3) == "abc");
@@ -100,13 +100,12 @@ TEST_CASE("width_of() counts columns, not bytes") {
   CHECK(pad("é", 3) == "é  ");
 }
 
-TEST_CASE("with ascii bars and shortened cells have only ASCII characters") {
+TEST_CASE("in ASCII, bars and shortened cells have only ASCII characters") {
   CHECK(bar(6, 2, 1, 6, true) == "##+...");
   CHECK(printed(example(), 60, Style(false, true)).find("worker/0-3: cannot .\n") != std::string::npos);
 }
 
-TEST_CASE(
-    "auto gives colours only to a terminal without NO_COLOR; always and never ignore terminal and NO_COLOR") {
+TEST_CASE("auto gives colours only on a terminal without NO_COLOR, but always and never ignore both") {
   CHECK(wants_color("auto", true, ""));
   CHECK_FALSE(wants_color("auto", false, ""));
   CHECK_FALSE(wants_color("auto", true, "1"));
@@ -117,7 +116,7 @@ TEST_CASE(
   CHECK(color_of("worker/1") == color_of("worker/1"));
 }
 
-TEST_CASE("without a terminal progress writes no live line, only lines that stay") {
+TEST_CASE("without a terminal, Progress writes only the lines that stay") {
   std::ostringstream out;
   {
     Progress progress(out, false, [] { return std::size_t{80}; });
@@ -129,7 +128,7 @@ TEST_CASE("without a terminal progress writes no live line, only lines that stay
   CHECK(out.str() == "a line\n");
 }
 
-TEST_CASE("on a terminal progress is one live line, below other lines, and is removed at the end") {
+TEST_CASE("on a terminal, the live line is below other lines and is removed at the end") {
   std::ostringstream out;
   {
     Progress progress(out, true, [] { return std::size_t{12}; });
@@ -140,7 +139,7 @@ TEST_CASE("on a terminal progress is one live line, below other lines, and is re
   CHECK(out.str() == "\r\x1b[KRunning  s…\r\x1b[Ka line\nRunning  s…\r\x1b[K");
 }
 
-TEST_CASE("a sparkline falls where its values fall") {
+TEST_CASE("a sparkline is lower where its values are lower") {
   CHECK(sparkline({4, 3, 2, 1}, 4) == "█▆▃▁");
   CHECK(sparkline({8, 8, 0, 0}, 2) == "█▁");  // two values share a column
   CHECK(sparkline({1, 1, 1}, 10) == "▁▁▁");
