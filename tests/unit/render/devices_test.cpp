@@ -1,4 +1,4 @@
-// The effects of devices on a pod: memory at /dev/shm, and NVIDIA_VISIBLE_DEVICES.
+// How devices change a pod: a volume at /dev/shm, and the variable NVIDIA_VISIBLE_DEVICES.
 #include "cli/render/devices.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// The pod of the first role, or of the last.
+// The pod of the first role; with `last`, the pod of the last role.
 json pod_of(const std::string& text, bool last = false) {
   const Rendered run = render(test::load(text), {}, Templates(), {});
   const auto is_job = [](const json& object) { return object["kind"] == "Job"; };
@@ -68,7 +68,7 @@ TEST_CASE("/dev/shm and NVIDIA_VISIBLE_DEVICES are not changed if the file or a 
   CHECK(entry(pod["volumes"], "name", "mlk-shm").is_null());
 }
 
-TEST_CASE("a device that only a patch asks for is treated like a device of the file") {
+TEST_CASE("a pod whose patch asks for a device is treated like a pod with a GPU") {
   const std::string patch = "patch: {pod: {spec: {containers: [{name: main, resources: RESOURCES}]}}}\n";
   for (const std::string resources : {"{limits: {nvidia.com/mig-1g.10gb: 1}}",
                                       "{limits: {example.org/gpu-memory: 4}}", "{claims: [{name: gpu}]}"}) {
@@ -78,7 +78,7 @@ TEST_CASE("a device that only a patch asks for is treated like a device of the f
   }
 }
 
-TEST_CASE("a pod that a patch has broken stays unchanged, so that the cluster reports the mistake") {
+TEST_CASE("fit_to_devices() does not change a pod that is not valid") {
   for (const char* text :
        {R"({})", R"({"spec": []})", R"({"spec": {"containers": null}})",
         R"({"spec": {"containers": ["main", 1]}})", R"({"spec": {"containers": [{"name": "side"}]}})",

@@ -1,4 +1,4 @@
-// Splices, conditions and their mistakes.
+// References ${...} and conditions $if in templates, and the errors for mistakes in them.
 #include "cli/render/evaluate.h"
 
 #include <doctest/doctest.h>
@@ -28,12 +28,12 @@ std::string refusal(const std::string& text) {
   return "accepted";
 }
 
-TEST_CASE("a scalar that is exactly a splice keeps the type of the value") {
+TEST_CASE("a scalar that is exactly one reference becomes the value with its type") {
   CHECK(evaluated("a: ${n}\nb: \"${half}\"\nc: ${yes}\nd: ${list}\ne: ${worker.count}\nf: ${worker}\n") ==
         json{{"a", 3}, {"b", 0.5}, {"c", true}, {"d", {1, 2}}, {"e", 5}, {"f", {{"count", 5}}}});
 }
 
-TEST_CASE("a splice inside other text becomes part of it") {
+TEST_CASE("the value of a reference inside a text becomes a part of the text") {
   CHECK(evaluated("${word}-${n}-${yes}") == "w-3-true");
   CHECK(evaluated("${n}${n}") == "33");
 }
@@ -42,7 +42,7 @@ TEST_CASE("$${ becomes a literal ${, and Kubernetes' own $(NAME) is not changed"
   CHECK(evaluated("$${n} costs $5 $(MLK_RANK) $$") == "${n} costs $5 $(MLK_RANK) $$");
 }
 
-TEST_CASE("a splice of null leaves out its key or entry") {
+TEST_CASE("if the value of a reference is null, its key or its list entry is left out") {
   CHECK(evaluated("a: ${nothing}\nb: [1, \"${nothing}\", 2]\n") == json{{"b", {1, 2}}});
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("an entry of a list whose $if is false is removed, and the result has 
   CHECK(evaluated("a: null\nb: 1.5\nc: \"7\"\n") == json{{"a", nullptr}, {"b", 1.5}, {"c", "7"}});
 }
 
-TEST_CASE("numbers and booleans become text as in JSON, and a mistake has its place") {
+TEST_CASE("numbers and booleans in a text are written as in JSON, and an error has the place of a mistake") {
   CHECK(evaluated("<${half}|${no}|${zero}|${blank}>") == "<0.5|false|0|>");
   CHECK(refusal("a: ${word.length}").find("there is no ${word.length}") != std::string::npos);
   CHECK(refusal("a: ${qqqqqqqq}").starts_with("t.yaml:1:4: there is no ${qqqqqqqq}\n"));

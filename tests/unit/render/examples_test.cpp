@@ -1,4 +1,4 @@
-// The examples are valid, short and complete; the templates have the labels that the rest of mlk selects by.
+// The examples are valid and short. The templates have the labels by which mlk selects objects.
 #include <algorithm>
 #include <filesystem>
 
@@ -49,7 +49,7 @@ TEST_CASE("every example has fewer than 25 lines, begins with a comment, and ren
   CHECK(examples >= 5);
 }
 
-TEST_CASE("the templates have the labels that the rest of mlk selects by") {
+TEST_CASE("rendered objects have the labels by which mlk selects objects") {
   const Templates templates;
   const Rendered run = render(test::load("name: x\nmode: single\nrun: a\n"), {}, templates, {});
   for (const char* label : {labels::run, labels::name, labels::mode, labels::hash, labels::managed_by}) {

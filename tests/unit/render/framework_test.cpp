@@ -42,7 +42,7 @@ const json& pod_of_role(const Rendered& run, const std::string& role) {
   return (*found)["spec"]["template"];
 }
 
-// The environment of a container after Kubernetes has put earlier variables into later ones.
+// The environment of a container after Kubernetes has replaced references to MLK_RANK.
 std::map<std::string, std::string> environment_of(const json& pod, const std::string& rank) {
   std::map<std::string, std::string> out;
   for (const json& entry : pod["spec"]["containers"][0]["env"]) {
@@ -68,8 +68,7 @@ TEST_CASE("torch gets the variables that torch.distributed reads") {
   CHECK(found["MLK_RANK"] == "2");
 }
 
-TEST_CASE(
-    "each TensorFlow program gets its task, and the addresses of all roles by TensorFlow's role names") {
+TEST_CASE("TF_CONFIG has the task of the pod, and the addresses of all pods by TensorFlow's names of roles") {
   const Rendered run =
       run_with("mode: ps\nframework: tensorflow\nworkers: {count: 2}\nservers: {count: 1}\n");
   const auto host = [&](const std::string& pod) { return run.run + "-" + pod + "." + run.run + ":7070"; };
@@ -131,7 +130,7 @@ TEST_CASE("a framework of the user can set variables, change pods and add object
   }
 }
 
-TEST_CASE("pods of mpi have the key of the run, the helper, and all addresses, and rank 0 ends the run") {
+TEST_CASE("pods of mpi get the key of the run, the helper and all addresses, and rank 0 ends the run") {
   const Rendered run =
       run_with("mode: allreduce\nframework: mpi\nworkers: {count: 2, processes: 4}\nstart_timeout: 5m\n");
   const auto names = [&](const char* kind) {
@@ -163,7 +162,7 @@ TEST_CASE("pods of mpi have the key of the run, the helper, and all addresses, a
   CHECK(run.objects.back()["spec"]["successPolicy"]["rules"] == json({{{"succeededIndexes", "0"}}}));
 }
 
-TEST_CASE("the helper of mpi is the same object for all runs, and at most 200 KiB") {
+TEST_CASE("all runs with mpi have the same helper object, of at most 200 KiB") {
   const auto helper_of = [](const char* text) {
     for (const json& object : run_with(text).objects) {
       if (object["metadata"]["labels"].value("mlk.dev/shared", "") == "helper") return object;
@@ -176,7 +175,7 @@ TEST_CASE("the helper of mpi is the same object for all runs, and at most 200 Ki
   CHECK(helper_of("mode: allreduce\nframework: torch\n").is_null());
 }
 
-TEST_CASE("the error for a mistake in a framework has its place") {
+TEST_CASE("the error for a mistake in a framework has the place of the mistake") {
   const std::string text = "mode: single\nframework: mine\n";
   CHECK(refusal_of_framework(text, with_framework("enviroment: {A: b}\n"))
             .starts_with("/home/mine.yaml:1:1: unknown key 'enviroment'; did you mean 'environment'?"));
@@ -196,7 +195,7 @@ TEST_CASE("the error for a mistake in a framework has its place") {
             .starts_with("/home/mine.yaml: pod: the label mlk.dev/run of the pod must be"));
 }
 
-TEST_CASE("a program with elastic or processes is started by the framework's launcher") {
+TEST_CASE("with elastic or processes, the framework's launcher starts the program") {
   const auto command_of = [](const std::string& text, const Templates& templates = Templates()) {
     const Rendered run = run_with("mode: allreduce\n" + text, templates);
     return pod_of_role(run, "worker")["spec"]["containers"][0]["command"];

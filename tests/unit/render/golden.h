@@ -1,4 +1,4 @@
-// Golden files: compares rendered objects with the files in tests/golden/. MLK_UPDATE_GOLDEN=1 rewrites them.
+// Compares rendered objects with the files in tests/golden/. MLK_UPDATE_GOLDEN=1 rewrites these files.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ inline Experiment load(const std::string& text, const Templates& templates = Tem
   return load_experiment(text, "test.yaml", {}, templates.names());
 }
 
-// All objects as one List, as `kubectl create -f` takes it.
+// All objects as one List, in the form that `kubectl create -f` accepts.
 nlohmann::json as_list(const Rendered& rendered);
 
 // Fails the running test if tests/golden/<name>.json has other content.

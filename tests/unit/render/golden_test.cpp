@@ -1,5 +1,5 @@
-// All objects of every job type and of the hard features. tests/e2e/test_golden.py sends them to a real API
-// server.
+// Compares all objects of every job type, and of features with many objects, with golden files.
+// tests/e2e/test_golden.py sends the golden files to a real API server.
 #include "tests/unit/render/golden.h"
 
 #include <doctest/doctest.h>
@@ -78,7 +78,7 @@ workers: {count: 2}
         files, {}, uid);
 }
 
-TEST_CASE("an experiment with all its keys is rendered, with an owner and for a second attempt") {
+TEST_CASE("the second attempt of an experiment with very many keys is rendered with an owner") {
   RenderOptions options;
   options.name_space = "research";
   options.attempt = 2;
@@ -122,8 +122,7 @@ patch:
         digits, options, uid);
 }
 
-TEST_CASE(
-    "if a user's program runs in a single pod, it is not retried after an exit code, but after a signal") {
+TEST_CASE("a user's program in a single pod is not retried after an exit code, but after a signal") {
   check("run-single", R"(
 name: script
 mode: single
@@ -134,7 +133,7 @@ checkpoint: {volume: {emptyDir: {}}}
 )");
 }
 
-TEST_CASE("if a user's program runs on several workers, it is retried after every failure") {
+TEST_CASE("a user's program on several workers is retried after every exit code except 126 to 128") {
   check("run-allreduce", R"(
 name: script
 mode: allreduce

@@ -1,4 +1,4 @@
-// The merge rule, list by list.
+// The rule of merging, for each kind of list.
 #include "cli/render/merge.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ TEST_CASE("maps are merged, scalars and plain lists are replaced, and null remov
         json::parse(R"({"a":{"b":1,"c":3,"d":4},"l":[9]})"));
 }
 
-TEST_CASE("containers merge by name, and new ones follow") {
+TEST_CASE("containers of the same name are merged, and new containers are appended") {
   CHECK(
       merged(
           R"({"containers":[{"name":"main","image":"a","env":[{"name":"A","value":"1"}]}]})",
@@ -39,7 +39,7 @@ TEST_CASE("a variable or volume of the same name is replaced, because it can hav
         json::parse(R"({"volumes":[{"name":"v","hostPath":{"path":"/x"}}]})"));
 }
 
-TEST_CASE("mounts merge by their path, because one volume may be mounted twice") {
+TEST_CASE("a mount replaces the mount with the same path, because a volume may be mounted twice") {
   CHECK(merged(R"({"volumeMounts":[{"name":"v","mountPath":"/a"}]})",
                R"({"volumeMounts":[{"name":"v","mountPath":"/b"},{"name":"w","mountPath":"/a"}]})") ==
         json::parse(R"({"volumeMounts":[{"name":"w","mountPath":"/a"},{"name":"v","mountPath":"/b"}]})"));
@@ -52,7 +52,7 @@ TEST_CASE("tolerations and imagePullSecrets are appended") {
             R"({"tolerations":[{"key":"a"},{"key":"a"}],"imagePullSecrets":[{"name":"x"},{"name":"y"}]})"));
 }
 
-TEST_CASE("init containers and ports merge by name, and entries without a name are appended") {
+TEST_CASE("init containers and ports are merged by name, and entries without a name are appended") {
   CHECK(merged(R"({"initContainers":[{"name":"a","image":"i","tty":true}]})",
                R"({"initContainers":[{"name":"a","image":"j"},{"name":"b"}]})") ==
         json::parse(R"({"initContainers":[{"name":"a","image":"j","tty":true},{"name":"b"}]})"));
@@ -64,7 +64,7 @@ TEST_CASE("init containers and ports merge by name, and entries without a name a
         json::parse(R"({"containers":[7,{"image":"i"},{"image":"j"}]})"));
 }
 
-TEST_CASE("a list is replaced if one of the two values is not a list, and new keys are added unchanged") {
+TEST_CASE("a value is replaced if only one of the two values is a list, and new keys are added unchanged") {
   CHECK(merged(R"({"containers":{"a":1}})", R"({"containers":[{"name":"b"}]})") ==
         json::parse(R"({"containers":[{"name":"b"}]})"));
   CHECK(merged(R"({"containers":[{"name":"b"}]})", R"({"containers":{"a":1}})") ==

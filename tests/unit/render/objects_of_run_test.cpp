@@ -1,4 +1,4 @@
-// The objects of a run beside its pods: the owner, patches in their order, further objects, and warnings.
+// The objects of a run other than pods: the owner, the order of patches, further objects, and warnings.
 #include <algorithm>
 
 #include <doctest/doctest.h>
@@ -198,7 +198,7 @@ TEST_CASE("a run is refused if all its files, with their names, have more than 9
         "data 'd': f holds 501 KiB, and at most 900 KiB can travel with a run in all `files:`");
 }
 
-TEST_CASE("digests_of() has the files that are sent with the run, and the code") {
+TEST_CASE("digests_of() returns the digests of the files that are sent with the run and of the code") {
   const Experiment experiment =
       test::load(std::string(one_program) +
                  "data: [{name: d, mount: /d, files: f}, {name: p, mount: /p, pvc: claim}]\ncode: .\n");
@@ -286,7 +286,7 @@ TEST_CASE("the error for a broken pod or Job names the layer at fault") {
         "patch.job: metadata.labels must be a map");
 }
 
-TEST_CASE("further objects of job types and frameworks have the labels and the namespace of the run") {
+TEST_CASE("the objects: of job types and frameworks get the labels and the namespace of the run") {
   Templates templates = with_job_type(
       "roles: [{name: a, count: 2, ends_run: true}]\n"
       "objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: first}, data: {role: "
@@ -355,7 +355,7 @@ TEST_CASE("a parameter has the type of its default, or any type if the default i
   CHECK(given("qqqqqqqq: 1") == "job type mine has no parameter 'qqqqqqqq'");
 }
 
-TEST_CASE("all pods of a role must succeed if the role of the user's job type has no minimum") {
+TEST_CASE("all pods of a role must succeed if the experiment gives no minimum for the role") {
   const Rendered run = whole_run("name: x\nmode: mine\nimage: i\nrun: a\n", {}, {},
                                  with_job_type("roles: [{name: a, count: 3, ends_run: true}]\n"));
   const json job = find_object(run, "Job", run.run + "-a");
@@ -405,7 +405,7 @@ TEST_CASE("the GPUs of all roles together are compared with the GPUs of this mac
                                  "with `gpu: 0` they compute on its processors"});
 }
 
-TEST_CASE("the ConfigMap of the helper is named by its digest") {
+TEST_CASE("the digest of the helper is a part of the name of its ConfigMap") {
   const Rendered run = whole_run("name: x\nmode: single\nimage: i\nframework: mpi\nrun: a\n");
   const auto map = std::find_if(run.objects.begin(), run.objects.end(),
                                 [](const json& each) { return each["kind"] == "ConfigMap"; });

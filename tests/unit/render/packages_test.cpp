@@ -1,4 +1,4 @@
-// PYTHONPATH and PATH for packages of Python.
+// PYTHONPATH and PATH for Python packages.
 #include "cli/render/packages.h"
 
 #include <doctest/doctest.h>
@@ -46,14 +46,14 @@ TEST_CASE("if the experiment has no PYTHONPATH, a pod gets PYTHONPATH from mlk o
   CHECK(with_packages(json::array(), "", true) == json{{{"name", "PYTHONPATH"}, {"value", "/mlk/python"}}});
 }
 
-TEST_CASE("if PYTHONPATH is in a Secret, it gets a new name, and a new PYTHONPATH refers to this name") {
+TEST_CASE("a PYTHONPATH in a Secret gets a new name, and a new PYTHONPATH refers to this name") {
   const json from = {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}};
   CHECK(with_packages({{{"name", "PYTHONPATH"}, {"valueFrom", from}}}, "/opt/site", false) ==
         json{{{"name", "MLK_OWN_PYTHONPATH"}, {"valueFrom", from}},
              {{"name", "PYTHONPATH"}, {"value", "/mlk/python:$(MLK_OWN_PYTHONPATH):/opt/site"}}});
 }
 
-TEST_CASE("a list that refers to a Secret has no colon at its end if the base image adds no folder") {
+TEST_CASE("a list of folders that refers to a Secret has no colon at its end without a base image's folder") {
   const json from = {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}};
   CHECK(with_packages({{{"name", "PATH"}, {"valueFrom", from}}}, "/opt/site", false) ==
         json{{{"name", "MLK_OWN_PATH"}, {"valueFrom", from}},

@@ -58,7 +58,7 @@ FileContents with_code(CodeArchive code) {
   return out;
 }
 
-TEST_CASE("the names of variables have an underscore for a dash in a role's name") {
+TEST_CASE("a dash in the name of a role becomes an underscore in the names of variables") {
   Templates templates;
   templates.add("jobs/mine.yaml", {"roles: [{name: my-role, count: 2, ends_run: true}]", "mine.yaml"});
   const Rendered run =
@@ -116,14 +116,14 @@ TEST_CASE("MLK_TENSORBOARD and MLK_METRICS_PORT are set only if the experiment a
   CHECK_FALSE(job_of_role(run_of(volume))["spec"]["template"]["metadata"].contains("annotations"));
 }
 
-TEST_CASE("the folder for checkpoints has the name of the run and eight digits of the owner's uid") {
+TEST_CASE("the folder for checkpoints is named by the run and eight digits of the owner's uid") {
   CHECK(checkpoint_folder("x-abcde", "") == "x-abcde");
   CHECK(checkpoint_folder("x-abcde", "0f8fad5b-d9cb") == "x-abcde-0f8fad5b");
   CHECK(checkpoint_folder("x-abcde", "0f8") == "x-abcde-0f8");
   CHECK(pod_address("x-abcde", "worker", "3") == "x-abcde-worker-3.x-abcde:7070");
 }
 
-TEST_CASE("the experiment's PYTHONPATH gets the code's packages in front and the base image's at its end") {
+TEST_CASE("PYTHONPATH has the packages of the code first, then the value in env:, then the base image's") {
   const std::string text =
       std::string(plain_program) + "code: {path: ., python: requirements.txt}\nenv: {PYTHONPATH: src}\n";
   CodeArchive code{.digest = std::string(64, '1'), .bytes = "b", .layer_file = "-"};
@@ -171,7 +171,7 @@ TEST_CASE("code in an image layer is neither unpacked nor mounted") {
         "/mlk/code/src");
 }
 
-TEST_CASE("an archive is unpacked into its folder, and the program starts in workdir") {
+TEST_CASE("a pod unpacks the archive into the folder of the code, and the program starts in workdir") {
   const FileContents archive = with_code({.digest = std::string(64, '1'), .bytes = "b"});
   const auto command = [&](const std::string& more) {
     return pod_spec_of(run_of(std::string(plain_program) + "code: .\n" + more, archive))["containers"][0];
@@ -193,8 +193,7 @@ TEST_CASE("an archive is unpacked into its folder, and the program starts in wor
   CHECK(script.find("$(") == std::string::npos);
 }
 
-TEST_CASE(
-    "without code, the script for the checkpoints folder gets the word mlk and the words of the program") {
+TEST_CASE("without code, the arguments of the script for checkpoints are mlk and the words of the program") {
   const json command = pod_spec_of(
       run_of(std::string(plain_program) + "checkpoint: {volume: {pvc: c}}\n"))["containers"][0]["command"];
   REQUIRE(command.size() == 6);
@@ -212,7 +211,7 @@ TEST_CASE("if the ConfigMap of the code exists, the code is mounted and not sent
   CHECK(named(pod_spec_of(run)["volumes"], "mlk-code")["configMap"]["name"] == "mlk-code-2222222222222222");
 }
 
-TEST_CASE("the ConfigMap of code has the digest and the bytes, and a name from the digest") {
+TEST_CASE("the ConfigMap of code has the bytes and the digest, which is also in its name") {
   const Rendered run = run_of(std::string(plain_program) + "code: .\n",
                               with_code({.digest = std::string(64, 'd'), .bytes = "xy"}));
   const auto map = std::find_if(run.objects.begin(), run.objects.end(),
@@ -234,7 +233,7 @@ json disruption_rule(const std::string& text) {
   return job_of_role(run_of(text))["spec"]["podFailurePolicy"]["rules"][0];
 }
 
-TEST_CASE("a lost pod fails its run only if the experiment has a restart.on that does not list preemption") {
+TEST_CASE("a disrupted pod fails its run if restart.on is given and does not list preemption") {
   const std::string text = plain_program;
   CHECK(disruption_rule(text)["action"] == "Ignore");
   CHECK(disruption_rule(text + "restart: {on: [preemption, 3]}\n")["action"] == "Ignore");
@@ -243,7 +242,7 @@ TEST_CASE("a lost pod fails its run only if the experiment has a restart.on that
         json::array({{{"type", "DisruptionTarget"}, {"status", "True"}}}));
 }
 
-TEST_CASE("the rule of exit codes is for the program's container, and is absent without final codes") {
+TEST_CASE("the rule for exit codes applies to the program's container, and is absent without final codes") {
   const json rules = job_of_role(run_of(plain_program))["spec"]["podFailurePolicy"]["rules"];
   REQUIRE(rules.size() == 2);
   CHECK(rules[1]["action"] == "FailJob");
@@ -253,7 +252,7 @@ TEST_CASE("the rule of exit codes is for the program's container, and is absent 
   CHECK(job_of_role(run_of(any))["spec"]["podFailurePolicy"]["rules"].size() == 1);
 }
 
-TEST_CASE("a range of exit codes in restart.on includes its two ends, but not the codes beside them") {
+TEST_CASE("a range of exit codes in restart.on includes its first and last code, but no code beyond") {
   const json rules =
       job_of_role(run_of(std::string(plain_program) +
                          "restart: {on: [\"5-7\", \"254-255\"]}\n"))["spec"]["podFailurePolicy"]["rules"];
@@ -263,7 +262,7 @@ TEST_CASE("a range of exit codes in restart.on includes its two ends, but not th
   CHECK(codes.count(0) == 0);
 }
 
-TEST_CASE("containers beside the program report the end of their logs, unless a patch decides") {
+TEST_CASE("other containers report the end of their logs if a patch sets no terminationMessagePolicy") {
   const std::string patch =
       "patch: {pod: {spec: {initContainers: [{name: first, image: i}],\n"
       "  containers: [{name: side, image: i}, {name: own, image: i, terminationMessagePolicy: File}]}}}\n";
@@ -288,8 +287,7 @@ TEST_CASE("a built image replaces the experiment's image in the pods and in the 
         "mlk-runtime:local");
 }
 
-TEST_CASE(
-    "capture_last_words() changes the containers beside the program, and not the container of the program") {
+TEST_CASE("capture_last_words() changes every container except the container of the program") {
   json pod = json::parse(R"({"spec": {"containers": [{"name": "main"}, {"name": "side"}, 7],
                                       "initContainers": {"a": 1}}})");
   capture_last_words(pod);

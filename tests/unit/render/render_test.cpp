@@ -92,7 +92,7 @@ TEST_CASE("a template of the user changes the identity of the run") {
 
 TEST_CASE("own() makes every object belong to the owner") {
   const std::string uid = "11112222-3333-4444-5555-666677778888";
-  // Whatever a patch says: an object without an owner would outlive the run.
+  // The patch must have no effect, because an object without an owner would outlive the run.
   const char* patched = "checkpoint: {volume: {pvc: c}}\npatch: {job: {metadata: {ownerReferences: null}}}\n";
   Rendered run = rendered(std::string(ps) + patched, files);
   CHECK_FALSE(run.owner["metadata"].contains("ownerReferences"));
@@ -110,7 +110,7 @@ TEST_CASE("own() makes every object belong to the owner") {
   CHECK_FALSE(rendered(ps).objects[0]["metadata"].contains("ownerReferences"));
 }
 
-TEST_CASE("objects come in the order of their creation") {
+TEST_CASE("render() returns the objects in the order in which they are created") {
   std::vector<std::string> kinds;
   for (const json& each : rendered(ps).objects) kinds.push_back(each["kind"]);
   CHECK(kinds == std::vector<std::string>{"ConfigMap", "Secret", "ConfigMap", "Service", "Job", "Job"});
@@ -140,7 +140,7 @@ TEST_CASE("the seeds of a role are its first 64 pods, and a role that is missing
   CHECK(variable(object(single, "Job", single.run + "-worker"), "MLK_SEEDS_SERVER") == "<unset>");
 }
 
-TEST_CASE("a program of the user gets no MLK_CONFIG, MLK_DATA and MLK_SECRET") {
+TEST_CASE("a program of the user does not get MLK_CONFIG, MLK_DATA or MLK_SECRET") {
   const Rendered run = rendered("name: x\nmode: single\nrun: a\n", {});
   const json& job = object(run, "Job", run.run + "-worker");
   for (const char* name : {"MLK_CONFIG", "MLK_DATA", "MLK_SECRET"}) CHECK(variable(job, name) == "<unset>");
@@ -188,7 +188,7 @@ TEST_CASE("the error for files that cannot be sent names the folder and the size
   CHECK(refusal(ps, {}) == "data 'd': f holds no files");
 }
 
-TEST_CASE("a name is refused if rank and attempt make its host name too long") {
+TEST_CASE("a run is refused if the number of its attempt makes a host name too long") {
   const std::string text = "name: a123456789012345678901234567890123456789\nmode: mine\nrun: a\n";
   Templates templates;
   templates.add("jobs/mine.yaml", {"roles: [{name: abcdefghij, count: 5000, ends_run: true}]", "mine.yaml"});
@@ -223,7 +223,7 @@ TEST_CASE("a warning says that this machine has fewer GPUs than the pods ask for
         .warnings;
   };
   using Warnings = std::vector<std::string>;
-  CHECK(warnings(2, 1, -1).empty());  // not the embedded cluster
+  CHECK(warnings(2, 1, -1).empty());  // another cluster than the embedded one
   CHECK(warnings(2, 0, 0).empty());
   CHECK(warnings(2, 2, 4).empty());
   CHECK(warnings(2, 1, 0) ==
@@ -237,7 +237,7 @@ TEST_CASE("a warning says that this machine has fewer GPUs than the pods ask for
                  "until others have ended"});
 }
 
-TEST_CASE("memory too small for a container gives a warning, and for a plain number it suggests Mi") {
+TEST_CASE("memory too small for a container gives a warning, which suggests Mi for a plain number") {
   const auto warnings = [](const std::string& memory) {
     return rendered("name: x\nmode: single\nimage: i\nrun: a\nworkers: {memory: " + memory + "}\n", {})
         .warnings;
@@ -252,7 +252,7 @@ TEST_CASE("memory too small for a container gives a warning, and for a plain num
   for (const char* enough : {"4194304", "4Mi", "2Gi"}) CHECK(warnings(enough).empty());
 }
 
-TEST_CASE("an experiment without an image gives a warning, except for the embedded cluster") {
+TEST_CASE("an experiment without an image gives a warning only outside of the embedded cluster") {
   const char text[] = "name: x\nmode: single\nrun: a\n";
   RenderOptions options;
   CHECK(rendered(text, {}, options).warnings ==
@@ -262,7 +262,7 @@ TEST_CASE("an experiment without an image gives a warning, except for the embedd
   CHECK(rendered(text, {}, options).warnings.empty());
 }
 
-TEST_CASE("a job type of the user gives roles, parameters and objects from one file") {
+TEST_CASE("one file of the user defines a job type with roles, parameters and objects") {
   Templates templates;
   templates.add("jobs/mine.yaml", {R"(
 parameters: {depth: 1}
@@ -290,7 +290,7 @@ objects:
   CHECK(refusal(text + "roles: {ps: {}}\n", {}, templates) == "job type mine has no role 'ps'");
 }
 
-TEST_CASE("the error for a broken head of an object names the patch") {
+TEST_CASE("the error for an object that a patch has made invalid names the patch") {
   const auto patched = [](const std::string& patch) {
     return refusal("name: x\nmode: single\nrun: a\npatch: {" + patch + "}\n", {});
   };
@@ -314,8 +314,7 @@ TEST_CASE("the error for a broken head of an object names the patch") {
   CHECK(patched("job: {metadata: {labels: {team: a}}}, pod: {metadata: {labels: {team: a}}}") == "accepted");
 }
 
-TEST_CASE(
-    "the error for an invalid object names its template, and an object that $if leaves out is not checked") {
+TEST_CASE("the error for an invalid object names its template, but an object with a false $if is ignored") {
   const auto with_objects = [](const std::string& objects) {
     Templates templates;
     templates.add("jobs/mine.yaml",

@@ -1,4 +1,4 @@
-// Mistakes in job types and frameworks, and the search for templates.
+// Values and mistakes in job types and frameworks, and how templates are found.
 #include <algorithm>
 
 #include <doctest/doctest.h>
@@ -75,7 +75,7 @@ TEST_CASE("each mistake in a job type has its own message") {
   says(role(", job: a"), "job must be a map, not 'a'");
 }
 
-TEST_CASE("a role's name is refused unless it is a label of at most ten characters") {
+TEST_CASE("the name of a role must be a label of at most ten characters") {
   const auto named_role = [](const std::string& name) {
     return refusal_of_job_type("roles: [{name: " + name + ", ends_run: true}]\n");
   };
@@ -160,7 +160,7 @@ TEST_CASE("a framework has the values of its file, and framework none has no val
   CHECK_FALSE(load_framework(templates, "own").always_launch);
 }
 
-TEST_CASE("with always_launch the launcher starts the program in pods of every size") {
+TEST_CASE("with always_launch, the launcher starts the program in pods of every size") {
   const auto command_of = [](const std::string& text, const std::string& framework) {
     Templates templates;
     templates.add("frameworks/own.yaml", {framework, "own.yaml"});
@@ -176,7 +176,7 @@ TEST_CASE("with always_launch the launcher starts the program in pods of every s
         json{"x", "2", "a"});
 }
 
-TEST_CASE("a variable of a framework is refused if it has more than 128 KiB with its name") {
+TEST_CASE("a variable of a framework is refused if its name and value have more than 128 KiB") {
   const auto with_value = [](std::size_t bytes) {
     Templates templates;
     templates.add("frameworks/own.yaml",
@@ -195,7 +195,7 @@ TEST_CASE("a variable of a framework is refused if it has more than 128 KiB with
         "own.yaml: NAME has 128 KiB, and a variable has at most 128 KiB: there are too many pods");
 }
 
-TEST_CASE("templates are found by their folder, and only files of YAML are job types or frameworks") {
+TEST_CASE("only YAML files in jobs/ and frameworks/ are job types and frameworks") {
   Templates templates;
   templates.add("jobs/mine.yaml", {"", "a"});
   templates.add("jobs/notes.txt", {"", "a"});
@@ -208,7 +208,7 @@ TEST_CASE("templates are found by their folder, and only files of YAML are job t
   CHECK(templates.find("jobs/mine.yaml")->source == "a");
 }
 
-TEST_CASE("a template is parsed once, and again after it was replaced") {
+TEST_CASE("a template is parsed only once, and once again after add() has replaced the template") {
   Templates templates;
   int read = 0;
   const auto tree = [&] {
@@ -240,7 +240,7 @@ TEST_CASE(
   CHECK(name_of_template(templates, "jobs/gone.yaml") == "templates/jobs/gone.yaml");
 }
 
-TEST_CASE("cluster_text has each role under its name in the framework, addresses has one role") {
+TEST_CASE("cluster_text has all roles by their names in the framework, but addresses has only one role") {
   Framework framework;
   framework.name = "own";
   framework.role_names = {{"server", "ps"}};

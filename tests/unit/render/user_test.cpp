@@ -1,4 +1,4 @@
-// The user of the pods, by the file, the image and the namespace.
+// How the file, the image and the namespace decide the user of the pods.
 #include "cli/render/user.h"
 
 #include <doctest/doctest.h>
@@ -35,8 +35,7 @@ std::string chosen_for(const Experiment& experiment, const UserFacts& facts) {
          text(user.source) + (user.is_guess ? " guess" : "");
 }
 
-TEST_CASE(
-    "the user of a program comes from the file, or else the namespace, or else the image, or else is 1000") {
+TEST_CASE("the file, or else the namespace, or else the image decides the user of a program, or else 1000") {
   const UserFacts unknown, assigned{.is_assigned = true},
       both{.is_assigned = true, .image = ImageUser{"1234", ""}}, here{.on_machine = true};
   const std::string guess = "1000 - 65532 /mlk/home mlk default guess";
@@ -91,7 +90,7 @@ TEST_CASE("the bundled runtime runs as the user of its image, with the same file
   CHECK(chosen_for(training("user: 1001\n"), unknown) == "1001 - 65532 - - file");
 }
 
-TEST_CASE("note_on_user() has one sentence for a guess, and is empty otherwise") {
+TEST_CASE("note_on_user() returns one sentence if the user is a guess, and an empty text otherwise") {
   const auto note = [](const UserFacts& facts, const std::string& why = "", const std::string& more = "") {
     return note_on_user(program(more), facts, why);
   };
@@ -156,7 +155,7 @@ std::string variable_in(const json& pod, const std::string& name) {
   return "<unset>";
 }
 
-TEST_CASE("a program has a home in the pod, a user name and a thread for each CPU; env: replaces these") {
+TEST_CASE("a program gets a home, a user name and a thread for each CPU, which env: can replace") {
   const json pod = pod_of(render(program("workers: {cpu: 3500m}\n"), {}, Templates(), {}));
   CHECK(variable_in(pod, "HOME") == "/mlk/home");
   CHECK(variable_in(pod, "USER") == "mlk");
@@ -178,7 +177,7 @@ TEST_CASE("a program has a home in the pod, a user name and a thread for each CP
   CHECK_FALSE(replaced.contains("volumes"));
 }
 
-TEST_CASE("threads are divided among the processes of a pod, and each process has at least one") {
+TEST_CASE("the threads of a pod are divided among its processes, and each process has at least one thread") {
   const auto threads = [](const std::string& workers) {
     return variable_in(
         pod_of(render(program("framework: torch\nworkers: " + workers + "\n"), {}, Templates(), {})),
@@ -190,7 +189,7 @@ TEST_CASE("threads are divided among the processes of a pod, and each process ha
   CHECK(threads("{cpu: 250m}") == "1");
 }
 
-TEST_CASE("on this machine a program keeps the user's own home, name and number") {
+TEST_CASE("on this machine, a program runs with the home, name and number of the user who runs mlk") {
   FileContents files;
   files.user.on_machine = true;
   RenderOptions options;
@@ -201,7 +200,7 @@ TEST_CASE("on this machine a program keeps the user's own home, name and number"
   CHECK_FALSE(pod.contains("volumes"));
 }
 
-TEST_CASE("`user: 0` and `user: image` are rendered without runAsNonRoot") {
+TEST_CASE("`user: 0` and `user: image` render a pod without runAsNonRoot") {
   const json root = pod_of(render(program("user: 0\n"), {}, Templates(), {}))["securityContext"];
   CHECK(root["runAsUser"] == 0);
   CHECK_FALSE(root.contains("runAsNonRoot"));
@@ -210,7 +209,7 @@ TEST_CASE("`user: 0` and `user: image` are rendered without runAsNonRoot") {
   CHECK_FALSE(image.contains("runAsNonRoot"));
 }
 
-TEST_CASE("facts about users survive the conversion to JSON and back") {
+TEST_CASE("UserFacts do not change in a conversion to JSON and back, and other JSON gives no facts") {
   for (const UserFacts& facts : {UserFacts{}, UserFacts{.on_machine = true}, UserFacts{.is_assigned = true},
                                  of_image("app", "/h"), of_image("", "")}) {
     const UserFacts again = parse_user_facts(to_json(facts));
@@ -224,14 +223,14 @@ TEST_CASE("facts about users survive the conversion to JSON and back") {
         to_json(of_image("", "/h")));
 }
 
-TEST_CASE("the record of a run has the user's number and its source") {
+TEST_CASE("the record of a run has the number of the user and the source of the number") {
   const Rendered run = render(program(), {}, Templates(), {});
   CHECK(json::parse(run.owner["data"]["user"].get<std::string>()) ==
         json{{"number", 1000}, {"from", "default"}});
   CHECK_FALSE(render(training(), {}, Templates(), {}).owner["data"].contains("user"));
 }
 
-TEST_CASE("number_of_user() returns a number that Kubernetes accepts, and never root's") {
+TEST_CASE("number_of_user() returns only numbers that Kubernetes accepts, and never 0") {
   const struct {
     const char* user;
     long long number;  // 0: none

@@ -21,7 +21,7 @@ TEST_CASE("maps and lists are written in block style") {
         "  empty: []\n");
 }
 
-TEST_CASE("a map in a list starts on the line of its dash") {
+TEST_CASE("a map in a list begins on the line of the dash") {
   const json value = {{"env", {{{"name", "A"}, {"value", "1"}}, {{"name", "B"}}}}};
   CHECK(to_yaml(value) ==
         "env:\n"
@@ -30,7 +30,7 @@ TEST_CASE("a map in a list starts on the line of its dash") {
         "  - name: B\n");
 }
 
-TEST_CASE("an empty map or list in a list is written on the line of its dash") {
+TEST_CASE("an empty map or list in a list is written on the line of the dash") {
   CHECK(to_yaml({{"a", {json::object(), json::array(), {{"b", json::object()}}}}}) ==
         "a:\n"
         "  - {}\n"
@@ -38,7 +38,7 @@ TEST_CASE("an empty map or list in a list is written on the line of its dash") {
         "  - b: {}\n");
 }
 
-TEST_CASE("text that another reader could take for something else is quoted") {
+TEST_CASE("text that a YAML reader could read as another type is quoted") {
   for (const char* text : {"yes",   "no",    "On",    "null", "~",    "",    "1e3",  "0x1F", "012",
                            "1_000", ".5",    "12:30", "- a",  "a: b", "# c", "true", "Y",    "N",
                            "OFF",   "False", "-x",    "=x",   "@x",   "a b", "a\tb", "a,b",  "5a"}) {
@@ -51,14 +51,13 @@ TEST_CASE("text that another reader could take for something else is quoted") {
   CHECK(to_yaml(json(std::string(201, 'a'))) == "\"" + std::string(201, 'a') + "\"\n");
 }
 
-TEST_CASE("text of several lines is a literal block that keeps its end") {
+TEST_CASE("text of several lines becomes a literal block that keeps the newlines at the end") {
   CHECK(to_yaml(json{{"a", "one\ntwo\n"}}) == "a: |\n  one\n  two\n");
   CHECK(to_yaml(json{{"a", "one\n\ntwo"}}) == "a: |-\n  one\n\n  two\n");
   CHECK(to_yaml(json{{"a", "one\n\n\n"}}) == "a: |+\n  one\n\n\n");
 }
 
-TEST_CASE(
-    "characters that YAML takes for line breaks, or refuses, are escaped, also in text of several lines") {
+TEST_CASE("characters that YAML refuses or reads as line breaks are escaped, also in text of several lines") {
   CHECK(to_yaml(json("a\u2028b")) == "\"a\\u2028b\"\n");
   CHECK(to_yaml(json("a\u2029\u0085b")) == "\"a\\u2029\\u0085b\"\n");
   CHECK(to_yaml(json("\x7f\u0080\u009f\ufeff\ufffe\uffff")) ==
@@ -67,12 +66,12 @@ TEST_CASE(
   CHECK(to_yaml(json{{"a", "\u00e4\n\U0001f600\n"}}) == "a: |\n  \u00e4\n  \U0001f600\n");
 }
 
-TEST_CASE("text that a literal block would change is quoted, though it has several lines") {
+TEST_CASE("text of several lines is quoted if a literal block would change it") {
   for (const char* text : {" a\nb", "\na", "a \nb", "a\tb\nc", "a\x01\nb"})
     CHECK_MESSAGE(to_yaml(json{{"k", text}}) == "k: " + json(text).dump() + "\n", text);
 }
 
-TEST_CASE("lists in lists, keys that need quotes and single values are written as YAML reads them") {
+TEST_CASE("lists in lists, keys that need quotes and single values are valid YAML") {
   CHECK(to_yaml(json::array({json::array({1, 2}), true, nullptr, 1.5})) ==
         "-\n  - 1\n  - 2\n- true\n- null\n- 1.5\n");
   CHECK(to_yaml(json{{"no", 1}, {"a b", {{"c", "x\ny\n"}}}}) ==
