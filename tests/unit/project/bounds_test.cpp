@@ -1,5 +1,5 @@
-// Compares the schema of experiment files with the runtime's configuration. Neither may include the other, so
-// only this test keeps their bounds equal.
+// Compares the bounds of the schema of experiment files with those of the runtime's configuration. The code
+// of each side may not include the code of the other side, so only this test compares the bounds.
 
 #include <string>
 #include <vector>
@@ -64,7 +64,7 @@ const std::vector<std::string> optimizers = {"{type: sgd, schedule: {type: linea
                                              "{type: adam, schedule: {type: cosine}}",
                                              "{type: adamw, schedule: {type: step, every: 1}}"};
 
-// The configuration that pods of an experiment with these changes get. Throws Error if mlk refuses the
+// Returns the configuration of the pods of an experiment with these changes. Throws Error if mlk refuses the
 // experiment.
 std::string config_with(const std::vector<std::string>& changes) {
   // An experiment may have either epochs or steps.
@@ -77,8 +77,8 @@ std::string config_with(const std::vector<std::string>& changes) {
   return run.objects.front().at("data").at("config.json");
 }
 
-// Applies `before` and then a single value, for each key and each candidate. Returns how many values passed
-// validation.
+// For each key and each candidate, applies `before` and the candidate. If mlk accepts the result, checks that
+// the runtime accepts it too. Returns the number of results that mlk accepts.
 int try_all(const Section& section, const std::string& path, const std::vector<std::string>& before = {}) {
   int passed = 0;
   for (const Key& key : section.keys) {
@@ -105,7 +105,7 @@ int try_all(const Section& section, const std::string& path, const std::vector<s
 
 }  // namespace
 
-TEST_CASE("the runtime accepts the configuration of every experiment that passes validation") {
+TEST_CASE("the runtime accepts every tried value that passes the validation of an experiment") {
   CHECK(try_all(mlk::schema_section("train"), "train") > 50);
   const std::string gpt = "train.model={type: gpt, width: 1, heads: 1}";
   CHECK(try_all(mlk::schema_section("model"), "train.model", {gpt}) > 10);

@@ -67,7 +67,7 @@ TEST_CASE("the renderer sets and the runtime reads exactly the variables of the 
   const std::set<std::string> for_programs = matches(contract, std::regex("\\n- `(MLK_[A-Z_]+)`: "));
   REQUIRE(for_programs.size() == 3);
   for (const std::string& name : for_programs) CHECK_MESSAGE(set.count(name) == 1, name, " is not rendered");
-  std::set<std::string> known = matches(contract, std::regex("\\n- `(MLK_[A-Z_]+)="));  // set by hand only
+  std::set<std::string> known = matches(contract, std::regex("\\n- `(MLK_[A-Z_]+)="));  // users set these
   for (const std::string& name : known) CHECK_MESSAGE(set.count(name) == 0, name, " is rendered");
   known.insert(named.begin(), named.end());
   // The variables of a sweep's trials: the runtime reads two of them, and the wrapper of a program sets
@@ -94,7 +94,7 @@ TEST_CASE("mlk-experiment(5) lists exactly the variables that pods get") {
   CHECK(listed == set);
 }
 
-TEST_CASE("the exit codes of the runtime are the exit codes in the contract") {
+TEST_CASE("seven known exit codes of the runtime are in its code and in the contract") {
   const std::string contract = contract_text();
   const std::string code = text_of(top / "runtime" / "base" / "exit_code.h");
   for (const char* number : {"64", "65", "66", "67", "70", "75", "143"}) {

@@ -52,34 +52,33 @@ void only_in(const std::set<std::string>& doors, const std::string& pattern, con
 
 }  // namespace
 
-TEST_CASE("JSON is parsed by cli/util/json.h only") {
+TEST_CASE("only cli/util/json.cpp parses JSON") {
   only_in({"cli/util/json.cpp"},
           "json::(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\\b|>>\\s*json|\"_json\\b",
           "parse_json() and json_or_null() of cli/util/json.h");
 }
 
-TEST_CASE(
-    "numbers in the output of programs and in the input of users are parsed by cli/util/number.h only") {
+TEST_CASE("only number.cpp, quantity.cpp and values.cpp convert text to floating-point numbers") {
   only_in({"cli/util/number.cpp", "cli/util/quantity.cpp", "cli/experiment/values.cpp"},
           "\\b(strto(d|f|ld)|stod|stof|atof|sscanf)\\b", "number_of_word() of cli/util/number.h");
 }
 
-TEST_CASE("YAML is parsed only where its depth, its aliases and its size are bounded") {
+TEST_CASE("only the two files that limit the depth, aliases and size of YAML parse it") {
   only_in({"cli/experiment/yaml.cpp", "cli/kube/login/kubeconfig_file.cpp"},
           "YAML::(Load|LoadAll|LoadFile|LoadAllFromFile|Parser)\\b",
           "the readers of experiment files and kubeconfigs");
 }
 
-TEST_CASE("JSON for people and scripts is written without control characters for a terminal") {
+TEST_CASE("commands write JSON only with json_text(), which escapes terminal controls") {
   only_in({}, "\\.dump\\(", "json_text() of cli/util/json.h", {"cli/commands", "cli/ui"});
 }
 
-TEST_CASE(
-    "commands write through the streams of the session, which remove control characters for a terminal") {
+TEST_CASE("only listed files write to the standard streams without the streams of the session") {
   only_in({"cli/app.cpp", "cli/util/printable_stream.h", "cli/util/printable_stream.cpp"},
           "\\bPrintableStream\\b", "the one door of cli/app.cpp", {"cli"});
-  // main() writes before the session exists and after it has ended. The other files belong to processes of
-  // the local cluster, whose standard error is a log. fstat() of an output is allowed everywhere.
+  // main() writes before the session exists and after the session has ended. The other files belong to
+  // processes of the local cluster, whose standard error is a log. fstat() of an output is allowed
+  // everywhere.
   only_in({"cli/main.cpp", "cli/local/controllers.cpp", "cli/local/serve.cpp", "cli/local/node/kubelet.cpp",
            "cli/local/state/store.cpp", "cli/local/jobs/jobs.cpp", "cli/local/node/supervisor.cpp"},
           "std::(cout|cerr|clog)\\b|\\b(printf|puts|fputs|perror|fwrite)\\s*\\(|([^t]\\(|[^(])STD(OUT|ERR)_"
@@ -87,7 +86,7 @@ TEST_CASE(
           "Session::out and Session::err", {"cli"});
 }
 
-TEST_CASE("files that an experiment names are opened only where mlk decides which files may be read") {
+TEST_CASE("only the code that decides which files may be read opens files that an experiment names") {
   // prepare.cpp reads the experiment file and the user's own templates. local.cpp reads mlk's own kubeconfig.
   only_in({"cli/run/inputs/user_files.cpp", "cli/run/inputs/prepare.cpp", "cli/commands/local.cpp"},
           "\\b(read_file|visit_folder|ifstream|fopen|(recursive_)?directory_iterator)\\s*\\(",

@@ -1,5 +1,5 @@
-// Checks the sources against the map in ARCHITECTURE.md: a file includes only rooms below its own room, and
-// cli/ stays portable.
+// Checks the sources against the rooms of cmake/rooms.txt: a file includes only headers of the rooms that its
+// own room may include. Also checks that cli/ stays portable.
 
 #include <algorithm>
 #include <filesystem>
@@ -42,7 +42,7 @@ using Graph = std::map<std::string, std::set<std::string>>;
 
 std::string node_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
 
-// For each node, the nodes that can be reached from it.
+// For each node, all nodes that this node includes, directly or through other nodes.
 Graph reachable(const Graph& graph) {
   Graph out;
   for (const auto& [start, unused] : graph) {
@@ -60,7 +60,8 @@ Graph reachable(const Graph& graph) {
   return out;
 }
 
-// The circles of files within rooms: each a set of nodes that reach one another.
+// The circles of files within rooms. A circle is a set of nodes that include each other, directly or through
+// other nodes.
 std::set<std::set<std::string>> circles_of_files() {
   Graph graph;
   for (const SourceFile& source : sources_below(mlk::test::roots_of_rooms())) {
@@ -113,7 +114,7 @@ TEST_CASE("files of a room include each other in a circle only in the listed cas
       {"sweeps/start/job_trials", "sweeps/start/prepare_driven", "sweeps/start/start"},
       // The run of a trial is a part of the sweep's state, and trial_runs.cpp reads results with observe.h.
       {"sweeps/trials/control", "sweeps/trials/observe", "sweeps/trials/trial_runs"},
-      // The next three circles are an interface and its factory.
+      // Each of the next three circles has an interface and the factory of the interface.
       {"runtime/data/dataset", "runtime/data/image_dataset", "runtime/data/token_dataset"},
       {"runtime/model/cnn", "runtime/model/dense_layers", "runtime/model/gpt", "runtime/model/mlp",
        "runtime/model/model"},
@@ -140,7 +141,7 @@ TEST_CASE("the map in ARCHITECTURE.md shows every room with its description") {
   }
 }
 
-TEST_CASE("the cli is POSIX only, so that it can run on a Mac") {
+TEST_CASE("cli/ and sweeps/ use no calls of Linux, so that mlk can run on a Mac") {
   const std::regex linux_only(
       "sys/(epoll|inotify|signalfd|eventfd|timerfd)\\.h|\\b(accept4|pipe2|epoll_wait|signalfd)\\s*\\(|\"/"
       "proc/");
@@ -156,13 +157,13 @@ TEST_CASE("the cli is POSIX only, so that it can run on a Mac") {
   }
 }
 
-TEST_CASE("processes are ended only after a check, and connections are accepted only within limits") {
+TEST_CASE("only listed files send signals to processes, and only listed files accept connections") {
   const struct {
     std::regex call;
     std::set<std::string> doors;
   } rules[] = {
-      // A process id may belong to another process by now, and -1 means all processes. process.cpp ends its
-      // own children.
+      // The id of an ended process may belong to another process, and the id -1 means all processes.
+      // process.cpp ends only its own children.
       {std::regex("\\b(kill|killpg|pidfd_send_signal)\\s*\\("),
        {"cli/local/node/processes.cpp", "cli/util/process.cpp"}},
       // The server limits the connections, the bytes and the time of unauthenticated clients.

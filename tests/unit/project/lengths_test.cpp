@@ -1,4 +1,4 @@
-// The lengths of functions, from sources in the layout of clang-format.
+// Checks the lengths of functions. The sources must have the layout of clang-format.
 
 #include <algorithm>
 #include <map>
@@ -67,13 +67,13 @@ std::vector<std::string> lines_of(std::istream&& in) {
   return lines;
 }
 
-// The longest body of each file that already had a too long body when this test was written. These numbers
-// may only become smaller.
+// The number of lines of the longest body in each file that had too long a body when this test was written.
+// These numbers may only become smaller.
 const std::map<std::string, std::size_t> known_long = {};
 
 }  // namespace
 
-TEST_CASE("the reader of sources finds functions in namespaces and classes, and counts their lines") {
+TEST_CASE("bodies_of() finds functions in namespaces and classes, and counts their lines") {
   const std::vector<Body> bodies = bodies_of(lines_of(std::istringstream(R"(
 namespace a {
 struct S : T {

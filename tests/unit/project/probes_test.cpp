@@ -1,5 +1,5 @@
-// Compares the probes, the messages and the rules of the agreement in the code with their explanations in
-// runtime/PROTOCOLS.md.
+// Compares the code with runtime/PROTOCOLS.md, which explains the probes, the messages and the rules of the
+// agreement.
 
 #include <filesystem>
 #include <fstream>
@@ -58,7 +58,7 @@ TEST_CASE("PROTOCOLS.md has a row for each message between processes, and no row
   const std::string without_comments = std::regex_replace(types[1].str(), std::regex("//[^\n]*"), "");
   const auto in_code = names_in(without_comments, std::regex("([a-z_]+)"));
   REQUIRE(in_code.size() > 30);
-  // A row may name several messages, in its first column.
+  // The first column of a row may name several messages.
   std::set<std::string> on_page;
   std::istringstream page(content_of(runtime / "PROTOCOLS.md"));
   bool in_table = false;

@@ -21,8 +21,8 @@ struct Room {
   std::string what;
 };
 
-// The lines of cmake/rooms.txt by folder. A line must come after the lines of the folders that it may
-// include.
+// The lines of cmake/rooms.txt by folder. The line of a room must come after the lines of the rooms that the
+// room may include.
 inline const std::map<std::string, Room>& rooms() {
   static const std::map<std::string, Room> all = [] {
     std::map<std::string, Room> read;

@@ -1,5 +1,5 @@
-// Each file of unit tests is a suite with the path of the tested file. `unit_run -ts='run/read/*'` runs the
-// tests of a folder.
+// Each file of unit tests has one suite, whose name is the path of the file. `unit_run -ts='run/read/*'` runs
+// the tests of a folder.
 
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ TEST_SUITE_BEGIN("project/suites");
 
 namespace {
 
-// "run/read/tails" of tests/unit/run/read/tails_test.cpp; empty if the file has no tests.
+// Returns "run/read/tails" for tests/unit/run/read/tails_test.cpp; empty if the file is no file of tests.
 std::string suite_of(const std::string& path) {
   const std::string begin = "tests/unit/", end = "_test.";
   const std::size_t name = path.rfind(end);
@@ -22,7 +22,7 @@ std::string suite_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("each file of unit tests begins its suite, named after the file, before its first test") {
+TEST_CASE("each file of unit tests begins exactly one suite, named after the file, before its first test") {
   int files = 0;
   for (const mlk::test::SourceFile& source : mlk::test::sources_below({"tests/unit"})) {
     const std::string suite = suite_of(source.path.generic_string());
@@ -40,7 +40,7 @@ TEST_CASE("each file of unit tests begins its suite, named after the file, befor
   CHECK(files > 400);
 }
 
-TEST_CASE("a suite has the path of its file below tests/unit") {
+TEST_CASE("suite_of() returns the path of a file of tests below tests/unit, without the ending") {
   CHECK(suite_of("tests/unit/run/read/tails_test.cpp") == "run/read/tails");
   CHECK(suite_of("tests/unit/cuda/ops_test.cu") == "cuda/ops");
   CHECK(suite_of("tests/unit/main.cpp").empty());
