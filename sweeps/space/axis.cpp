@@ -33,8 +33,8 @@ Axis::Axis(const Parameter& parameter) : parameter_(&parameter), low_(parameter.
       first_ = static_cast<std::int64_t>(low_);
       cells_ = static_cast<std::uint64_t>(high_ - low_) + 1;
       if (parameter.kind == Parameter::Kind::integer) break;
-      // A number n has the places of all values that are rounded to it, so that its share is about
-      // proportional to 1/n.
+      // The cell of a number n contains the places of all values that are rounded to n. So the width of the
+      // cell is about proportional to 1/n.
       low_ = std::log(low_ - 0.5);
       high_ = std::log(high_ + 0.5);
       break;
@@ -50,7 +50,7 @@ std::uint64_t Axis::cell_at(double place) const {
   return std::min(static_cast<std::uint64_t>(std::max(cell, 0.0)), cells_ - 1);
 }
 
-// `cells`: a position in units of cells, from the start of the first cell.
+// `cells`: the distance from the start of the first cell, in units of cells.
 double Axis::place_at(double cells) const {
   if (parameter_->kind != Parameter::Kind::log_integer) return cells / static_cast<double>(cells_);
   return (std::log(static_cast<double>(first_) - 0.5 + cells) - low_) / (high_ - low_);

@@ -11,15 +11,16 @@
 
 namespace mlk::sweeps {
 
-// A parameter with a finite number of values has as many cells. Cells have equal widths, except for
-// logarithmic whole numbers: for example, the cell of 1 is about twice as wide as the cell of 2. Whole
-// numbers and numeric choices are sorted by size, so that near places represent near values.
+// If a parameter has a finite number of values, its axis has one cell for each value. All cells of an axis
+// are equally wide, except those of logarithmic whole numbers: for example, the cell of 1 is about twice as
+// wide as the cell of 2. Whole numbers and numeric choices are sorted by size, so that near places represent
+// near values.
 class Axis {
  public:
   explicit Axis(const Parameter& parameter);  // the axis refers to the parameter, which must outlive it
 
   const Parameter& parameter() const { return *parameter_; }
-  std::uint64_t cells() const { return cells_; }  // 0: any number between two bounds
+  std::uint64_t cells() const { return cells_; }  // 0: the value is any number between two bounds
   bool is_ordered() const { return ordered_; }    // whether near places represent near values
 
   // A place outside of [0, 1) counts as the nearest place inside.
@@ -29,7 +30,7 @@ class Axis {
   // cannot have the value.
   std::optional<double> place_of(const nlohmann::json& value) const;
 
-  // For an axis with cells.
+  // The functions below are only for an axis with cells.
   nlohmann::json value_of(std::uint64_t cell) const;
   std::optional<std::uint64_t> cell_of(const nlohmann::json& value) const;
   std::uint64_t cell_at(double place) const;
@@ -43,7 +44,7 @@ class Axis {
   const Parameter* parameter_;
   std::vector<nlohmann::json> values_;  // of a choice
   double low_ = 0, high_ = 1;           // of the other kinds; logarithms for log_uniform and log_integer
-  std::int64_t first_ = 0;              // of whole numbers
+  std::int64_t first_ = 0;              // the smallest of the whole numbers
   std::uint64_t cells_ = 0;
   bool ordered_ = true;
 };

@@ -1,5 +1,5 @@
-// Random numbers that depend only on a seed and a count: the same on every machine and with every library,
-// unlike std:: distributions.
+// Random numbers that depend only on a seed, a stream and a count. Unlike the distributions of std::, they
+// are the same on every machine and with every library.
 #pragma once
 
 #include <cmath>
@@ -22,10 +22,11 @@ class CounterRandom {
  public:
   CounterRandom(std::uint64_t seed, std::uint64_t stream) : key_(mix(mix(seed) + stream)) {}
 
-  // In [0, 1).
+  // Returns a number in [0, 1).
   double uniform() { return static_cast<double>(mix(key_ + count_++) >> 11) * 0x1p-53; }
 
-  // Of mean 0 and deviation 1, by the method of Box and Muller (1958).
+  // Returns a normally distributed number with mean 0 and deviation 1, by the method of Box and Muller
+  // (1958).
   double normal() {
     const double radius = std::sqrt(-2 * std::log(1 - uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());

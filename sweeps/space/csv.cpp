@@ -70,7 +70,7 @@ CsvReader::Ended CsvReader::read_field(CsvField& field) {
 
 bool CsvReader::next(CsvRecord& record) {
   record.clear();
-  while (at_ < text_.size() && at_newline()) advance();  // both characters of \r\n
+  while (at_ < text_.size() && at_newline()) advance();  // twice for \r\n
   if (at_ == text_.size()) return false;
   Ended ended = Ended::field;
   while (ended == Ended::field) {
@@ -107,7 +107,7 @@ std::string without_steering(std::string_view text) {
 
 std::string csv_field(std::string_view text) {
   const std::string safe = without_steering(text);
-  // Blanks at the ends also need quotes: many readers remove them.
+  // A text with blanks at its ends also needs quotes, since many readers remove such blanks.
   const bool plain =
       !safe.empty() && safe.find_first_of(",\"\n") == std::string::npos && trim(safe).size() == safe.size();
   if (plain) return safe;

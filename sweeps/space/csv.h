@@ -1,4 +1,4 @@
-// Text of comma-separated values (RFC 4180) and of tab-separated ones. Pure.
+// Reads and writes comma-separated values (RFC 4180) and tab-separated values. Pure.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class CsvReader {
   // Returns false at the end of the text, and also if a problem makes the rest of the text unreadable.
   bool next(CsvRecord& record);
 
-  // The end of the last record, before its newline.
+  // The end of the record that next() has read last, before the newline of this record.
   Place end() const { return end_; }
 
  private:
@@ -51,11 +51,11 @@ class CsvReader {
   Place end_;
 };
 
-// A field in CSV. Has quotes if needed. An empty text also has quotes, since an empty field without quotes
-// means no value. Newlines and tabs stay; other control characters become \uXXXX.
+// The text as a field in CSV, with quotes if the field needs them. An empty text gets quotes, since an empty
+// field without quotes means no value. Newlines and tabs stay; other control characters become \uXXXX.
 std::string csv_field(std::string_view text);
 
-// A field in TSV, which has no quotes: tabs and newlines become blanks.
+// The text as a field in TSV. TSV has no quotes, so tabs and newlines become blanks.
 std::string tsv_field(std::string_view text);
 
 }  // namespace mlk::sweeps

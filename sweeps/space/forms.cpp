@@ -41,7 +41,8 @@ std::vector<json> read_numbers(const YamlNode& node, const std::string& of, std:
   return {};
 }
 
-// The decimal places as written, so that 0.1, 0.2, 0.3 appear as the reader expects.
+// The number of decimal places as written. A range rounds its values to this number, so that they appear as
+// 0.1, 0.2, 0.3.
 int decimals_of(const YamlNode& node) {
   const std::size_t point = node.text.find('.'), exponent = node.text.find_first_of("eE");
   int digits = 0;
@@ -206,8 +207,8 @@ YamlNode map_of(std::string key, YamlNode value, const Place& place) {
   return node;
 }
 
-// "0.5..0.9", "1..9:2", "1e-5..1e-1:log" as the map that a file would contain; nullopt for any other text.
-// Adds a problem if the text can only be a mistyped interval.
+// Turns "0.5..0.9", "1..9:2" and "1e-5..1e-1:log" into the map that a file would contain. nullopt for any
+// other text; also adds a problem if the text is an interval with a mistake behind the colon.
 std::optional<YamlNode> read_interval(const std::string& text, const Place& place, Problems& problems) {
   const std::size_t dots = text.find("..");
   if (dots == std::string::npos) return std::nullopt;
@@ -292,8 +293,8 @@ std::optional<Word> read_word(const std::string& word, Problems& problems) {
   if (std::optional<YamlNode> interval = read_interval(text, place, problems))
     return Word{path, {source, 0, 0}, std::move(*interval)};
   if (problems.size() > before) return std::nullopt;
-  // As a YAML list: commas separate the values, and [128,128] is one of them. Blanks in place of the path
-  // keep the columns right.
+  // Parses the values as a YAML list: commas separate the values, and [128,128] is one value. Blanks replace
+  // the path, so that messages have the right columns.
   std::optional<YamlNode> values = parse_yaml(std::string(equals, ' ') + "[" + text + "]", source, problems);
   if (!values) return std::nullopt;
   return Word{path, {source, 0, 0}, std::move(*values)};

@@ -74,7 +74,7 @@ json curve_json(const LedgerCurve& curve) {
   return out;
 }
 
-// Points with a value or a step that does not fit into a line are dropped before the choice.
+// Drops points whose value or step does not fit into a line, and then thins the curve.
 LedgerCurve bounded_curve(const LedgerCurve& curve) {
   LedgerCurve out;
   std::copy_if(curve.begin(), curve.end(), std::back_inserter(out), [](const auto& point) {
@@ -121,8 +121,8 @@ int state_order(TrialState state) {
   return 0;
 }
 
-// Whether `b` wins. The elements of the rank after `step` only make the result independent of the order of
-// the arguments.
+// Whether `b` wins over `a`. The elements of the rank after `step` only make the result independent of the
+// order of the arguments.
 bool view_loses(const Trial& a, const Trial& b) {
   const auto rank = [](const Trial& trial) {
     return std::tuple(trial.state == TrialState::succeeded, trial.tries, has_ended(trial.state), trial.step,
@@ -210,7 +210,7 @@ Trial combine(const Trial& a, const Trial& b) {
   const Trial& other = first_loses ? a : b;
   Trial merged = first_loses ? b : a;
   // The winner copies progress only from a view of the same try. A success copies progress also from a later
-  // try, unless the later try has failed.
+  // try that has not failed.
   const bool won = merged.state == TrialState::succeeded;
   const bool of_same_try =
       won ? other.tries >= merged.tries && other.state != TrialState::failed : other.tries == merged.tries;

@@ -19,18 +19,20 @@
 
 namespace mlk::sweeps {
 
-// Bytes as JSON. mlk refuses larger points earlier, so the ledger has no trial with a larger point.
+// The limit of a point, in bytes of JSON. mlk refuses a sweep with a larger point, so the ledger has no such
+// trial.
 inline constexpr std::size_t longest_point = 4096;
-// Bytes of metrics as JSON. Metrics that do not fit are dropped, from the end of the alphabet.
+// The limit of the metrics of a trial, in bytes of JSON. If the metrics do not fit, the last ones in
+// alphabetical order are dropped.
 inline constexpr std::size_t longest_metrics = 4096;
 inline constexpr std::size_t longest_failure = 300;     // bytes of text
 inline constexpr std::size_t longest_curve = 64;        // points
 inline constexpr std::size_t longest_line = 14 * 1024;  // bytes, without its newline; see ledger.cpp
 
-inline constexpr std::size_t longest_shard = most_config_map_bytes;  // a ConfigMap each
+inline constexpr std::size_t longest_shard = most_config_map_bytes;  // bytes; each shard is one ConfigMap
 
-// The trial on one line, without a newline. Values are cut to the bounds above, except for the point. Numbers
-// read back equal, and times to the microsecond.
+// The trial on one line, without a newline. All values except the point are cut to the limits above. Numbers
+// read back equal; times read back to the microsecond.
 std::string to_line(const Trial& trial);
 
 // The inverse of to_line(). The text may come from any source: returns nullopt if it is not a trial or is too
@@ -42,16 +44,19 @@ std::vector<Trial> from_shard(std::string_view text);
 
 // Merges two views of one trial. A success wins over the result of any other try. Otherwise the view with
 // more tries wins. If both views have the same try, an ended view wins, and then the view with more steps.
-// The winner copies missing values from the other view, except a verdict (trial.h) on an earlier try. The
-// order of the arguments does not matter, and merging a view again changes nothing.
+// The winner copies its missing values from the other view, but never a verdict (trial.h) on an earlier try.
+// It copies metrics and the objective only from a view of the same try; a success copies them also from a
+// later try that has not failed. The order of the arguments does not matter, and merging a view again changes
+// nothing.
 Trial combine(const Trial& a, const Trial& b);
 
-// Combines `now`, the trial as its objects show it, with `reported`, an earlier view from before its end. The
-// reports of `reported` come first. `whole`: if `now` has no metrics, also copies the last metrics of
-// `reported`.
+// Combines two views of one trial: `now`, from the objects of the trial, and `reported`, an earlier view from
+// before the end of the trial. The reports of `reported` come first. With `whole`, if `now` has neither
+// metrics nor an objective, also copies the step, the metrics and the objective of `reported`.
 Trial continued(const Trial& reported, Trial now, bool whole);
 
-// The number of lines that fit into a shard of at most `limit` bytes, however long they become; at least one.
+// The number of lines that fit into a shard of at most `limit` bytes even if each line is as long as allowed;
+// at least one.
 std::size_t lines_per_shard(std::size_t limit);
 
 // The lines as texts of at most `limit` bytes, each line with a newline. Line i is always in text i /

@@ -116,7 +116,7 @@ Names::Names(const YamlNode& root) {
       });
     });
   }
-  if (root.find("run") != nullptr) own_.insert("repeat");  // sweep.repeat sets it, from 1 on
+  if (root.find("run") != nullptr) own_.insert("repeat");  // sweep.repeat gives it the values 1, 2 ...
   for (const std::string& key : settable_keys()) {
     if (!cannot_vary(key)) paths_.push_back(key);
   }

@@ -19,8 +19,8 @@ class Names {
   // Collects the names of the experiment's tree. Keeps no reference to the tree.
   explicit Names(const YamlNode& root);
 
-  // The full path that `written` means: `written` itself, one of the user's own names, or the only path with
-  // this last word. If no name matches, adds a problem at `place`.
+  // The full path that `written` means: `written` itself, one of the user's own names, or the only path whose
+  // last word is `written`. nullopt after adding a problem at `place`.
   std::optional<std::string> resolve(const std::string& written, const Place& place,
                                      Problems& problems) const;
 
@@ -42,18 +42,18 @@ class Names {
 // `workers.count` for `roles.worker.count`, as people write this path. Returns other paths unchanged.
 std::string with_short_role(const std::string& path);
 
-// Replaces each ${sweep.NAME} in `run` and `env` by the text of that name, or by the empty text if the name
-// has no text.
+// Replaces each ${sweep.NAME} in `run` and `env` by the text of that name. If the name has no text, replaces
+// it by the empty text, and `repeat` by 1.
 void put_values(YamlNode& root, const std::map<std::string, std::string>& texts);
 
-// The experiment's tree as JSON. Values in `run` and `env` are text, and keep their spelling: 3.10,
+// The experiment's tree as JSON. A value in `run` or `env` whose spelling JSON would lose becomes text: 3.10,
 // not 3.1.
 nlohmann::json json_of_experiment(YamlNode root);
 
 // Whether a text in the tree contains a ${sweep.NAME}.
 bool has_names(const YamlNode& node);
 
-// A value as part of a text: text unchanged, anything else as JSON.
+// The text of a value: a string unchanged, any other value as JSON.
 std::string text_of_value(const nlohmann::json& value);
 
 // Stores the spelling of a scalar if it differs from the text of its value. Keeps the first spelling of a

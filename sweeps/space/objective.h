@@ -19,13 +19,13 @@ struct Objective {
   std::string metric;  // "accuracy"
   Of of = Of::last;
   int count = 1;                  // of `mean`: the number of last values
-  std::string regex;              // its first group finds the value in lines of the log; empty: metrics lines
+  std::string regex;              // its first group finds the value in a line of the log; empty: no regex
   std::string position = "step";  // the unit of a trial's progress: step, or epoch
 };
 
 // Reads an objective from an experiment file: `maximize accuracy`, or a map {maximize: accuracy, of:
-// last|best|mean, count: 10, regex: 'acc: (\S+)'}. Messages call it `path`. nullopt after adding at least one
-// problem.
+// last|best|mean, count: 10, regex: 'acc: (\S+)'}. Messages call the objective `path`. nullopt after adding
+// at least one problem.
 std::optional<Objective> read_objective(const YamlNode& node, const std::string& path, Problems& problems);
 
 // Why the text cannot be the regex of an objective, worded to follow "regex " in a message; empty if it is

@@ -24,7 +24,7 @@ using json = nlohmann::json;
 
 constexpr std::size_t most_columns = 256;
 constexpr std::size_t longest_column = 256;     // bytes of its name
-constexpr std::size_t many_yaml_values = 3000;  // the YAML parser takes 10000 keys, values and lists
+constexpr std::size_t many_yaml_values = 3000;  // the YAML parser accepts 10000 keys, values and lists
 
 enum class PointsFormat { csv, tsv, json_list, yaml_list };
 
@@ -41,7 +41,7 @@ std::optional<PointsFormat> points_format(std::string_view name) {
   return std::nullopt;
 }
 
-// Collects points and reports invalid ones, for every format of the file.
+// Collects the points of a file in any format, and reports invalid points.
 class PointsBuilder {
  public:
   explicit PointsBuilder(Problems& problems) : problems_(problems) {}
@@ -100,7 +100,7 @@ class PointsBuilder {
   std::map<Point, std::size_t> lines_;
 };
 
-// Detects other encodings and binary files.
+// Reports a file that is binary or has an encoding other than UTF-8. Returns false for such a file.
 bool check_points_text(const std::shared_ptr<const Source>& source, Problems& problems) {
   const std::string_view text = source->text;
   Place place{source, 0, 0};
@@ -166,7 +166,7 @@ void read_table(const std::shared_ptr<const Source>& source, char separator, Poi
   if (reader.next(record)) names = read_header(record, builder, problems);
   if (problems.size() > known_problems) return;  // the lines below would only repeat the problem
   while (reader.next(record)) {
-    if (record.size() == 1 && record[0].text.empty() && !record[0].quoted) continue;  // blanks
+    if (record.size() == 1 && record[0].text.empty() && !record[0].quoted) continue;  // a line of blanks
     if (record.size() != names.size()) {
       problems.add(record.size() > names.size() ? record[names.size()].place : reader.end(),
                    fmt::format("this line has {} fields, and the first one {}", record.size(), names.size()));
@@ -293,7 +293,8 @@ void read_yaml_points(const std::shared_ptr<const Source>& source, PointsBuilder
 bool is_points_file(std::string_view name) { return points_format(name).has_value(); }
 
 std::optional<PointsFile> read_points(const std::string& text, const std::string& name, Problems& problems) {
-  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // some editors and spreadsheets write it
+  constexpr std::string_view byte_order_mark =
+      "\xEF\xBB\xBF";  // some editors and spreadsheets write this mark
   const std::size_t known_problems = problems.size();
   const std::optional<PointsFormat> format = points_format(name);
   const bool too_long = text.size() > longest_points_file;

@@ -19,12 +19,13 @@ inline constexpr std::size_t most_points = 100'000;
 
 struct PointsFile {
   std::vector<Point> points;  // at least one, all different and not empty; in the order of the file
-  // Every parameter and the place where it first occurs, in this order. The caller checks whether the
-  // parameter exists.
+  // Every parameter and the place of its first occurrence, in the order of these places. The caller checks
+  // whether the experiment has the parameter.
   std::vector<std::pair<std::string, Place>> columns;
   std::vector<Place> places;                 // of the points
   std::map<std::string, Spellings> written;  // spellings by column, for CSV, TSV and YAML
-  std::map<std::string, WrittenAt> values;   // by column; for JSON the places of the points
+  std::map<std::string, WrittenAt>
+      values;  // where each value occurs first, by column; for JSON the places of the points
 };
 
 // Whether the name has the ending of a readable file: .csv, .tsv, .json, .yaml, .yml; case is ignored.

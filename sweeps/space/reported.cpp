@@ -50,7 +50,7 @@ std::optional<Reported> find_in_words(std::string_view line, const Objective& ob
   bool found = false;
   const std::string metric = objective.metric + "=";
   while (!line.empty()) {
-    // The metric's name may have signs that end other words, as in metrics/mAP50(B).
+    // The metric's name may contain characters that end other words, as in metrics/mAP50(B).
     const std::size_t name = line.starts_with(metric) ? metric.size() : 0;
     const std::string_view word = line.substr(0, name + end_of_word(line.substr(name)));
     line.remove_prefix(std::min(word.size() + 1, line.size()));
@@ -72,8 +72,8 @@ std::optional<Reported> find_in_words(std::string_view line, const Objective& ob
   return found ? std::optional(reported) : std::nullopt;
 }
 
-// Python writes NaN, Infinity and -Infinity, which are not valid JSON. In quotes the JSON parser accepts
-// these words.
+// Puts NaN, Infinity and -Infinity in quotes. Python writes these words into JSON, but the JSON parser
+// accepts them only as text.
 std::string with_quoted_words(std::string_view line) {
   constexpr std::string_view words[] = {"-Infinity", "Infinity", "NaN"};
   std::string out;

@@ -13,7 +13,7 @@ namespace mlk::sweeps {
 
 // One report of a metric.
 struct Reported {
-  std::optional<std::int64_t> step;  // the step or the epoch; absent if the line has neither
+  std::optional<std::int64_t> step;  // the step or the epoch; absent if the line has neither, or with a regex
   double value = 0;                  // as printed; may be NaN or infinite
 };
 
@@ -21,8 +21,8 @@ struct Reported {
 // loss=0.3"), JSON ({"step": 10, "loss": 0.3}), or any words with loss=0.3 among them. The progress of the
 // trial is the line's value for the objective's position, or the epoch if there is no step. A number must
 // reach to the end of its word: "loss=12,000" reports nothing. Only a number that a regex finds may have
-// signs beside it. Work and memory for a line are bounded, whatever the pattern; lines of more than 4 KiB are
-// ignored.
+// other characters beside it, such as a comma or a percent sign. Time and memory for a line are bounded for
+// every pattern. Lines of more than 4 KiB are ignored.
 class MetricFinder {
  public:
   // Throws Error{usage} for a regex that read_objective() would refuse.

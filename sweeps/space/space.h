@@ -17,12 +17,12 @@ using Point = std::map<std::string, nlohmann::json>;
 
 inline constexpr double largest_whole = 0x1p53;  // beyond it a double does not represent every whole number
 
-// The common form of equal values: 8 for 8.0. Two values are the same if they are equal as JSON. Numbers
-// compare by value, whatever their spelling, also in lists and maps.
+// The form that all equal values share: 8 for 8.0. Values are equal if they are equal as JSON, where numbers
+// compare by value, also inside lists and maps.
 nlohmann::json normal_form(const nlohmann::json& value);
 nlohmann::json normal_form(const Point& point);
 
-// The text of values that are not spelled as in JSON: 3.10, 1e3, True.
+// The user's spelling of each value that JSON would spell differently: 3.10, 1e3, True.
 using Spellings = std::map<nlohmann::json, std::string>;
 
 // The place where the user has written each value for the first time.
@@ -46,9 +46,9 @@ struct Parameter {
   Kind kind = Kind::choice;
   std::vector<nlohmann::json> values;  // of a choice: at least one, distinct, in the order written
   double low = 0, high = 0;            // of the other kinds, both included
-  std::vector<Condition> when;         // all must hold; on parameters that come earlier in the space
-  Spellings written{};                 // of `values`; text is given to programs as it was written
-  Place place{};                       // of the text with the values; no source if read from a record
+  std::vector<Condition> when;         // all must hold; they name parameters that come earlier in the space
+  Spellings written{};                 // of `values`; programs get this spelling
+  Place place{};                       // of the text with the values; without a source if read from a record
   WrittenAt places{};                  // of `values` that the user has written one by one
 };
 
@@ -57,10 +57,10 @@ struct Space {
   std::vector<std::vector<Condition>> except;  // a point is excluded if all conditions of an entry hold
 };
 
-// Whether its values are whole numbers.
+// Whether the values of a parameter of this kind are whole numbers.
 bool is_whole(Parameter::Kind kind);
 
-// The place where the value was written, or of the text that gave the value.
+// The place of the value if the user has written it itself, or else of the text with the values.
 const Place& place_of(const Parameter& parameter, const nlohmann::json& value);
 
 // Whether the parameter may have that value.

@@ -38,14 +38,14 @@ struct Trial {
   bool operator==(const Trial&) const = default;
 };
 
-// The verdict on a trial that exited with 0 and still counts as failed, because it never reported the
-// objective, or never reported a number as the objective. Always stored as Trial::failure of such a trial.
+// The verdicts on a trial that exited with 0 and still counts as failed. never_reported(): the trial did not
+// report the objective. diverged(): it did not report a finite number. A verdict is stored in Trial::failure.
 std::string never_reported(const std::string& metric, const std::string& near_miss = "");
 std::string diverged(const std::string& metric);
 // Whether `failure` is a verdict.
 bool is_verdict(std::string_view failure);
 
-// 12 characters, computed from the values alone: the same for points with the same values.
+// 12 characters, computed only from the values. Points with equal values have the same hash.
 std::string hash_of(const Point& point);
 
 }  // namespace mlk::sweeps

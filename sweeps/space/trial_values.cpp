@@ -59,7 +59,9 @@ bool is_shell_name(const std::string& name) {
 json common_part(const json& effective) {
   json out = effective;
   if (out.contains("train")) {
-    json paths = {{"data", {{"path", out["train"]["data"]["path"]}}}};  // used in the pods' environment
+    json paths = {
+        {"data",
+         {{"path", out["train"]["data"]["path"]}}}};  // the environment of the pods contains these paths
     if (out["train"]["model"].contains("weights"))
       paths["model"] = {{"weights", out["train"]["model"]["weights"]}};
     out["train"] = std::move(paths);
@@ -88,15 +90,16 @@ std::string first_difference(const json& a, const json& b, const std::string& pa
 // The variables that trial_command() sets for each trial.
 constexpr const char* own_variables[] = {"MLK_TRIAL", "MLK_CHECKPOINTS", "MLK_TENSORBOARD"};
 
-// Whether the text has $(NAME) with one of the names. Kubernetes replaces it once, in the pods of all trials.
+// Whether the text has $(NAME) with one of the names. Kubernetes replaces $(NAME) by the same value in the
+// pods of all trials.
 bool refers_to(const json& text, const std::set<std::string>& names) {
   return text.is_string() && std::any_of(names.begin(), names.end(), [&](const std::string& name) {
            return text.get_ref<const std::string&>().find("$(" + name + ")") != std::string::npos;
          });
 }
 
-// Whether the text has $(NAME). Kubernetes replaces $(NAME) in the pod's own fields, but sh, which reads
-// points.env, would not.
+// Whether the text has $(NAME). Kubernetes replaces $(NAME) in the fields of the pod. In points.env nothing
+// would replace it, since sh reads this file.
 bool needs_kubernetes(const std::string& text) { return text.find("$(") != std::string::npos; }
 
 std::vector<std::string> words_of(const json& run) {

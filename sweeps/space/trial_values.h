@@ -1,5 +1,5 @@
-// Passes the values of a point to its trial: as a complete experiment, or as changes to the sweep's first
-// trial for trials that are indexes of one Job. Pure.
+// Passes the values of a point to its trial: as a complete experiment, or, if the trials are indexes of one
+// Job, as changes to the configuration of the Job. Pure.
 #pragma once
 
 #include <set>
@@ -27,7 +27,8 @@ class Experiments {
         template_names_(template_names),
         file_context_(file_context) {}
 
-  // The experiment of a point. Throws Error{usage} whose message begins with the point's values.
+  // The experiment of a point. Throws Error{usage} if the point cannot be run; the first line of the message
+  // shows the values of the point.
   Experiment of(const Point& point) const;
 
  private:
@@ -67,7 +68,7 @@ class CommonPart {
   void find_references(const nlohmann::json& effective, Delta& out) const;
 
   const nlohmann::json common_, config_;
-  std::set<std::string> variables_;  // of `env` that vary
+  std::set<std::string> variables_;  // the names of the variables in `env` that vary
   bool command_varies_ = false;
 };
 
