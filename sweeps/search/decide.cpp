@@ -114,7 +114,7 @@ NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::v
     int free = places_left(spec, progress);
     out.start = next_points(spec, points, trials, free);
     out.judged = judge(spec, progress, free, static_cast<int>(out.start.size()));
-    // Resumed trials occupy places too, so new trials start only in the places that judge() has left.
+    // Resumed trials also occupy places, so only as many new trials start as judge() has decided to start.
     if (pauses(spec)) {
       const auto starts = std::erase_if(
           out.judged, [](const Decision& decision) { return decision.kind == Decision::Kind::start; });

@@ -17,15 +17,15 @@ struct NextStep {
   bool hopeless = false;         // too many trials have failed: the driver has to stop the running trials
 };
 
-// `points`: the points of a search that knows them in advance, in its order; ignored for tpe. `trials`: all
-// existing trials, ascending by number. At most `parallel` run at a time.
+// `points`: the points of a search that knows them in advance, in the order of the search; ignored for tpe.
+// `trials`: all existing trials, ascending by number. At most `parallel` run at a time.
 NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::vector<Trial>& trials,
                 int max_failures);
 
 // The next step while the sweep is being drained: the driver starts no trial, and resumes no paused trial.
 NextStep without_starts(NextStep next, const std::vector<Trial>& trials);
 
-// The next point of search tpe after these trials; nothing if the space has no more points.
+// The next point of search tpe after these trials; nullopt if the space has no more points.
 std::optional<Point> suggest(const Spec& spec, const std::vector<Trial>& trials);
 
 }  // namespace mlk::sweeps

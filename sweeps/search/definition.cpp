@@ -114,9 +114,8 @@ std::vector<Point> searched(const Spec& spec, std::vector<Point> listed) {
   return grid_points(spec.space, most_points_of_sweep);
 }
 
-// Refuses points that are too long for the ledger. If the longest possible point of the space fits, the
-// function does not check single points. Otherwise checks each point. Search tpe has no points yet, so the
-// function refuses the sweep in this case.
+// Refuses points that are too long for the ledger. Checks each point only if the longest possible point of
+// the space is too long. Search tpe has no points yet, so in this case the function refuses the sweep.
 void refuse_long_points(const Spec& spec, const std::vector<Point>& points) {
   constexpr std::size_t longest_number = 30, longest_repeat = 40;
   const auto bytes = [](const json& value) { return json_text(value).size(); };
@@ -136,8 +135,8 @@ void refuse_long_points(const Spec& spec, const std::vector<Point>& points) {
               "give long values names of their own in the program, and sweep over the names");
 }
 
-// Refuses parameters that change the files or the code. Files and code travel with the sweep, and all its
-// trials use the same files and code.
+// Refuses parameters that change the files or the code. Files and code travel with the sweep, and all trials
+// of the sweep use the same files and code.
 void refuse_what_travels(const Spec& spec) {
   for (const Parameter& parameter : spec.space.parameters) {
     const std::string& path = parameter.path;

@@ -25,8 +25,8 @@ struct Definition {
   FileContents files;
   std::vector<std::string> warnings;  // as in Prepared
   Identity identity;                  // of the sweep
-  std::string kin;                    // kin_of_sweep()
-  std::string files_of;               // the trials mount this sweep's copies of `files`
+  std::string kin;                    // the result of kin_of_sweep()
+  std::string files_of;               // the sweep whose copies of `files` the trials mount
 };
 
 // `words`: PATH=VALUES of the command line. Throws Error{usage} for mistakes in the file and in the words,
@@ -37,12 +37,13 @@ Definition define_sweep(const ExperimentFile& file, const PrepareOptions& option
 // The planned number of trials.
 int planned_trials(const Definition& definition);
 
-// Says that the space has fewer points than the search's number of trials. Empty if the space has enough
-// points.
+// A message that the space has fewer points than the requested number of trials. Empty if the space has
+// enough points.
 std::string why_fewer_points(const Definition& definition);
 
-// All points of the search. `listed`: the points of the file that `points:` names. With `trains`, `repeat`
-// varies the seed of `train:`, starting at `seed`; for `run:` it varies ${sweep.repeat}. Throws Error{usage}.
+// All points of the search. `listed`: the points of the file that `points:` names. With `trains`, the option
+// `repeat` varies the seed of `train:`, starting at `seed`. Otherwise it varies ${sweep.repeat}, starting at
+// 1. Throws Error{usage}.
 std::vector<Point> points_of(const Spec& spec, std::vector<Point> listed, bool trains, std::int64_t seed);
 
 }  // namespace mlk::sweeps

@@ -18,8 +18,9 @@ struct GridSize {
 };
 
 // Counts the points of the space without building them: each parameter on which no condition depends
-// multiplies the number by the number of its values. The number is exact up to 10^18, unless the conditions
-// make too many cases. Throws Error{usage} that names the parameter if the space is not finite.
+// multiplies the number by the number of its values. The number is exact if it is below 10^18 and the
+// conditions do not make too many cases. Throws Error{usage} that names the parameter if the space is not
+// finite.
 GridSize count_grid(const Space& space);
 
 // The first `limit` points; the last parameter varies fastest, and values come in the order written. A

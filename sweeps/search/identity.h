@@ -13,8 +13,8 @@
 namespace mlk::sweeps {
 
 // `base`: the experiment without its `sweep:`, as written. The identity ignores the base values of swept
-// parameters, tags, note, the values of the space, `parallel` and `max_failures`. So added values extend the
-// same sweep. `digests`: sha256 of each file that travels along.
+// parameters, tags, note, the values of the space, `parallel` and `max_failures`. So a sweep with added
+// values is still the same sweep. `digests`: the sha256 of each file that travels with the sweep.
 Identity identify_sweep(const std::string& name, const YamlNode& base, const Spec& spec,
                         const nlohmann::json& digests, const Templates& templates);
 

@@ -19,7 +19,8 @@ class RandomPoints {
  public:
   RandomPoints(const Space& space, std::uint64_t seed);
 
-  // Returns nothing if the space has no more points, or if many tries in a row found no new point.
+  // nullopt if the space has no more points. Also nullopt if many tries in a row found no new point and the
+  // space is too large to be listed.
   std::optional<Point> next();
 
  private:

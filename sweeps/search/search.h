@@ -24,7 +24,7 @@ struct SearchKind {
   Search::Kind kind;
   std::string_view name;
   bool has_trials;     // needs a number of trials; the identity of the sweep does not contain this number
-  bool is_in_command;  // --search may name it; false for `list`: its points come from a file
+  bool is_in_command;  // --search may name the search; false for `list`, whose points come from a file
 };
 inline constexpr std::array<SearchKind, 4> search_kinds{{{Search::Kind::grid, "grid", false, true},
                                                          {Search::Kind::random, "random", true, true},

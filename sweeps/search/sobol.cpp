@@ -66,12 +66,12 @@ constexpr std::array<Directions, sobol_dimensions> all_directions() {
 
 constexpr auto directions = all_directions();
 
-// Flips some of the bits. The seed and the bits above a bit decide whether it is flipped. So the halves of
-// each interval are swapped at random.
+// Flips some of the bits. Whether a bit is flipped depends on the seed and on all bits above this bit. So the
+// halves of each interval are swapped at random.
 std::uint32_t scrambled(std::uint64_t key, std::uint32_t x) {
   std::uint32_t result = 0;
   for (unsigned bit = 0; bit < bits; ++bit) {
-    const std::uint64_t above = (1ull << bit) | (bit == 0 ? 0 : x >> (bits - bit));  // distinguishes lengths
+    const std::uint64_t above = (1ull << bit) | (bit == 0 ? 0 : x >> (bits - bit));  // 1 marks the length
     const auto flip = static_cast<std::uint32_t>(mix(key + above) & 1);
     result = result << 1 | ((x >> (bits - 1 - bit) & 1) ^ flip);
   }

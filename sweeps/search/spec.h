@@ -26,7 +26,7 @@ struct EarlyStop {
   bool resumes = false;  // of asha: trials keep checkpoints, so they can be paused and resumed
 };
 
-// Describes for people what asha does with bad trials, and why. Empty for other rules and without early
+// A text for people: what asha does with bad trials, and why. Empty for other rules and without early
 // stopping.
 std::string describe(const EarlyStop& stop);
 
@@ -38,7 +38,7 @@ struct Spec {
   std::optional<int> max_failures;
   std::optional<Objective> objective;
   EarlyStop stop;
-  std::string points_file;  // `points:`, as written; empty: none
+  std::string points_file;  // `points:`, as written; empty if there is no `points:`
   Place points_place;
   // The parts that belong to the sweep's identity: search, objective, stop. The number of trials does not
   // belong to the identity, so that users can extend a sweep.

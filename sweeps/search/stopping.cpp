@@ -73,7 +73,7 @@ std::vector<Standing> standings_at(const std::vector<std::int64_t>& rungs, std::
 
 bool has_started(const Progress& trial) { return trial.until > 0 || !trial.reports.empty(); }
 
-// Whether the trial will report more without a promotion.
+// Whether the trial will report more even if it is not promoted.
 bool is_under_way(const Progress& trial) {
   return trial.state == TrialState::running ||
          (trial.state == TrialState::waiting && has_started(trial) && !has_come_to(trial, trial.until));
@@ -84,8 +84,8 @@ class Promotions {
  public:
   Promotions(const std::vector<std::int64_t>& rungs, int free) : rungs_(rungs), free_(free) {}
 
-  // Promotes the trial to the next rung. False if the trial has ended, has passed this rung or was promoted
-  // already, or if the trial waits and no place is free.
+  // Promotes the trial to the next rung. Returns false if the trial has ended, has passed this rung or was
+  // promoted already. Also returns false if the trial waits and no place is free.
   bool promote(const Progress& trial, std::size_t rung) {
     const bool runs = trial.state == TrialState::running;
     if (!runs && (trial.state != TrialState::waiting || free_ <= 0)) return false;
@@ -138,7 +138,7 @@ using Means = std::vector<std::pair<std::int64_t, double>>;
 Means running_means(const Progress& trial, Goal goal) {
   Means means;
   for (const auto& [at, value] : trial.reports) means.emplace_back(at, cost_of(goal, value));
-  std::sort(means.begin(), means.end());  // so the sum does not depend on the order of the reports
+  std::sort(means.begin(), means.end());  // so that the sum does not depend on the order of the reports
   double sum = 0, count = 0;
   for (auto& [at, cost] : means) {
     sum += cost;

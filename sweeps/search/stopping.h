@@ -47,7 +47,7 @@ std::vector<std::int64_t> rungs_of(const AshaOptions& options);
 struct Decision {
   enum class Kind {
     start,    // a new trial, until `until`
-    promote,  // let the trial train until `until`: resume it from its checkpoint, unless it runs
+    promote,  // let the trial train until `until`; if the trial is paused, resume it from its checkpoint
     pause,    // stop the trial with a checkpoint: it has reached its rung, and may be promoted later
     stop,     // stop the trial for good
   };
@@ -61,15 +61,16 @@ struct Decision {
 // ASHA as in the paper: a trial trains to the first rung, and further if it is among the best 1/factor of the
 // trials that have reached its rung. Starts or resumes at most `free` trials, promotions at high rungs first;
 // `unstarted` is the number of new trials. If no trial is left to start, to run or to promote, and no trial
-// has reached max, promotes the best trial of the highest rung. So every sweep gets one complete trial.
+// has reached max with a finite value, promotes the best trial of the highest rung. So a sweep with a finite
+// value gets at least one complete trial.
 std::vector<Decision> asha_promotions(const AshaOptions& options, Goal goal,
                                       const std::vector<Progress>& trials, int free, int unstarted);
 
-// ASHA for trials that cannot be resumed, as in Ray and Optuna: a trial is judged when it reaches a rung, and
-// stopped unless it is among the best 1/factor (at least one) of the trials that have reached the rung so
-// far. A trial that is among the best is promoted, and not judged again before the next rung. If the caller
-// does not store `until` of a trial, `until` is 0. Then each call judges the trial again, and later trials
-// may displace it. The decisions are in the order of the numbers.
+// ASHA for trials that cannot be resumed, as in Ray and Optuna: a trial is judged when it reaches a rung. It
+// is promoted if it is among the best 1/factor (at least one) of the trials that have reached the rung so
+// far, and stopped otherwise. A promoted trial is not judged again before the next rung, provided that the
+// caller stores its `until`. Otherwise each call judges the trial again, and later trials may displace it.
+// The decisions are in the order of the numbers.
 std::vector<Decision> asha_stops(const AshaOptions& options, Goal goal, const std::vector<Progress>& trials);
 
 struct MedianOptions {

@@ -19,15 +19,16 @@ namespace {
 
 // Chosen by measuring on the functions of `make bench` and eight others, with other seeds.
 constexpr double good_share = 0.1;
-constexpr std::size_t most_good = 25, most_others = 200;  // the time of a density grows with them
+constexpr std::size_t most_good = 25, most_others = 200;  // the time of a density grows with these numbers
 constexpr double good_prior = 0.3, other_prior = 1;
 constexpr std::size_t largest_scored = 2000;  // if the space has at most so many points, all are scored
 constexpr std::size_t most_fitted = 150;      // the time of a trend grows with the third power of this number
 constexpr double trend_weight = 50;
 constexpr double failed_quantile = 0.75;  // of the losses; a larger value would bend the trend in a wide area
 
-// The numbers of candidates: drawn from the density of good points, anywhere, near the best points, and near
-// the best candidates, in rounds of shrinking width.
+// The numbers of candidates that are drawn from the density of good points, anywhere, near each of the best
+// points, and near each of the best candidates. The last kind is drawn in several rounds, and each round has
+// a smaller width.
 constexpr int by_density = 70, anywhere = 20, near_each = 12, near_each_candidate = 8, rounds = 6;
 constexpr std::size_t best_points = 5, best_candidates = 3;
 constexpr double widest = 0.3, narrowest = 0.003, first_width = 0.1, shrinking = 0.6;
@@ -90,7 +91,7 @@ Groups groups_of(const std::vector<Axis>& axes, Objective::Goal goal, const std:
   return groups;
 }
 
-// The input of a trend: the best of the points that have ended, and the running points.
+// The input of a trend: the best points of ended trials, and the points of running trials.
 struct Measured {
   std::vector<Places> points, running;
   std::vector<double> losses;
@@ -146,7 +147,7 @@ PlacedPoint drawn_near(const std::vector<Axis>& axes, const Places& center, doub
 
 // Scores candidates by the trend's mean less its deviation (the lower confidence bound of Cox and John 1992).
 // Also adds the ratio of the two densities: the expected improvement grows with this ratio (Bergstra et al.
-// 2011). Its weight is small, since the ratio also follows a value that is good by luck.
+// 2011). The ratio has a small weight, since it also follows a value that is good by luck.
 class Choice {
  public:
   Choice(const Space& space, const std::vector<Places>& running, const std::set<Point>& taken,

@@ -1,5 +1,6 @@
 // Search tpe: a Tree-structured Parzen Estimator proposes points that resemble the best points so far. A
-// smooth function, fitted to all values with noise, mainly decides which proposed point to try. Pure.
+// smooth function is fitted to all values, which may be noisy. This function mainly decides which of the
+// proposed points to try. Pure.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +25,9 @@ struct TpeOptions {
 };
 
 // The point to try next. `told`: all points that have ended or run; the caller adds each suggested point to
-// it before the next call. The same space, options and told points in the same order give the same
-// suggestion. Never suggests a told point or a point that `except` excludes; returns nothing if it finds no
-// other point. If a told point does not fit the space, uses only its parameters that fit.
+// this list before the next call. The same space, options and told points in the same order give the same
+// suggestion. Never suggests a told point or a point that `except` excludes; returns nullopt if it finds no
+// other point. If a told point does not fit the space, only those of its parameters that fit are used.
 std::optional<Point> suggest_tpe(const Space& space, Objective::Goal goal, const TpeOptions& options,
                                  const std::vector<Told>& told);
 

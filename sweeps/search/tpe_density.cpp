@@ -75,7 +75,7 @@ Density::Kernel Density::kernel_of(const Observation& observation, std::size_t a
   return {center, width, log_scale};
 }
 
-// All words share some of the probability equally; the observed word has the rest.
+// All words share a part of the probability equally. The observed word also has the rest.
 std::vector<double> Density::logs_of_words(std::size_t axis) const {
   const std::vector<Kernel>& kernels = kernels_[axis];
   const auto words = static_cast<double>(axes_[axis].cells());
@@ -92,7 +92,8 @@ std::vector<double> Density::logs_of_words(std::size_t axis) const {
   return logs;
 }
 
-// Neighbouring cells share a bound, so that each cell costs one value of the error function.
+// The upper bound of a cell is the lower bound of the next cell, so each cell needs only one value of the
+// error function.
 std::vector<double> Density::logs_of_cells(std::size_t axis) const {
   const std::vector<Kernel>& kernels = kernels_[axis];
   const std::size_t cells = axes_[axis].cells();

@@ -65,8 +65,8 @@ class Density {
   std::vector<double> cumulated_;             // of the observations
   std::vector<std::vector<Kernel>> kernels_;  // by axis and observation
   std::vector<std::vector<double>>
-      cells_;     // for words and for an ordered axis with few cells: by cell and observation
-  double other_;  // the chance of another value on an axis without order
+      cells_;     // logarithms on axes of words, and on ordered axes with few cells: by cell and kernel
+  double other_;  // the share of a kernel that all values of an axis without order have equally
 };
 
 }  // namespace mlk::sweeps

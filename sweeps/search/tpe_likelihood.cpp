@@ -57,8 +57,8 @@ class Likelihood {
     }
   }
 
-  // The logarithm of the profile likelihood, with the common variance that maximises it, plus the logarithm
-  // of the prior.
+  // The logarithm of the profile likelihood plus the logarithm of the prior. The profile likelihood uses the
+  // common variance that maximises the likelihood.
   double log_of(const Smoothness& smoothness) const {
     const std::size_t size = values_.size();
     const std::vector<double> sums = weighted_distances(smoothness.lengths);
@@ -109,8 +109,8 @@ Likelihood likelihood_of(const std::vector<Axis>& axes, const std::vector<Places
   return {axes, some_points, std::move(some_values)};
 }
 
-// Hill climbing: changes one value at a time. Begins with the best smoothness that take_if_better() got
-// before.
+// Hill climbing: changes one value at a time. Begins with the best smoothness that take_if_better() has got
+// so far.
 class Climb {
  public:
   explicit Climb(const Likelihood& likelihood) : likelihood_(likelihood) {}

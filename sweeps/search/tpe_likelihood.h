@@ -1,5 +1,5 @@
-// Estimates from values how smooth the function behind them is: the distance over which values are
-// correlated, and the noise. Only the trend of a search uses it. Pure.
+// Estimates how smooth the function behind some values is: the distance over which values are correlated, and
+// the noise. Only the trend of a search uses this estimate. Pure.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ struct Smoothness {
 };
 
 // The most likely smoothness for these values of mean 0 (Rasmussen and Williams 2006, chapter 5). A prior
-// makes unusual lengths and noise unlikely without evidence. If there are many points, uses only some of
-// them: half are the best points, and half an even sample of the rest. The points must be sorted with the
-// smallest values first.
+// makes unusual lengths and noise unlikely without evidence. If there are many points, uses only a part of
+// them: one half are the best points, and the other half is an even sample of the rest. The points must be
+// sorted with the smallest values first.
 Smoothness most_likely(const std::vector<Axis>& axes, const std::vector<Places>& points,
                        const std::vector<double>& values);
 

@@ -13,9 +13,9 @@ double mean_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// If noise is more than this share of the variance, the logarithm would exaggerate a value that is good by
-// luck. Then the scale is nearly linear, except for values whose distance to the best value is more than
-// `noisy_range` times the distance of the median.
+// If the noise is more than the share `noisy` of the variance, the logarithm would exaggerate a value that is
+// good by luck. In this case the scale is nearly linear, except for values whose distance to the best value
+// is more than `noisy_range` times the distance of the median.
 constexpr double noisy = 0.02, noisy_range = 100;
 
 // The values on a scale with mean 0 and variance 1. The scale is about logarithmic for values that are at

@@ -11,13 +11,13 @@
 
 namespace mlk::sweeps {
 
-// A Gaussian process (Rasmussen and Williams 2006). Its smoothness along each axis makes the values most
-// likely.
+// A Gaussian process (Rasmussen and Williams 2006). The process has the smoothness along each axis that makes
+// the values most likely.
 class Trend {
  public:
-  // `points` have these finite values; small values are good and come first. `running` are points without a
-  // value yet. The trend treats each of them as if it had its expected value (the believer of Ginsbourger et
-  // al. 2010): near these points the trend is more certain, and its mean does not change. The axes must
+  // `values`: the finite values of `points`; small values are good and come first. `running`: points without
+  // a value yet. The trend treats each of them as if it had its expected value (the believer of Ginsbourger
+  // et al. 2010): near these points the trend is more certain, and its mean does not change. The axes must
   // outlive the trend.
   Trend(const std::vector<Axis>& axes, std::vector<Places> points, const std::vector<double>& values,
         const std::vector<Places>& running = {});
@@ -25,17 +25,17 @@ class Trend {
   struct Guess {
     double mean, deviation;
   };
-  // The expected value at these places without noise, in standard deviations of all values above their mean.
-  // The values are on a scale that is about logarithmic for bad values, or only for very bad values if the
-  // values are noisy. Mean and deviation are 0 if all values are equal.
+  // The expected value at these places without noise. Its unit is the standard deviation of all values, and 0
+  // is their mean. The values are on a scale that is about logarithmic for bad values, or only for very bad
+  // values if the values are noisy. Mean and deviation are 0 if all values are equal.
   Guess at(const Places& places) const;
 
  private:
   const std::vector<Axis>& axes_;
   std::vector<Places> points_;  // points with a value, then running points
   Smoothness smoothness_;
-  Triangle factor_{0};                // Cholesky's, of the covariances of the points
-  std::vector<double> coefficients_;  // for the covariances of a place with the points that have a value
+  Triangle factor_{0};                // the Cholesky factor of the covariances of the points
+  std::vector<double> coefficients_;  // one for each point with a value; at() multiplies them by covariances
 };
 
 }  // namespace mlk::sweeps

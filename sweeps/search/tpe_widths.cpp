@@ -13,7 +13,7 @@ namespace {
 constexpr double narrowest_good = 0.05;
 constexpr double of_gap = 0.5;
 constexpr double alone = 0.3;            // the width if there is no other point
-constexpr double unlike = 1.0 / 6;       // mean square distance of two random places
+constexpr double unlike = 1.0 / 6;       // the mean square distance of two random places
 constexpr double cells_of_kernel = 0.5;  // a width below half a cell has the same effect as half a cell
 
 double bounded(double width, double narrowest, const Axis& axis, double place) {
