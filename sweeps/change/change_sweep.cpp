@@ -61,7 +61,7 @@ class ChosenTrials {
     const auto found = runs_.find(status_.newest_runs.at(number));
     return found == runs_.end() ? nullptr : &found->second;
   }
-  std::vector<json> owners(int number) const {  // of all tries
+  std::vector<json> owners(int number) const {  // of the runs of all tries
     std::vector<json> out;
     for (const auto& [name, run] : runs_) {
       if (kube::annotation_of(run.owner, annotations::trial) == std::to_string(number))

@@ -14,13 +14,13 @@ namespace kube {
 class Client;
 }
 
-// Each function prints on standard error what it has done. Each function throws Error.
+// Each function reports what it has done to `hooks.note`, and throws Error.
 void stop_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void drain_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void resume_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 
-// Stop and resume single trials of a driven sweep. Throw Error{usage} for a sweep that the cluster runs by
-// itself, since an index of a Job can be neither stopped nor removed.
+// The two functions below stop and resume single trials of a driven sweep. They throw Error{usage} for a
+// sweep that the cluster runs by itself, since mlk cannot stop a single index of a Job.
 void stop_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,
                  const ChangeHooks& hooks);
 void resume_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// Removes all objects of the sweep's drivers, except objects whose name begins with the given prefix.
+// Removes all objects of the sweep's drivers except those of the driver `name`.
 void remove_others(kube::Client& client, const std::string& name_space, const std::string& sweep,
                    const std::string& name) {
   const kube::ListOptions of_drivers{.label_selector = std::string(labels::run) + "=" + sweep + "," +

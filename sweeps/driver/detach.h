@@ -1,4 +1,4 @@
-// Starts the driver of a sweep in the cluster. When the driver starts, it reads its input with this code.
+// Starts the driver of a sweep in the cluster. The driver then reads its input with read_driver_task().
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ namespace mlk::sweeps {
 
 // Starts the driver with this Job and input, or starts it again if it has ended. Then removes drivers of
 // other commands for the same sweep. If a call is cut off at any point, repeating the call completes its
-// work. At every moment either the new or the earlier driver exists. Returns false if the driver exists
-// already and has not ended. Throws as Creation.
+// work. A driver that runs is removed only when the new driver exists. Returns false if the driver exists
+// already and has not ended. Throws the errors of Creation.
 bool start_driver(kube::Client& client, const std::string& name_space, const std::string& sweep,
                   nlohmann::json job, const std::string& input, const SubmitHooks& hooks);
 

@@ -177,7 +177,8 @@ std::vector<json> input_objects(const json& owner, const std::string& text) {
     json map =
         config_map_of(owner, input_part_name(kube::name_of(owner), key_of_input(text), static_cast<int>(i)),
                       "input", parts[i]);
-    // Commands that read the sweep do not need this ConfigMap. Without the sweep's label they do not list it.
+    // Commands that read the sweep do not need this ConfigMap. Without the label of the sweep, these commands
+    // do not list the ConfigMap.
     map["metadata"]["labels"].erase(labels::sweep);
     map["metadata"]["labels"][labels::role] = labels::driver;
     map["data"]["parts"] = std::to_string(parts.size());

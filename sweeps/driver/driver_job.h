@@ -52,7 +52,7 @@ DriverInput parse_driver_input(std::string_view text);
 // entries that the input names, and the sweep's code. Throws Error{failure} if this version of mlk computes
 // another identity than the version that wrote the input.
 Definition definition_of(const DriverInput& input, const FileContents& files, const Templates& templates);
-// Fills in `defined_as`. Call it as the last step before writing the input.
+// Fills in `defined_as`. Call this function last, directly before to_text().
 void fill_defined_as(DriverInput& input, const FileContents& files);
 
 // The name of the input: different inputs have different names.
@@ -74,7 +74,7 @@ std::vector<nlohmann::json> input_objects(const nlohmann::json& owner, const std
 struct DriverPlace {
   std::string name_space;
   std::string
-      kubeconfig;  // of the embedded cluster, whose pods have no ServiceAccount; empty for any other cluster
+      kubeconfig;  // only for the embedded cluster, whose pods have no ServiceAccount; otherwise empty
 };
 
 // The driver's Job, still without an owner. Throws Error{usage} if the template does not make a Job.

@@ -32,7 +32,7 @@ std::string words_of(const kube::AccessQuestion& question);
 struct AccountRights {
   enum class Account { there, missing, unknown };
   Account account = Account::unknown;
-  bool known = false;                // false if the user may not impersonate the account
+  bool known = false;  // whether `missing` is known; false if the user may not impersonate the account
   std::vector<std::string> missing;  // "create jobs"
   bool enough() const { return account != Account::missing && missing.empty(); }
 };
@@ -46,8 +46,8 @@ AccountRights ask_for_account(kube::Client& client, const std::string& name_spac
 void require_own_rights(kube::Client& client, const std::string& name_space,
                         const std::vector<nlohmann::json>& rights);
 
-// Creates the missing objects, and gives an existing Role these rights. Throws Error{cluster} if the user may
-// not create or change them.
+// Creates each object, or changes an existing object of the same name to this content. Throws Error{cluster}
+// if the user may not create or change an object.
 void create_driver_rights(kube::Client& client, const std::string& name_space,
                           const std::vector<nlohmann::json>& rights);
 
