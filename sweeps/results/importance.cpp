@@ -19,7 +19,8 @@ constexpr double no_value = std::numeric_limits<double>::quiet_NaN();
 
 using Leaves = std::vector<Leaf>;
 
-// The number of values of a parameter, each with an equal part of 0 to 1; 0: a continuous range.
+// The number of equal parts of [0, 1], one for each value of the parameter. 0 for a continuous range, and for
+// logarithmic whole numbers, whose parts are not equal.
 double value_count(const Parameter& parameter) {
   if (parameter.kind == Parameter::Kind::choice) return static_cast<double>(parameter.values.size());
   return parameter.kind == Parameter::Kind::integer ? parameter.high - parameter.low + 1 : 0;
@@ -187,8 +188,8 @@ Moments moments_of(const Leaves& leaves) {
   return {mean, squares};
 }
 
-// The variance of the tree's marginal prediction along one side of the cube: for each value of this
-// parameter, the mean prediction over all other parameters.
+// The variance of the tree's marginal prediction along one side of the cube. The marginal prediction at a
+// value of this parameter is the mean prediction over all other parameters.
 double variance_of_one(const Leaves& leaves, double mean, std::size_t side) {
   const Edges edges(leaves, side);
   std::vector<double> change(edges.at.size(), 0);
@@ -223,7 +224,7 @@ double variance_of_two(const Leaves& leaves, double mean, std::size_t one, std::
     change[end + right] += part;
   }
   double variance = 0;
-  std::vector<double> marginal(columns, 0);  // of this row, before it is summed
+  std::vector<double> marginal(columns, 0);  // of this row, one for each column
   for (std::size_t i = 0; i + 1 < across.at.size(); ++i) {
     double sum = 0;
     for (std::size_t j = 0; j + 1 < columns; ++j) {
@@ -235,7 +236,7 @@ double variance_of_two(const Leaves& leaves, double mean, std::size_t one, std::
   return variance;
 }
 
-// The mean over the trees of the share that `part` explains of each tree's variance.
+// The share of a tree's variance that `part` explains, as the mean over all trees.
 template <typename Part>
 double mean_share(const std::vector<Leaves>& forest, Part part) {
   double sum = 0;

@@ -21,23 +21,24 @@ namespace mlk::sweeps {
 
 struct Effect {
   std::string path;
-  std::string with;  // the other parameter of an interaction of two; empty: the parameter alone
+  std::string with;  // the other parameter of an interaction; empty for the effect of one parameter alone
   double share = 0;  // of the variance, 0 to 1; the shares of all effects add up to 1 at most
 };
 
 struct Importance {
-  std::vector<Effect> effects;  // all parameters; then interactions of the most important ones; largest first
+  std::vector<Effect> effects;  // of all parameters and of pairs of the most important ones; largest first
   std::size_t trials = 0;       // the number of trials that the computation used
   double fit =
-      0;  // R^2 of the forest on trials that its trees have not seen; at 0 and below it has learned nothing
-  std::string reason;  // the reason if there are no effects; otherwise empty
+      0;  // R^2 of the forest on trials that its trees have not seen; at 0 or below the forest is useless
+  std::string reason;  // why there are no effects; empty if there are effects
 };
 
 inline constexpr std::size_t fewest_trials = 12;
 
-// Uses only trials that succeeded: if a trial was stopped early, its value comes from an earlier step. Clips
-// outliers on the worse side, such as those of diverged trainings, to the third quartile + 3 interquartile
-// ranges. Uses at most 1000 of the trials, evenly chosen, so that it takes some seconds at most.
+// Uses only trials that succeeded, since the value of a trial that was stopped early comes from an earlier
+// step. Clips outliers on the worse side, such as those of diverged trainings, to the third quartile + 3
+// interquartile ranges. Uses at most 1000 of the trials, evenly chosen, so that the computation takes some
+// seconds at most.
 Importance importance(const Space& space, const std::vector<Trial>& trials, const Objective& objective);
 
 }  // namespace mlk::sweeps

@@ -9,12 +9,12 @@ namespace {
 constexpr std::size_t smallest_leaf = 3;  // rows
 constexpr int deepest = 40;
 constexpr double smallest_gap =
-    1e-9;  // between two values that a split separates, so that no side of a box is 0
+    1e-9;  // between two values that a split separates, so that no side of a box has length 0
 
 struct Split {
   std::size_t feature = 0;
   double at = 0;
-  double gain = 0;  // by how much the sum of squared errors falls; 0: no split
+  double gain = 0;  // the decrease of the sum of squared errors; 0: no split
 };
 
 }  // namespace
@@ -77,7 +77,7 @@ std::size_t Tree::grow(Growth& growth, std::size_t begin, std::size_t end, int d
   nodes_[node].value = growth.sum(begin, end) / static_cast<double>(end - begin);
   if (end - begin < 2 * smallest_leaf || depth == deepest) return node;
 
-  // Tries five sixths of the features, like the authors of fANOVA.
+  // Tries five sixths of the features, as the authors of fANOVA do.
   const std::size_t tried = (5 * width_ + 5) / 6;
   Split best;
   for (std::size_t i = 0; i < tried; ++i) {

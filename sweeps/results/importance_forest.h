@@ -36,7 +36,7 @@ class Tree {
  private:
   struct Node {
     std::size_t feature = 0;
-    double split = 0;                 // rows with values up to the split go to the left
+    double split = 0;                 // rows with a value up to `split` go to the left
     std::size_t left = 0, right = 0;  // both 0 in a leaf
     double value = 0;
   };

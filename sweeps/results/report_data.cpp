@@ -22,8 +22,8 @@ std::string shown(const std::string& text, std::size_t bytes) {
   return safe.size() <= bytes ? safe : std::string(cut(safe, bytes)) + "…";
 }
 
-// Numbers stay numbers, so that the page sorts them as numbers. A null in a point is a value. The page reads
-// null as no value, so a null becomes text.
+// Numbers stay numbers, so that the page sorts them as numbers. A null in a point is a value, but the page
+// would read null as no value, so a null becomes text.
 json shown_value(const json& value, const ReportBounds& bounds) {
   if (value.is_number()) return std::isfinite(value.get<double>()) ? value : json(json_text(value));
   if (value.is_string()) return shown(value.get_ref<const std::string&>(), bounds.text);
@@ -74,7 +74,8 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
           {"conditional", !parameter.when.empty()}};
 }
 
-// The metrics whose last value is a number in the most trials, without the objective's metric.
+// The metrics with numbers as last values, without the objective's metric. The metrics of the most trials
+// come first.
 std::vector<std::string> metric_names(const ReportData& data) {
   std::map<std::string, std::size_t> counts;
   constexpr std::size_t most_names = 1000;
@@ -264,7 +265,7 @@ std::optional<std::size_t> best_of(const std::vector<Trial>& trials, const Objec
 std::vector<std::size_t> representative(const std::vector<Trial>& trials, const Objective& objective,
                                         const std::vector<std::size_t>& candidates, std::size_t most) {
   if (candidates.size() <= most) return candidates;
-  // Failed trials come last: best_of() ignores them.
+  // Failed trials come last, even if they have a value, since best_of() ignores failed trials.
   std::vector<std::size_t> order = candidates;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const bool a_counts = has_value(trials[a]) && trials[a].state != TrialState::failed;

@@ -35,7 +35,7 @@ struct ReportBounds {
   std::size_t points = 200;   // of a curve
   std::size_t parameters = 100;
   std::size_t metrics = 12;  // columns of the table beside the objective
-  std::size_t text = 200;    // a name or a value
+  std::size_t text = 200;    // of a name or a value
   std::size_t failure = 500;
   std::size_t bytes = 16u << 20;  // of all data
 };

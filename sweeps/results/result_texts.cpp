@@ -1,4 +1,4 @@
-// The forms of a table of results.
+// Writes a table of results as CSV, TSV, Markdown, or text for a terminal.
 #include <algorithm>
 #include <cmath>
 
@@ -73,7 +73,7 @@ bool is_text_column(const ResultTable& table, std::size_t column) {
 
 std::string plain_cell(const json& value) {
   if (value.is_null()) return "";
-  // JSON cannot represent such numbers; other programs read this form.
+  // JSON has no NaN and no infinity. Other programs read the words nan and inf.
   if (value.is_number_float() && !std::isfinite(value.get<double>()))
     return fmt::format("{}", value.get<double>());
   return value.is_string() ? value.get<std::string>() : json_text(value);

@@ -18,7 +18,7 @@ namespace {
 
 using json = nlohmann::json;
 
-constexpr std::size_t most_parameter_columns = 512;  // in practice no sweep has more
+constexpr std::size_t most_parameter_columns = 512;  // of trials; in practice no sweep has more
 constexpr std::size_t most_metric_columns = 256;
 
 // The paths of all parameters: first the parameters of the space in its order, then further parameters of the
@@ -78,7 +78,7 @@ class ColumnNames {
       });
       if (same == 1 && taken_.insert(name).second) return name;
     }
-    // The loop finds no name if another path ends with this whole path, so the column gets the whole path.
+    // The loop finds no name if another path ends with this whole path, or if the names are taken.
     return taken_.insert(path).second ? path : otherwise(path, "parameters");
   }
 
@@ -100,7 +100,7 @@ std::set<std::string> other_metrics(const std::vector<Trial>& trials, const Obje
   for (const Trial& trial : trials) {
     if (!trial.metrics.is_object()) continue;
     for (const auto& [metric, value] : trial.metrics.items()) {
-      // If the objective is the last value of this metric, the objective's column already shows it.
+      // If the objective is the last value of this metric, the objective's column already shows this value.
       if (metric == objective.metric && objective.of == Objective::Of::last) continue;
       if (metrics.size() < most_metric_columns) metrics.insert(metric);
     }

@@ -1,4 +1,4 @@
-// Lists of runs. Each sweep is one row, which shows the same state as `mlk status` and `mlk wait`.
+// Lists runs and sweeps. Each sweep is one row, with the same state as in `mlk status` and `mlk wait`.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace mlk::sweeps {
 
-// Copies phase, reason and counts from the sweep's status to its row. The steps of such a row are trials.
-// Pure.
+// Copies the phase, the reason, the counts and the times of a sweep from its status to its row. The steps of
+// the row are the trials of the sweep. Pure.
 RunStatus with_status(RunStatus row, const SweepStatus& status);
 
-// Like list_runs(), but reads sweeps with their results, several in parallel. If a sweep cannot be read,
-// makes its row from its Jobs alone (row_of_sweep()).
+// Like list_runs(), but also reads the results of sweeps, several sweeps in parallel. If a sweep cannot be
+// read, its row comes from its Jobs alone (row_of_sweep()).
 std::vector<RunStatus> list_runs_and_sweeps(kube::Client& client, const std::string& name_space, Time now,
                                             const RunFilter& filter);
 

@@ -95,7 +95,8 @@ Values named_values(const RunStatus& run, Time now, const Clashes& clashes = {})
                       {"age", seconds_between(run.created, now)},
                       {"duration", seconds_between(run.started, run.ended)},
                       {"tags", run.tags}};
-  for (const auto& [name, value] : fields) out[name] = value;  // hides the experiment's `run`, its program
+  for (const auto& [name, value] : fields)
+    out[name] = value;  // so `run` is the name of the run, not its program
   for (const std::string& tag : run.tags) {
     const std::size_t equals = tag.find('=');
     const bool valued = equals != std::string::npos;
@@ -128,7 +129,8 @@ void read_duration(json& value, const Place& place, Problems& problems) {
   }
 }
 
-// age > 2h: mlk turns the duration into a number, since a number is never greater than text.
+// Turns the duration in a comparison such as age > 2h into a number, since a number is never greater than
+// text.
 void read_durations(Expression& expression, Problems& problems) {
   Comparison& comparison = expression.comparison;
   if (expression.kind == Expression::Kind::comparison && is_duration(comparison.left.name)) {
@@ -141,8 +143,8 @@ void read_durations(Expression& expression, Problems& problems) {
   for (Expression& part : expression.parts) read_durations(part, problems);
 }
 
-// Refuses LR < 1 if each LR is text such as "auto". Otherwise the comparison would select no trial, without
-// an explanation.
+// Refuses a comparison such as LR < 1 if each value of LR is text such as "auto". Without this error the
+// comparison would select no trial, without an explanation.
 void refuse_order_of_text(const Expression& expression, const std::vector<Values>& values,
                           Problems& problems) {
   for (const Expression& part : expression.parts) refuse_order_of_text(part, values, problems);
@@ -163,7 +165,7 @@ void refuse_order_of_text(const Expression& expression, const std::vector<Values
                fmt::format("no value of {} is a number; one is '{}'", comparison.left.name, printable(text)));
 }
 
-// Refuses an ambiguous name. Otherwise a command could select no trial, or delete the wrong trials.
+// Refuses an ambiguous name. Without this error a command could select no trial, or delete the wrong trials.
 void refuse_clashes(const Expression& where, const Clashes& clashes) {
   Problems problems;
   for (const NameUse& use : where.names()) {
@@ -175,8 +177,8 @@ void refuse_clashes(const Expression& where, const Clashes& clashes) {
   problems.throw_if_any();
 }
 
-// The indexes of the `values` for which the expression holds. `known`: further names that the expression may
-// use. `states`: the possible values of the fields `state` and `phase`.
+// The indexes of those `values` for which the expression holds. `known`: further names that the expression
+// may use. `states`: the possible values of the fields `state` and `phase`.
 std::vector<std::size_t> places_of(const std::vector<Values>& values, NameSet known, const Clashes& clashes,
                                    const States& states, const std::string& text) {
   for (const Values& each : values) {
@@ -232,7 +234,8 @@ std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
     for (const auto& [path, value] : parameters_of(run)) paths.insert(path);
     add_keys(metrics_of(run), metrics);
   }
-  for (const auto& [name, value] : named_values(RunStatus{}, now)) {  // the fields hide all other names
+  for (const auto& [name, value] :
+       named_values(RunStatus{}, now)) {  // the fields hide metrics of the same name
     known.insert(name);
     metrics.erase(name);
   }

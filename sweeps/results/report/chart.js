@@ -1,9 +1,9 @@
-// Common code of the charts. A chart is drawn again for every width, so that texts keep their size on a
-// phone.
+// Common code of the charts. A chart is drawn again for every width, so that its texts do not become small on
+// a phone.
 
-const redraws = [];  // redraw(width) of each chart: fits the chart to paper of this width, or to the screen
+const redraws = [];  // redraw(width) of each chart fits the chart to paper of this width, or to the screen
 
-// draw(svg, width, height) fills an empty drawing. Returns a function that draws it again.
+// draw(svg, width, height) fills an empty drawing. Returns a function that draws the chart again.
 function chart(container, label, height, draw) {
   let width = 0;
   const redraw = (wanted = width) => {
@@ -57,8 +57,8 @@ function pathOf(points) {
   return points.map(([x, y], i) => `${i === 0 ? "M" : "L"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 }
 
-// Interpolates the height of a line at x. The points of the line are ascending in x. Beyond an end of the
-// line, returns the height of this end.
+// Interpolates the height of a line at x. The points of the line are ascending in x. If x is beyond an end of
+// the line, returns the height of this end.
 function heightAt(points, x) {
   const next = points.findIndex((point) => point[0] >= x);
   if (next === -1) return points[points.length - 1][1];

@@ -1,6 +1,6 @@
 // The data of the page, the values that all scripts share, and the user's filter of trials. The keys of a
-// trial: n number, h hash, s state, o objective, v values of the parameters, t tries, e last step, d seconds,
-// m metrics, f failure. null means no value.
+// trial are: n number, h hash, s state, o objective, v values of the parameters, t tries, e last step, d
+// duration in seconds, m metrics, f failure. null means no value.
 
 const page = JSON.parse(byId("data").textContent);
 const trials = page.trials;
@@ -30,8 +30,8 @@ function parameterScale(parameter, index) {
 
 const valued = trials.filter((trial) => trial.o !== null);
 const objectiveScale = scaleOfNumbers(valued.map((trial) => trial.o));
-// Colours follow the rank of a trial: 0 is the worst, 1 the best. So one far value does not use up all
-// colours.
+// Colours follow the rank of a trial: 0 is the worst, 1 the best. So a single extreme value does not use up
+// all colours.
 const rank = new Map([...valued].sort((a, b) => better(a.o, b.o) ? 1 : better(b.o, a.o) ? -1 : 0)
   .map((trial, i, all) => [trial, all.length > 1 ? i / (all.length - 1) : 1]));
 const colorOf = (trial) => `color-mix(in oklab, var(--good) ${Math.round(100 * (rank.get(trial) ?? 0))}%, var(--bad))`;
@@ -39,7 +39,7 @@ const colorOf = (trial) => `color-mix(in oklab, var(--good) ${Math.round(100 * (
 const drawn = page.drawn.map((row) => trials[row]).sort((a, b) => rank.get(a) - rank.get(b));
 const best = page.best === null ? null : trials[page.best];
 
-// Columns of the table; a filter may name each of them.
+// The columns of the table. A filter may name each column.
 const columns = [
   {key: "trial", label: "trial", number: true, of: (trial) => trial.n},
   {key: "state", label: "state", of: (trial) => trial.s},

@@ -1,5 +1,5 @@
 "use strict";
-// Makes elements and formats numbers. Data of trials becomes only text nodes and attributes: no code here
+// Makes elements and formats numbers. Data of trials becomes only text nodes and attributes, and no code here
 // parses markup.
 
 const byId = (id) => document.getElementById(id);

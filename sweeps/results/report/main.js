@@ -5,7 +5,7 @@ function startHeader() {
   byId("about").textContent = [page.namespace && `namespace ${page.namespace}`, page.description, `${page.goal} ${metricName}, ${page.of}`]
     .filter((part) => part).join(" · ");
   byId("made").textContent = `Made by mlk ${page.version} from what was known at ${page.made}.`;
-  // Each colour of the style sheet is a pair, and this setting decides which colour of the pair is used.
+  // The style sheet has a light and a dark colour in each place, and this setting chooses one of the two.
   byId("theme").addEventListener("change", (event) => document.documentElement.style.colorScheme = event.target.value);
 }
 

@@ -1,4 +1,4 @@
-// Parallel coordinates: an axis for each parameter and one for the objective, a line for each trial.
+// Parallel coordinates: one axis for each parameter, one axis for the objective, and one line for each trial.
 // Inselberg: The Plane with Parallel Coordinates (The Visual Computer, 1985).
 
 const noneAt = -0.1;  // the place of trials without the parameter: below its axis

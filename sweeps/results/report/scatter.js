@@ -1,4 +1,5 @@
-// Each parameter against the objective; the most important parameters come first.
+// One scatter plot for each parameter: its values against the objective. The most important parameters come
+// first.
 
 const mostScatters = 24;
 
@@ -32,8 +33,8 @@ function scatter(parameter) {
   chart(container, `${metricName} by ${parameter.label}, ${drawn.length} trials`, 200, (svg, width, height) => {
     const {x, y, frame} = axes(svg, width, height, parameter.scale, objectiveScale, parameter.label, metricName);
     const slot = (frame.right - frame.left) / Math.max(1, parameter.values.length);
-    // Moves the dots of trials with equal values of a choice apart. The offset depends only on the number of
-    // the trial.
+    // If a parameter is a choice, moves the dots of trials with the same value apart. The offset depends only
+    // on the number of the trial.
     const aside = (trial) => parameter.scale.category ? ((trial.n * 0.618034) % 1 - 0.5) * Math.min(40, slot * 0.6) : 0;
     dots = drawn.map((trial) => ({trial, x: x(trial.v[parameter.index]) + aside(trial), y: y(trial.o)})).filter((dot) => !Number.isNaN(dot.x + dot.y));
     groups = Object.fromEntries(["off", "on", "best", "looked"].map((name) => [name, shape("path", {class: `dots ${name}`})]));
