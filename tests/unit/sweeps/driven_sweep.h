@@ -1,4 +1,4 @@
-// A driven sweep as the API server gives it. The test plays its driver and the Job controller.
+// A driven sweep as the API server gives it. The test plays the driver of this sweep and the Job controller.
 #pragma once
 
 #include <stdexcept>
@@ -15,7 +15,7 @@ namespace mlk::test {
 
 using nlohmann::json;
 
-// A sweep of two trials. The trials are registered and not started yet.
+// A sweep of two trials. The trials are registered, but not started yet.
 struct DrivenSweep {
   sweeps::SweepObjects objects;
 
@@ -36,7 +36,7 @@ struct DrivenSweep {
   static std::string run_name(int number) {
     return sweeps::trial_run("s-abcde", sweeps::hash_of(sweeps::Point{{"lr", number}}));
   }
-  // Starts a run for the trial. A run without a pod waits.
+  // Starts a run for the trial. Without `pod_phase` the run has no pod, so the trial waits.
   void start(int number, const std::string& pod_phase = "") {
     const std::string run = run_name(number);
     json owner = owner_of(run, "s"), job = job_of(run);
@@ -73,7 +73,7 @@ struct DrivenSweep {
   void mark(const char* annotation, const std::string& value = "2026-11-23T10:00:00Z") {
     objects.owner["metadata"]["annotations"][annotation] = value;
   }
-  // Adds the Job of a driver without a pod yet.
+  // Adds the Job of a driver that has no pod yet.
   void add_driver() {
     json driver = job_of("s-abcde", "driver");
     driver["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";

@@ -20,9 +20,8 @@ class PlayedControllers {
   static constexpr int runs_on = -1;
 
   // `code`: the exit code of the trial with that learning rate; runs_on: the trial runs until its Job is
-  // suspended.
-  // `log`: the output of that trial's program, which then leaves no result.
-  // `ended`: the time at which all trials have ended.
+  // suspended. `log`: the output of the program of the trial with that learning rate. If `log` is given, the
+  // trials leave no result. `ended`: the time at which all trials have ended.
   PlayedControllers(FakeCluster& cluster, std::function<int(double lr)> code,
                     std::function<std::string(double lr)> log = {},
                     std::string ended = "2026-11-23T10:00:05Z")
@@ -41,7 +40,7 @@ class PlayedControllers {
     thread_.join();
   }
 
-  // Answers a request for the log of a pod. The test installs this function before the cluster.
+  // Answers a request for the log of a pod. The test passes this function to FakeCluster::before().
   std::optional<local::Answer> answer(const local::Request& asked) {
     const std::size_t end = asked.path.find("-worker-0-abcde/log");
     if (!log_ || asked.method != "GET" || end == std::string::npos) return std::nullopt;

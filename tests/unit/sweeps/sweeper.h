@@ -131,14 +131,15 @@ struct Sweeper {
                 "application/merge-patch+json");
   }
 
-  // Cuts off a command at the `which`-th request that writes. This request is lost, either before the server
-  // gets it or after the server has executed it, and the command is interrupted.
+  // Where a request is lost: before the server gets the request, or after the server has executed it.
   enum class Cut { before, after };
-  // For tests that cut off every request once, alternately before and after the server. A request that is
-  // lost before it arrives has the same effect as a lost answer to the previous request.
+  // The first request to cut off, and the step to the next, for tests that cut off every second request.
+  // These are enough, since a request that is lost before it arrives has the same effect as a lost answer to
+  // the request before.
   static int first_to_cut(Cut cut) { return cut == Cut::before ? 0 : 1; }
   static constexpr int to_next_to_cut = 2;
-  // The handler `otherwise` gets the requests that are not cut off.
+  // Cuts off a command at the `which`-th request that writes: this request is lost, and the command is
+  // interrupted. The handler `otherwise` gets all other requests.
   void cut_off_at(int which, Cut cut, FakeCluster::Step otherwise = {}) {
     cluster.before(
         [this, which, cut, otherwise = std::move(otherwise), count = std::make_shared<std::atomic<int>>(0)](

@@ -17,7 +17,7 @@ using mlk::test::log_uniform;
 using mlk::test::uniform;
 using nlohmann::json;
 
-TEST_CASE("an axis maps the places from 0 to 1 to the values of a range linearly, within its bounds") {
+TEST_CASE("an axis maps the places from 0 to 1 linearly to the numbers of a range") {
   const Parameter parameter = uniform("x", -1, 3);
   const Axis axis(parameter);
   CHECK(axis.value_at(0) == -1.0);
@@ -92,7 +92,7 @@ TEST_CASE("numeric choices are ordered by size, and other choices as they are wr
   CHECK_FALSE(Axis(words).place_of("adamw"));
 }
 
-TEST_CASE("values have places on the widest ranges, and on axes with a single value") {
+TEST_CASE("an axis also maps places to values if its range is the widest possible or has a single value") {
   const double largest = std::numeric_limits<double>::max();
   const Parameter wide = uniform("x", -largest, largest);
   CHECK(Axis(wide).value_at(0.5) == 0.0);

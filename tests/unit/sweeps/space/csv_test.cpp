@@ -40,7 +40,7 @@ using CsvTexts = std::vector<std::vector<std::string>>;
 
 }  // namespace
 
-TEST_CASE("each line of CSV is a record, which separators divide into fields") {
+TEST_CASE("each line of CSV is a record, and separators divide the record into fields") {
   CHECK(read_csv_text("a,b\n1,2\n").records == CsvTexts{{"a", "b"}, {"1", "2"}});
   CHECK(read_csv_text("a,b\r\n1,2").records == CsvTexts{{"a", "b"}, {"1", "2"}});
   CHECK(read_csv_text("a\tb,c\n", '\t').records == CsvTexts{{"a", "b,c"}});
@@ -50,7 +50,7 @@ TEST_CASE("each line of CSV is a record, which separators divide into fields") {
   CHECK(read_csv_text("\n\n").records.empty());
 }
 
-TEST_CASE("a quoted field may contain separators") {
+TEST_CASE("a quoted field may contain separators, newlines and doubled quotes") {
   CHECK(read_csv_text("\"a,b\",\"c\nd\",\"e\"\"f\",\"\"\n").records == CsvTexts{{"a,b", "c\nd", "e\"f", ""}});
   CHECK(read_csv_text("\"a\r\nb\"\r\nc").records == CsvTexts{{"a\r\nb"}, {"c"}});
   CHECK(read_csv_text("\" a \" ,b").records == CsvTexts{{" a ", "b"}});

@@ -19,7 +19,7 @@ constexpr char experiment_text[] =
 
 struct FormsRead {
   std::optional<Parameter> parameter;
-  std::string problems;  // the first line of each
+  std::string problems;  // the messages; empty if there are none
 };
 
 std::string told_by(const Problems& problems) {
@@ -95,7 +95,7 @@ TEST_CASE("a range begins at its first number, ends at or before its last number
   CHECK(says(read_text("{range: [a, b]}"), "range of p must be a list of 2 or 3 numbers"));
 }
 
-TEST_CASE("an interval is refused unless its low end is below its high end and both fit its scale") {
+TEST_CASE("an interval goes from a lower to a higher number, and both numbers must be valid for its form") {
   const FormsRead uniform = read_text("{uniform: [0.5, 0.9]}");
   REQUIRE(uniform.parameter);
   CHECK(uniform.parameter->kind == Parameter::Kind::uniform);

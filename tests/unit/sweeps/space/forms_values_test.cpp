@@ -1,4 +1,4 @@
-// Values of parameters at the limits of their forms.
+// Tests the forms of values at their limits.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -61,7 +61,7 @@ TEST_CASE("the values of a range have as many decimals as the numbers of the ran
   CHECK(form_values("{range: [1.0, 3]}")[0].is_number_float());
 }
 
-TEST_CASE("a range ends at its last number, and has a limited number of values") {
+TEST_CASE("a range never goes beyond its last number, and has at most 100000 values") {
   CHECK(form_values("{range: [4, 4]}") == std::vector<json>{4});
   CHECK(form_values("{range: [1, 4, 5]}") == std::vector<json>{1});
   CHECK(form_values("{range: [1, 100000]}").size() == 100000);
@@ -72,7 +72,7 @@ TEST_CASE("a range ends at its last number, and has a limited number of values")
   check_form("{range: 3}", "range of p must be a list of 2 or 3 numbers, not '3'");
 }
 
-TEST_CASE("bounds are two numbers in ascending order, and whole numbers if the values are whole") {
+TEST_CASE("an interval has two numbers in ascending order, and `int` requires whole numbers") {
   const Parameter large = *form_of("{int: [-9007199254740991, 9007199254740991]}").parameter;
   CHECK(large.low == -(0x1p53 - 1));
   CHECK(large.high == 0x1p53 - 1);
@@ -92,7 +92,7 @@ TEST_CASE("bounds are two numbers in ascending order, and whole numbers if the v
   check_form("{int: [1, 2], log: yes please}", "log of p must be true or false, not 'yes please'");
 }
 
-TEST_CASE("the error for a repeated value explains how values are compared") {
+TEST_CASE("repeated values, missing values and unknown forms are reported, with line and column") {
   check_form("[a, b, a]", "s.yaml:1:8: p has the value a twice\n");
   check_form("[1, 1.0]", "p has the value 1.0 twice; numbers count by their value, text in quotes does not");
   check_form("[[1], [1]]", "p has the value [1] twice\n");
@@ -123,7 +123,7 @@ TEST_CASE("a condition with a list holds if the parameter is one value of the li
   check_form("{choice: [1], when: [SIZE]}", "when of p must be a map of parameters to values, not a list");
 }
 
-TEST_CASE("words with dots between numbers are intervals, with a step or a logarithm behind a colon") {
+TEST_CASE("a word with two dots between numbers is an interval, or a range if a step follows a colon") {
   const Parameter negative = *form_of("n=-3..3", true).parameter;
   CHECK(negative.kind == Parameter::Kind::integer);
   CHECK(negative.low == -3);

@@ -85,7 +85,7 @@ TEST_CASE("a trial is written on one line and reads back equal") {
   CHECK(ledger_same(ledger_read(to_line(empty)), empty));
 }
 
-TEST_CASE("the text of a trial has a form that other versions read, and contains no absent field") {
+TEST_CASE("a trial is written with one-letter keys in alphabetical order, and absent fields are left out") {
   CHECK(
       to_line(ledger_trial()) ==
       R"({"a":"2026-11-23T10:00:00.123456Z","c":[[100,0.9],[500,0.2]],"e":"2026-11-23T10:05:00.000000Z",)"
@@ -122,7 +122,7 @@ TEST_CASE("an invalid line is not read as a trial") {
   CHECK_FALSE(from_line(R"({"n":0,"p":{"a":)" + deep + close + R"(},"s":"Waiting"})").has_value());
 }
 
-TEST_CASE("a line of the ledger is read without its unknown keys and its values of wrong types") {
+TEST_CASE("unknown keys and values of a wrong type in a line of the ledger are ignored") {
   const Trial trial = ledger_read(
       R"({"n":1,"p":{"a":null},"s":"Running","t":"2","i":-5,"m":[1],"o":"0.5","c":{"1":2},"f":["x"],)"
       R"("a":"yesterday","e":17,"x":{"y":1}})");
@@ -168,7 +168,8 @@ TEST_CASE("numbers that JSON cannot represent become words in metrics, and are l
   CHECK(read.curve == std::vector<std::pair<std::int64_t, double>>{{2, 3.0}});
 }
 
-TEST_CASE("the largest trial fits into the longest line, and a shard of such lines into its limit") {
+TEST_CASE(
+    "the largest trial fits into the longest line, and a full shard of such lines fits into its limit") {
   Trial trial;
   trial.number = std::numeric_limits<int>::max();
   std::string value = "\"";
@@ -183,7 +184,7 @@ TEST_CASE("the largest trial fits into the longest line, and a shard of such lin
   trial.failure = std::string(300, '\\');
   trial.started = trial.ended = mlk::parse_time("2026-11-23T10:00:00.123456Z");
   const std::string line = to_line(trial);
-  CHECK(line.size() > longest_line - 3 * 1024);  // there is room for keys of later versions, but no more
+  CHECK(line.size() > longest_line - 3 * 1024);  // less than 3 KiB is unused
   CHECK(line.size() <= longest_line);
   const Trial read = ledger_read(line);
   CHECK(to_line(read) == line);
@@ -203,7 +204,7 @@ TEST_CASE("a line whose point is too long is not read as a trial") {
   CHECK_FALSE(from_line(to_line(trial)).has_value());
 }
 
-TEST_CASE("trials with randomly changed bytes are read safely, and read back equal after writing") {
+TEST_CASE("a line with random changes is refused, or is read as a trial that can be written and read back") {
   std::mt19937 random(1);
   const auto below = [&](std::size_t bound) {
     return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);
@@ -234,7 +235,7 @@ TEST_CASE("a shard is read line by line, and lines that are not trials are skipp
   CHECK(from_shard(to_line(first)).size() == 1);
 }
 
-TEST_CASE("the view of a trial with more tries wins, then an ended view, then the view with more steps") {
+TEST_CASE("if two views of a trial are merged, more tries win, then an ended state, then more steps") {
   Trial running, ended, again;
   running.state = again.state = TrialState::running;
   ended.state = TrialState::failed;
@@ -256,7 +257,7 @@ TEST_CASE("the view of a trial with more tries wins, then an ended view, then th
   CHECK(combine(further, running).metrics == json{{"loss", 1}});
 }
 
-TEST_CASE("if two views of a trial are merged, the winner copies missing values from the other view") {
+TEST_CASE("the winner of two views of the same try copies missing values from the other view") {
   Trial ended, running;
   ended.state = TrialState::succeeded;
   running.state = TrialState::running;
@@ -392,7 +393,7 @@ TEST_CASE("reports from before a pause come before the reports after the pause")
   CHECK(continued(before, now, true).curve == decltype(now.curve){{10, 0.7}, {20, 0.6}, {30, 0.4}});
 }
 
-TEST_CASE("of two views of one try the view with more steps wins, then the view with the later state") {
+TEST_CASE("if two views have the same try, an ended state wins, then more steps, then the later state") {
   using S = TrialState;
   struct Case {
     S a;
@@ -417,7 +418,9 @@ TEST_CASE("of two views of one try the view with more steps wins, then the view 
   }
 }
 
-TEST_CASE("a merged trial has the earlier start, and an end time from the other view if its own is missing") {
+TEST_CASE(
+    "a merged trial has the earlier start time, and an ended trial without end time copies the other end "
+    "time") {
   Trial ended, other;
   ended.state = TrialState::failed;
   other.state = TrialState::stopped;

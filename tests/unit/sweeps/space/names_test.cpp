@@ -16,7 +16,7 @@ constexpr char named_file[] =
     "name: x\nmode: single\nrun: [go, '${sweep.lr} ${sweep.depth}']\nenv: {A: '${sweep.size}', B: 3.10}\n"
     "note: '${sweep.none}'\n";
 
-// The path that a name means, or the message about the name.
+// The path that a name means, or the first line of the message about the name.
 std::string meaning_of(const std::string& written, const std::string& text = named_file) {
   Problems problems;
   const Names names(parse_yaml(text, "x.yaml"));
@@ -34,7 +34,7 @@ std::string meaning_of(const std::string& written, const std::string& text = nam
 
 }  // namespace
 
-TEST_CASE("a name means a user's own name, a whole path, or the only path with that last word") {
+TEST_CASE("a name may be a user's own name, a whole path, or the last word of exactly one path") {
   for (const char* own : {"lr", "depth", "size", "repeat"}) CHECK(meaning_of(own) == own);
   CHECK(meaning_of("A") == "env.A");
   CHECK(meaning_of("env.NEW") == "env.NEW");
@@ -104,7 +104,7 @@ TEST_CASE("values in run and env keep their spelling as text, and other values a
   CHECK(read["train"]["steps"] == 10);
 }
 
-TEST_CASE("names are replaced only in run and env") {
+TEST_CASE("${sweep.NAME} is replaced only in run and env") {
   YamlNode root = parse_yaml(named_file, "x.yaml");
   CHECK(has_names(root));
   CHECK(has_names(*root.find("run")));

@@ -14,7 +14,7 @@ using mlk::Problems;
 
 namespace {
 
-// The messages about the objective, or "".
+// The messages about mistakes in the objective, or "" if there are none.
 std::string objective_mistakes(const std::string& yaml) {
   Problems problems;
   const std::optional<Objective> objective =
@@ -145,7 +145,7 @@ TEST_CASE("reports count in the order of arrival, since a restarted trial report
   CHECK(value_of(last, {{100, 1.0}, {200, 2.0}, {50, 3.0}}) == 3);
 }
 
-TEST_CASE("a trial that diverged has no value, unless the objective uses its best value") {
+TEST_CASE("a trial that diverged has a value only if the objective uses its best finite value") {
   for (const double bad : {objective_nan, objective_infinity, -objective_infinity}) {
     CHECK_FALSE(value_of_reports(objective_of("minimize loss"), {1, bad}).has_value());
     CHECK(value_of_reports(objective_of("minimize loss"), {bad, 1}) == 1);

@@ -21,7 +21,7 @@ PointsFile points_of(const std::string& text, const std::string& name = "p.csv")
   return *file;
 }
 
-// The messages about the file, or "".
+// The messages about mistakes in the file, or "" if there are none.
 std::string points_mistakes(const std::string& text, const std::string& name = "p.csv") {
   Problems problems;
   const std::optional<PointsFile> file = read_points(text, name, problems);
@@ -99,7 +99,7 @@ TEST_CASE("points are read from JSON and from YAML, and null leaves out the para
   }
 }
 
-TEST_CASE("the lines and columns of points in JSON are right, whatever strings and inner lists contain") {
+TEST_CASE("brackets in strings and in inner lists do not change the lines and columns of points in JSON") {
   const PointsFile file =
       points_of("[\n{\"a\": \"},{\\\"[\", \"b\": [[1], {\"c\": 1}]},\n\n  {\"a\": 1}\n]\n", "p.json");
   REQUIRE(file.places.size() == 2);

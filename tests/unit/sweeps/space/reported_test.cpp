@@ -46,7 +46,7 @@ TEST_CASE("a metric is found in the lines that training programs print") {
   check_found("loss=1 loss=2", 2, {});
 }
 
-TEST_CASE("the name of a metric may have signs that end other words") {
+TEST_CASE("the name of a metric may contain brackets, which end other words") {
   const MetricFinder finder(found_by("metrics/mAP50(B)"));
   const std::string line = "epoch=1 metrics/mAP50(B)=0.93, metrics/mAP50-95(B)=0.6";
   const std::optional<Reported> found = finder.find(line);
@@ -92,7 +92,7 @@ TEST_CASE("a number must reach the end of its word, and colour codes are not par
 }
 
 TEST_CASE(
-    "signs beside a number that a regex finds are ignored, and a match that is not a number is reported") {
+    "punctuation around the match of a regex is ignored, and a match that is no number is a near miss") {
   CHECK(value_by("loss: (\\S+)", "epoch 1, loss: 0.5, acc: 0.9") == 0.5);
   CHECK(value_by("loss: (\\S+)", "(loss: 0.5)") == 0.5);
   CHECK(value_by("loss: (\\S+)", "\033[1mloss: 0.5%\033[0m") == 0.5);
@@ -138,7 +138,7 @@ TEST_CASE("a regular expression finds the number with its first group") {
   CHECK_FALSE(MetricFinder(found_by("x", "(\\d)")).find("1")->step.has_value());
 }
 
-TEST_CASE("with a regular expression metrics lines have no special meaning") {
+TEST_CASE("if an objective has a regex, metrics lines have no special meaning") {
   CHECK_FALSE(value_by("acc: (\\S+)", "mlk step=1 x=2").has_value());
   CHECK(value_by("y=(\\S+)", "mlk step=1 x=2 y=3") == 3);
 }
@@ -155,7 +155,7 @@ TEST_CASE("a regex that is invalid or has no group is refused with the reason") 
 TEST_CASE("the time of a regex is linear in the length of the line") {
   CHECK(why_no_regex("(\\d{1,3}\\.\\d{4})").empty());
   CHECK(why_no_regex("\\{\"loss\": ([0-9.]+)").empty());
-  // A search that backtracks would try 2^4000 ways here.
+  // A regex engine that backtracks would try 2^4000 ways here.
   const std::string line(4000, 'a');
   CHECK_FALSE(value_by("(a+)+b", line).has_value());
   CHECK_FALSE(value_by("((a|a)*)*b", line).has_value());

@@ -45,7 +45,7 @@ struct Trials {
   const Space space;
 };
 
-// The output of a trial's program whose line is at `index` in `lines`.
+// Runs the program of the trial whose line is at `index` in `lines`, and returns its output.
 std::string run_trial(const std::vector<std::string>& lines, int index,
                       const std::vector<std::string>& command, const std::string& variables = "") {
   const TemporaryFolder folder;
@@ -124,7 +124,7 @@ TEST_CASE("the delta of a trial with run: is a line of sh that sets the trial's 
         "env.LR is for Kubernetes to expand");
 }
 
-TEST_CASE("if a trial has no value for a variable, the line of the trial unsets the variable") {
+TEST_CASE("the line of a trial that has no value for a variable unsets the variable") {
   const Trials trials("name: x\nmode: single\nrun: a\nenv: {B: c}\n",
                       {{{"env.A", Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
   CHECK(trials.delta({}, {}).environment == "export MLK_TRIAL=7; unset A");
