@@ -1,4 +1,4 @@
-// Which trials of a sweep occupy its places, and what happens to paused trials.
+// Tests which trials occupy the places of a sweep, and what happens to paused trials.
 #include <doctest/doctest.h>
 
 #include "sweeps/search/decide.h"
@@ -44,7 +44,7 @@ using Acts = std::vector<Decision>;
 
 }  // namespace
 
-TEST_CASE("a point that is listed twice, or already has a trial with any number, is started only once") {
+TEST_CASE("a point that is listed twice is started once, and a point that has a trial is not started again") {
   Spec spec;
   spec.parallel = 9;
   std::vector<Point> points = listed_points(3);
@@ -55,7 +55,7 @@ TEST_CASE("a point that is listed twice, or already has a trial with any number,
   CHECK(decide(spec, points, {other}, 3).start == std::vector<Point>{points[0], points[3]});
 }
 
-TEST_CASE("a waiting trial takes a place, unless it is paused at its rung in a sweep that pauses") {
+TEST_CASE("a waiting trial occupies a place, but a trial that the sweep has paused at its rung does not") {
   const std::vector<Trial> at_rung{placed_trial(0, TrialState::waiting, 10, {{10, 0.5}}),
                                    placed_trial(1, TrialState::running, 10)};
   CHECK(decide(two_places(true), listed_points(4), at_rung, 3).start.size() == 1);
@@ -109,7 +109,9 @@ TEST_CASE("a hopeless sweep judges no trial while a trial runs, and ends after i
   CHECK_FALSE(decide(two_places(true), listed_points(9), over, 1).hopeless);
 }
 
-TEST_CASE("paused trials that cannot be promoted are ended only in a sweep that pauses trials") {
+TEST_CASE(
+    "a paused trial that cannot be promoted is stopped, and a waiting trial of a sweep without pauses is "
+    "not") {
   const std::vector<Trial> trials{placed_trial(0, TrialState::succeeded, 40, {{40, 0.1}}),
                                   placed_trial(1, TrialState::waiting, 10, {{10, 0.5}})};
   CHECK(decide(two_places(true), listed_points(2), trials, 3).judged == Acts{{Act::stop, 1, 10}});
@@ -137,7 +139,7 @@ TEST_CASE(
   CHECK(judged().empty());
 }
 
-TEST_CASE("without an objective early stopping prefers the smaller value") {
+TEST_CASE("if a sweep has no objective, early stopping prefers smaller values") {
   Spec spec = two_places(false);
   spec.objective.reset();
   const std::vector<Trial> trials{placed_trial(0, TrialState::running, 0, {{10, 0.9}}),

@@ -78,7 +78,8 @@ TEST_CASE("when too many trials have failed, no further trial is started") {
   CHECK_FALSE(decide(three_at_a_time(), numbered_points(5), failed, 2).hopeless);
 }
 
-TEST_CASE("search tpe gives the requested number of distinct points, the same points to every driver") {
+TEST_CASE(
+    "search tpe gives the requested number of distinct points, and gives every driver the same points") {
   Spec spec = tpe_spec(6);
   spec.parallel = 4;
   const NextStep first = decide(spec, {}, {}, 3);
@@ -100,7 +101,7 @@ TEST_CASE("search tpe gives the requested number of distinct points, the same po
   CHECK(decide(spec, {}, trials, 3).ended);
 }
 
-TEST_CASE("search tpe proposes points near the best reported value") {
+TEST_CASE("search tpe comes close to the minimum of a function within forty trials") {
   Spec spec = tpe_spec(40);
   spec.parallel = 1;
   std::vector<Trial> trials;

@@ -68,7 +68,7 @@ TEST_CASE("the owner of a sweep stays small, however many values its parameters 
   CHECK(record.space.parameters[1].values.front() == sweep.points.front().at("b"));
 }
 
-TEST_CASE("the cluster can run each example with sweep: by itself, without a driver") {
+TEST_CASE("each example with `sweep:` defines a sweep that the cluster can run without a driver") {
   int examples = 0;
   for (const auto& entry : std::filesystem::directory_iterator(mlk::test::source_dir() / "examples")) {
     if (entry.path().extension() != ".yaml") continue;
@@ -87,7 +87,7 @@ TEST_CASE("the cluster can run each example with sweep: by itself, without a dri
   CHECK(examples == 1);
 }
 
-TEST_CASE("programs and the experiment of the best trial get values in the user's spelling") {
+TEST_CASE("the values of a trial have the user's spelling in its program and in experiment_at()") {
   const std::string program =
       "name: x\nmode: single\nrun: [a, \"${sweep.flag}/${sweep.rate}\"]\nenv: {PYTHON: '3.9', FIXED: 1.50, "
       "MAX_TOKENS: 128}\n";
@@ -195,7 +195,7 @@ TEST_CASE("a grid has a point for each combination, and the last parameter varie
   CHECK(sweep.identity.run.starts_with("x-"));
 }
 
-TEST_CASE("a sweep without parameters is refused, with line and column, unless it repeats one point") {
+TEST_CASE("a sweep without parameters is refused with line and column if it does not repeat its point") {
   const std::string what = "the sweep has no parameters: give values to try";
   CHECK(refused(refusal_of(smallest_train), "x.yaml:1:1: " + what));
   CHECK(refused(refusal_of(smallest_train + std::string("sweep: {parallel: 2}\n")), "x.yaml:4:8: " + what));
@@ -253,7 +253,7 @@ TEST_CASE("the columns of a file with points are parameters") {
                 "x.yaml:4:17: sweep.points must name a .csv, .tsv, .json or .yaml file"));
 }
 
-TEST_CASE("a search with more random points keeps the earlier points") {
+TEST_CASE("a random search with more trials begins with the points of a search with fewer trials") {
   const auto points = [](const char* trials) {
     return define(std::string(smallest_train) +
                   "sweep: {parameters: {lr: {log_uniform: [1e-5, 1]}}, search: "

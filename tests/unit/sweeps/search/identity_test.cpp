@@ -29,7 +29,7 @@ std::string sweep_name(const std::string& text, const std::vector<std::string>& 
 
 }  // namespace
 
-TEST_CASE("added values and the parallelism do not change the identity of a sweep") {
+TEST_CASE("added values, repeats, exceptions and limits do not change the identity of a sweep") {
   const std::string name = sweep_name(base_file, {"lr=0.1,0.2"});
   CHECK(name.size() == 7);
   CHECK(sweep_name(base_file, {"lr=0.3,0.1,0.2"}) == name);

@@ -58,7 +58,7 @@ TEST_CASE("a longer list of random points begins with the points of a shorter li
   }
 }
 
-TEST_CASE("logarithmic whole numbers are small as often as large, and a grid has each of them") {
+TEST_CASE("random points choose small and large logarithmic whole numbers about equally often") {
   const Space space{{mlk::test::log_integer("batch", 1, 1024)}, {}};
   std::size_t small = 0;
   const std::vector<Point> points = random_points(space, 1, 16);
@@ -77,7 +77,7 @@ TEST_CASE("random points depend on the seed") {
   CHECK(random_points(training_space(), 1, 5) != random_points(training_space(), 2, 5));
 }
 
-TEST_CASE("random points of a space of lists are all of its points, each once") {
+TEST_CASE("random points of a finite space include each point exactly once") {
   const Space space{{integer("a", 1, 40), choice("b", {"x", "y", "z"}), integer("c", 1, 5, {{"b", {"x"}}})},
                     {{{"a", {7}}, {"b", {"y"}}}}};
   const std::vector<Point> points = random_points(space, 5, 100'000);

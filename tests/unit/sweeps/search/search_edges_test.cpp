@@ -1,4 +1,4 @@
-// Edge cases of the searches: places at the ends of axes, empty grids, points that stay the same.
+// Edge cases of the searches: ends of axes, empty grids, and points that must be the same in every version.
 #include <cmath>
 #include <limits>
 #include <random>
@@ -81,7 +81,8 @@ TEST_CASE("a grid with a condition on an impossible value, or on a repeated valu
   const Space space{{integer("a", 1, 5), choice("b", {1, 2}, {{"a", {2, 2, 9}}}),
                      choice("c", {1, 2, 3}, {{"a", {2, 3}}, {"b", {1}}})},
                     {{{"a", {5}}}}};
-  // a=1, 3, 4: 1 each. a=2: b=1 with three values of c, b=2 alone.
+  // a=1, a=3 and a=4 have one point each. a=2 has three points with b=1, one for each c, and one point with
+  // b=2.
   CHECK(count_grid(space).points == 3 + 3 + 1);
   CHECK(grid_points(space, 99).size() == 7);
 }
@@ -124,7 +125,7 @@ TEST_CASE("a matrix that is not positive definite because of rounding still has 
 
 namespace {
 
-// Trials with two parameters: the value depends on one of them only.
+// The importance in trials of two parameters. The value of a trial depends only on `parameter`.
 Importance importance_of(const Parameter& parameter, int count, double (*value)(double)) {
   const Space space{{parameter, uniform("idle", 0, 1)}, {}};
   std::mt19937_64 random(9);
@@ -141,7 +142,8 @@ Importance importance_of(const Parameter& parameter, int count, double (*value)(
 
 }  // namespace
 
-TEST_CASE("a parameter of any numeric kind has the whole importance if only it decides the value") {
+TEST_CASE(
+    "if one numeric parameter of any kind decides the value alone, it has nearly the whole importance") {
   const auto logarithm = [](double x) { return std::log(x); };
   const auto itself = [](double x) { return x; };
   for (const Importance& found :
@@ -160,7 +162,7 @@ TEST_CASE("a parameter of any numeric kind has the whole importance if only it d
   }
 }
 
-TEST_CASE("the importance needs twelve trials, and uses at most a thousand") {
+TEST_CASE("twelve trials are enough for the importance, and at most a thousand trials are used") {
   const auto itself = [](double x) { return x; };
   CHECK(importance_of(uniform("n", 0, 1), 12, itself).reason == "");
   CHECK(importance_of(uniform("n", 0, 1), 12, itself).trials == 12);

@@ -17,7 +17,7 @@ using namespace mlk::sweeps;
 
 namespace {
 
-// The mean discrepancy over boxes at the origin, by Warnock's formula. 0 for a perfectly even set.
+// The L2 star discrepancy of the points, by Warnock's formula: lower for more even points.
 double discrepancy(const std::vector<std::vector<double>>& points) {
   const auto n = static_cast<double>(points.size());
   const std::size_t d = points[0].size();

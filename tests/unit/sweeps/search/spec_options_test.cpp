@@ -1,4 +1,4 @@
-// The options of a sweep one by one: defaults, bounds, and messages for mistakes.
+// Tests the options of a sweep one by one: defaults, bounds, and messages for mistakes.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ struct OptionsRead {
   std::string problems;
 };
 
-// `sweep`: the contents of the map `sweep:`.
+// Reads an experiment with this content of the map `sweep:`.
 OptionsRead with_sweep(const std::string& sweep, const std::vector<std::string>& words = {}) {
   OptionsRead out;
   YamlNode root = parse_yaml(options_file + (sweep.empty() ? "" : "sweep: {" + sweep + "}\n"), "x.yaml");
@@ -50,7 +50,7 @@ const std::string of_lr = "parameters: {lr: [1, 2]}, ", with_goal = of_lr + "obj
 
 }  // namespace
 
-TEST_CASE("by default a sweep has one repeat, runs four trials at a time, and searches a grid") {
+TEST_CASE("by default a sweep has one repeat, four parallel trials, no objective and no early stopping") {
   const Spec plain = with_sweep("", {"lr=1,2"}).spec;
   CHECK(plain.repeat == 1);
   CHECK(plain.parallel == 4);
@@ -178,8 +178,7 @@ TEST_CASE("describe() says for asha what happens to bad trials, and is empty for
 }
 
 TEST_CASE(
-    "a sweep in which nothing varies is refused, with the line and column of its parameters if it has this "
-    "key") {
+    "a sweep in which nothing varies is refused, and the message points to `parameters:` if it exists") {
   const std::string said = "the sweep has no parameters: give values to try";
   CHECK(with_sweep("").problems.find("x.yaml:1:1: " + said) == 0);
   CHECK(with_sweep("parallel: 2").problems.find("x.yaml:4:8: " + said) == 0);
@@ -188,7 +187,7 @@ TEST_CASE(
   check_said("repeat: 1", said);
 }
 
-TEST_CASE("search tpe needs parameters and an objective, and tries each point once") {
+TEST_CASE("search tpe needs parameters and an objective, and accepts repeat 1") {
   check_said("objective: minimize loss, search: {tpe: {trials: 3}}", "search tpe needs parameters to search");
   check_said(of_lr + "search: {tpe: {trials: 3}}", "search tpe needs an objective, for example");
   check_good(with_goal + "repeat: 1, search: {tpe: {trials: 3}}");
@@ -204,7 +203,7 @@ TEST_CASE("a parameter that a file gives twice is refused, even with two spellin
   check_said("parameters: {lr: [], train.optimizer.lr: [2]}", "train.optimizer.lr is given twice");
 }
 
-TEST_CASE("a point to start with has exactly the parameters whose conditions hold") {
+TEST_CASE("a start point must have exactly the parameters whose conditions hold") {
   const auto said = [](const std::string& start) {
     return with_sweep(
                "parameters: {train.optimizer.type: [sgd, adam], momentum: {choice: [0, 0.9], when: "

@@ -66,13 +66,13 @@ TEST_CASE("the last word of a path names a parameter if it is unambiguous") {
         Paths{"lr", "depth", "env.B"});
 }
 
-TEST_CASE("roles.worker and workers are one parameter") {
+TEST_CASE("roles.worker.cpu and workers.cpu are the same parameter") {
   const SpecRead read = read_spec(trained, {"roles.worker.cpu=1,2", "workers.cpu=3"});
   CHECK(paths_of(read.spec) == Paths{"workers.cpu"});
   CHECK(read.spec.space.parameters[0].values == std::vector<json>{3});
 }
 
-TEST_CASE("values of the command line replace those of the file") {
+TEST_CASE("values of the command line replace the values of the file") {
   const SpecRead read = read_spec(
       trained + std::string("sweep: {parameters: {lr: [0.1], batch: [1, 2]}, parallel: 7}\n"), {"lr=0.3"});
   CHECK(read.problems == "");
@@ -186,7 +186,7 @@ TEST_CASE("a condition on a value that its parameter never has is refused, with 
               "sweep.except: lr is never 3"));
 }
 
-TEST_CASE("a refused value causes no further messages, and a cycle of conditions is reported at its start") {
+TEST_CASE("a refused value causes no further messages, and a cycle of conditions is reported") {
   const std::string own = "name: p\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n";
   for (const char* form :
        {"{uniform: [0.5, 0.5]}", "[0.1, 1e-1]", "[null]", "{log_uniform: [0, 1]}", "{min: 1, max: 2}"}) {

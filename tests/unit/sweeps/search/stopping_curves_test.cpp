@@ -1,4 +1,5 @@
-// Early stopping over whole sweeps of simulated learning curves: the saved steps, and the best trial found.
+// Tests early stopping in whole sweeps of simulated learning curves: how many steps it saves, and how good
+// the best trial is.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -32,7 +33,7 @@ class Curves {
     return losses_[static_cast<std::size_t>(trial)][static_cast<std::size_t>(step - 1)];
   }
 
-  // How many trials are better than this trial at full length.
+  // The number of trials that are better than this trial at full length.
   int rank(int trial) const {
     return static_cast<int>(std::count_if(losses_.begin(), losses_.end(), [&](const auto& losses) {
       return losses.back() < loss(trial, whole);
@@ -40,7 +41,8 @@ class Curves {
   }
 
  private:
-  // From 0 to 1. Does not use distributions of the standard library, which differ between platforms.
+  // Returns a number from 0 to 1. Uses no distributions of the standard library, since they differ between
+  // platforms.
   double next() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
   std::mt19937_64 random_;
@@ -60,7 +62,7 @@ int running_in(const std::vector<Progress>& trials) {
   }));
 }
 
-// One step of every trial that runs.
+// Trains every running trial for one step.
 void train(const Curves& curves, std::vector<Progress>& trials, Outcome& outcome) {
   for (Progress& trial : trials) {
     if (trial.state != TrialState::running) continue;
@@ -120,8 +122,8 @@ Outcome with_stops(const Curves& curves, const Judge& judge) {
   return outcome;
 }
 
-// Over all seeds: how many sweeps have found one of the best trials, and the share of steps of the most
-// expensive sweep.
+// A summary of the sweeps of all seeds: how many of them have found one of the best trials, and how many
+// steps the most expensive sweep has used.
 struct Summary {
   int best_five = 0, best_one = 0;
   double largest_share = 0;  // of the steps of 81 whole trials
@@ -133,7 +135,7 @@ struct Summary {
   }
 };
 
-TEST_CASE("ASHA with promotions finds one of the best of 81 trials in a fraction of their steps") {
+TEST_CASE("ASHA with promotions usually finds one of the five best of 81 trials in 40% of their steps") {
   for (const int factor : {3, 4}) {
     CAPTURE(factor);
     Summary summary;
@@ -143,7 +145,7 @@ TEST_CASE("ASHA with promotions finds one of the best of 81 trials in a fraction
   }
 }
 
-TEST_CASE("ASHA that stops trials finds one of the best of 81 in a fraction of their steps") {
+TEST_CASE("ASHA that stops trials usually finds one of the five best of 81 trials in 40% of their steps") {
   for (const int factor : {3, 4}) {
     CAPTURE(factor);
     Summary summary;
@@ -160,7 +162,7 @@ TEST_CASE("ASHA that stops trials finds one of the best of 81 in a fraction of t
   }
 }
 
-TEST_CASE("the median rule saves steps and finds one of the best") {
+TEST_CASE("the median rule saves steps and usually finds one of the five best trials") {
   Summary summary;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     summary.add(with_stops(Curves(seed), [](std::vector<Progress>& trials) {

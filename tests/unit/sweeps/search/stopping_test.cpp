@@ -1,4 +1,4 @@
-// ASHA and the median rule, decision by decision. Whole sweeps: stopping_curves_test.cpp.
+// Tests single decisions of ASHA and of the median rule. stopping_curves_test.cpp tests whole sweeps.
 #include "sweeps/search/stopping.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ Progress trial_of(int number, TrialState state, std::int64_t until, Reports repo
   return {number, state, until, std::move(reports)};
 }
 
-// Trials 0, 1 ... that are paused at a rung with these values.
+// Trials 0, 1 ... that are paused at this rung with these values.
 std::vector<Progress> paused_at(std::int64_t rung, const std::vector<double>& values) {
   std::vector<Progress> trials;
   for (const double value : values)
@@ -106,7 +106,8 @@ TEST_CASE("a trial with a non-finite value is never promoted, but counts as a tr
 
 TEST_CASE("a failed trial counts as the worst at the rung that it was training for") {
   std::vector<Progress> trials = paused_at(1, {0.5});
-  trials.push_back(trial_of(1, TrialState::running, 1, {}));  // keeps the sweep from ending
+  trials.push_back(
+      trial_of(1, TrialState::running, 1, {}));  // while this trial runs, the sweep has not ended
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
   trials.push_back(trial_of(2, TrialState::failed, 1, {}));
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0) ==
@@ -160,7 +161,7 @@ TEST_CASE("the best trial of the highest rung is promoted if otherwise no trial 
   CHECK(decided(trial_of(1, TrialState::failed, 16, {{4, 0.1}}), 1, 0) == on);
   CHECK(decided(trial_of(1, TrialState::succeeded, 64, {{64, not_a_number}}), 1, 0) == on);
   CHECK(decided(trial_of(1, TrialState::waiting, 0, {}), 1, 0) == on);  // this trial was never started
-  // There is no such promotion if a trial can still start, reach its rung or be resumed, if a trial is
+  // The best trial is not promoted if a trial can still start, reach its rung or be resumed, if a trial is
   // complete, or if no place is free.
   CHECK(decided(trial_of(1, TrialState::failed, 1, {}), 1, 1) == std::vector<Decision>{{Kind::start, -1, 1}});
   CHECK(decided(trial_of(1, TrialState::running, 1, {}), 1, 0) == none);
@@ -209,7 +210,7 @@ TEST_CASE("trials before the first rung are not stopped, and ended trials take p
   for (Progress& trial : trials) trial.until = 0;
   trials[1].state = TrialState::stopped;
   CHECK(stopped_by(from_two, Goal::minimize, trials) == Numbers{0});
-  // The trial is the only trial at the next rung, so it continues.
+  // Trial 0 is now the only trial at the next rung, so it continues.
   trials[0].reports.emplace_back(4, 0.4);
   CHECK(stopped_by(from_two, Goal::minimize, trials).empty());
 }
@@ -233,7 +234,7 @@ TEST_CASE("the order of trials and of reports does not change the decisions") {
   }
 }
 
-// Three successful trials: the means of their reports up to 2 are 0.85, 0.75 and 0.65.
+// Three successful trials. The means of their reports up to resource 2 are 0.85, 0.75 and 0.65.
 std::vector<Progress> three_done() {
   return {trial_of(0, TrialState::succeeded, 0, {{1, 0.9}, {2, 0.8}, {3, 0.1}}),
           trial_of(1, TrialState::succeeded, 0, {{1, 0.8}, {2, 0.7}, {3, 0.1}}),

@@ -1,4 +1,5 @@
-// The densities of search tpe: their sums, their preferences, and whether draws follow them.
+// Tests the densities of search tpe: whether they add up to one, what they prefer, and whether draws follow
+// them.
 #include "sweeps/search/tpe_density.h"
 
 #include <cmath>
@@ -36,7 +37,7 @@ double mean_over_axis(const std::function<double(double)>& value, double from = 
 
 }  // namespace
 
-TEST_CASE("a point has a place on each axis, which is absent for a missing or impossible value") {
+TEST_CASE("a point has a place on each axis, and a missing or impossible value has the place `absent`") {
   const Space space{{uniform("x", 0, 4), choice("a", {"p", "q"}), integer("n", 1, 2)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   CHECK(places_of(axes, {{"n", 2}, {"x", 1}, {"a", "q"}, {"other", 7}}) == Places{0.25, 0.75, 0.75});
@@ -65,7 +66,7 @@ TEST_CASE("a point has the parameters whose conditions hold, in the middle of th
   CHECK(made({0.1, 7, 7}).point == Point{{"a", "p"}, {"x", 4.0}, {"n", 4}});
 }
 
-TEST_CASE("a density over a range adds up to one, also where a kernel reaches over the ends") {
+TEST_CASE("a density over a range adds up to one, also if a kernel reaches beyond the ends of the range") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const Density density(axes, {{{0.02}, 1, {0.1}}, {{0.7}, 2, {0.05}}, {{0.999}, 0.5, {0.9}}}, 0.3);
@@ -105,7 +106,7 @@ TEST_CASE("the probabilities of whole numbers add up to one, and are larger near
         doctest::Approx(1).epsilon(1e-3));
 }
 
-TEST_CASE("an observed word is likelier than others, and more so with more observations") {
+TEST_CASE("an observed word is likelier than other words, and still likelier if it was observed more often") {
   const Space space{{choice("a", {"p", "q", "r"})}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const double p = 1.0 / 6, q = 0.5, r = 5.0 / 6;

@@ -19,8 +19,8 @@ namespace {
 
 using Smooth = Smoothness::Kind;
 
-// The smoothness of values at equal distances over one axis, shifted to mean 0. The smallest values come
-// first, as in the search.
+// The likeliest smoothness of values that lie at equal distances on one axis. The values are shifted to mean
+// 0, and sorted so that the smallest come first, as in the search.
 Smoothness smoothness_of(const std::vector<double>& values) {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
@@ -52,7 +52,9 @@ std::vector<double> waves(std::size_t count, double periods, double noise = 0) {
 
 }  // namespace
 
-TEST_CASE("the covariance of two values follows from the distance of their places, in lengths of each axis") {
+TEST_CASE(
+    "the covariance of two values depends on their distance on each axis, divided by the length of this "
+    "axis") {
   const Space space{{uniform("x", 0, 1), choice("a", {"p", "q"})}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const Smoothness smooth{Smooth::very_smooth, {0.5, 2}, 0.1};
@@ -68,7 +70,7 @@ TEST_CASE("the covariance of two values follows from the distance of their place
   CHECK(at({0.4, absent}, {0.4, 0.25}) == doctest::Approx(of_squares(0.25 / 6)));
 }
 
-TEST_CASE("rough functions have Matern's covariance of five halves") {
+TEST_CASE("the covariance of a rough function is the Matern covariance with parameter 5/2") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const Smoothness rough{Smooth::rough, {0.25}, 0.2};
@@ -85,7 +87,7 @@ TEST_CASE(
   CHECK(slow.kind == Smooth::very_smooth);
 }
 
-TEST_CASE("for many points the likelihood uses the best half and some of the others") {
+TEST_CASE("the likeliest smoothness of many points has little noise and a short length, as for few points") {
   for (const std::size_t count : {71u, 140u, 500u}) {
     const Smoothness found = smoothness_of(waves(count, 2));
     CHECK(found.noise < 0.01);

@@ -212,7 +212,8 @@ TEST_CASE("a finite space is searched completely, without repeating a point, and
   CHECK_FALSE(suggest_tpe(space, minimize, {1}, running));
 }
 
-TEST_CASE("a search still suggests points after infinite or equal values, or points outside of its space") {
+TEST_CASE(
+    "a search suggests a valid point after infinite values, equal values, and points outside of its space") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   std::vector<Told> told;
   for (const Point& point : random_points(bowl_space(), 1, 12)) told.push_back({point, 1.0});

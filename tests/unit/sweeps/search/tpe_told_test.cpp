@@ -1,4 +1,4 @@
-// How search tpe uses the results of trials: which results it uses, and which results it treats alike.
+// Tests how search tpe uses the results of trials: which results it uses, and which results it treats alike.
 #include <limits>
 
 #include <doctest/doctest.h>
@@ -32,7 +32,7 @@ std::vector<Told> told_points(std::size_t count) {
   return told;
 }
 
-// A sweep of search tpe over the same space, and trials of it that succeeded.
+// A sweep of search tpe over told_space(). told_trials() returns trials of this sweep that have succeeded.
 Spec told_spec() {
   Spec spec;
   spec.search = {Search::Kind::tpe, 99, 7};
@@ -159,7 +159,8 @@ TEST_CASE(
   CHECK(with(TrialState::waiting, 10, {}) == as_told({}, true));
 }
 
-TEST_CASE("search tpe ends when its space has no more points, or when it has its number of trials") {
+TEST_CASE(
+    "search tpe ends when its space has no more points, or when it has the requested number of trials") {
   Spec spec = told_spec();
   spec.space = {{integer("n", 1, 2)}, {}};
   spec.parallel = 9;

@@ -58,8 +58,8 @@ TEST_CASE("a trend treats a value that does not fit its neighbours as noise") {
 TEST_CASE("differences between bad values count less, unless the values are noisy") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
-  // The distance of the worst place's value from the best value, divided by the same distance for the middle
-  // place.
+  // How far the trend at the worst place is from the trend at the best place, divided by the same distance
+  // for the middle place.
   const auto ratio_with = [&](double noise) {
     CounterRandom random(1, 1);
     std::vector<std::pair<double, Places>> seen;
@@ -90,7 +90,7 @@ TEST_CASE("noisy values up to the largest numbers still have a trend") {
   CHECK(trend.at({0.5}).deviation > 0);
 }
 
-TEST_CASE("a trend supports words, and parameters that only some points have") {
+TEST_CASE("a trend works for words, and for parameters that only some points have") {
   const Space space{{choice("a", {"x", "y"}), uniform("b", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const std::vector<Places> points{{0.25, 0.2}, {0.25, 0.8}, {0.75, absent}, {0.75, 0.5}};

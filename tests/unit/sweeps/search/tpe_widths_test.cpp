@@ -49,7 +49,8 @@ TEST_CASE("the width of a good point's kernel is the distance to the second near
   CHECK(width_of_first(wide, {range_x}, {{0.2}, {0.3}, {0.31}, {0.9}}) == doctest::Approx(0.11));
   CHECK(width_of_first(wide, {range_x}, {{0.2}, {0.45}}) == doctest::Approx(0.25));  // the only other point
   CHECK(width_of_first(wide, {range_x}, {{0.2}}) == doctest::Approx(0.3));           // no other point
-  CHECK(width_of_first(wide, {range_x}, {{0.2}, {0.2}, {0.21}}) == doctest::Approx(0.05));  // never narrower
+  CHECK(width_of_first(wide, {range_x}, {{0.2}, {0.2}, {0.21}}) ==
+        doctest::Approx(0.05));  // the smallest width of a good point
   CHECK(widths_by(wide, {range_x}, {}).empty());
 }
 
@@ -79,9 +80,10 @@ TEST_CASE("a kernel is at least half a cell wide, and at most as wide as the axi
         1);
 }
 
-TEST_CASE("the width of another point's kernel is half of the larger gap beside the point") {
+TEST_CASE("the kernel of a point that is not good is half as wide as the larger gap beside the point") {
   const auto widths = widths_by(widen_by_gaps, {range_x}, {{0.7}, {0.1}, {0.3}, {0.2}, {0.22}, {0.9}});
-  const double expected[] = {0.2, 0.125, 0.2, 0.125, 0.125, 0.125};  // 1/8 is the narrowest among six
+  const double expected[] = {0.2,   0.125, 0.2,
+                             0.125, 0.125, 0.125};  // 1/8 is the smallest width for six points
   for (std::size_t i = 0; i < widths.size(); ++i) CHECK(widths[i][0] == doctest::Approx(expected[i]));
   CHECK(width_of_first(widen_by_gaps, {range_x}, {{0.4}}) == 1);
   CHECK(width_of_first(widen_by_gaps, {range_x}, {{0.4}, {0.4}}) == doctest::Approx(0.25));
