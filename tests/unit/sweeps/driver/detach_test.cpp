@@ -40,11 +40,12 @@ DriverInput input_for(const Sweeper& sweeper, const std::vector<std::string>& wo
   return input;
 }
 
-// Does the work of `mlk sweep --detach`, up to the driver's Job. Returns the key of the driver's input.
+// The result of detach(). `key`: the key of the driver's input.
 struct Detached {
   std::string sweep, key;
   bool started = false;
 };
+// Does the work of `mlk sweep --detach`, up to the creation of the driver's Job.
 Detached detach(Sweeper& sweeper, const std::vector<std::string>& words) {
   kube::Client client(sweeper.cluster.config());
   const Definition sweep = sweeper.define(words);
@@ -59,7 +60,7 @@ Detached detach(Sweeper& sweeper, const std::vector<std::string>& words) {
   return out;
 }
 
-// Does the work of `mlk drive`, without the check of its rights.
+// Does the work of `mlk drive`, but does not check the rights of the driver.
 SweepStatus drive_detached(Sweeper& sweeper, const Detached& detached) {
   kube::Client client(sweeper.cluster.config());
   const DriverTask task = read_driver_task(client, "default", detached.sweep, detached.key);
@@ -116,7 +117,7 @@ std::string rights_of_role() {
 
 }  // namespace
 
-TEST_CASE("whatever the inputs of a sweep are, its driver reads exactly this sweep") {
+TEST_CASE("a driver reads from its input the same sweep as the command that wrote the input") {
   const local::samples::Folder folder;
   write_to(folder.path() / "code" / "train.py", std::string("print(1)\n\0\xff", 11));
   write_to(folder.path() / "points.csv", "lr,batch\n0.1,16\n0.2,32\n");
@@ -164,7 +165,7 @@ TEST_CASE("whatever the inputs of a sweep are, its driver reads exactly this swe
   CHECK(driven.spec.parallel == 7);
 }
 
-TEST_CASE("a driver refuses an input of another version of mlk, and the error says what to do") {
+TEST_CASE("a driver refuses an input that another version of mlk wrote, and a text that is no input") {
   const Sweeper sweeper(detached_experiment);
   DriverInput input = input_for(sweeper, {"lr=0.1,0.2"});
   input.defined_as = "x-other";
@@ -355,9 +356,9 @@ TEST_CASE("after a command is cut off at any request, repeating the command comp
   }
 }
 
-// A sweep with trials that succeed, fail, and are stopped. The answer to the first POST of each kind is lost,
-// so that the driver has to check whether the object exists.
-TEST_CASE("the Role of a driver allows exactly its actions") {
+// Drives a sweep with trials that fail and a trial that is stopped. The answer to the first POST of each kind
+// is lost, so that the driver has to check whether the object exists.
+TEST_CASE("the Role of a driver allows exactly the requests that the driver makes") {
   Sweeper sweeper(detached_experiment);
   const Detached detached = detach(sweeper, {"lr=0.1,0.2,0.3"});
   std::mutex mutex;
@@ -381,7 +382,7 @@ TEST_CASE("the Role of a driver allows exactly its actions") {
   CHECK(join({used.begin(), used.end()}, ", ") == rights_of_role());
 }
 
-TEST_CASE("a driver without one of the rights of its Role names the missing right before it does anything") {
+TEST_CASE("if a driver lacks one right of its Role, the check of its rights names the missing right") {
   const std::vector<json> rights = render_driver_rights(Templates(), "default");
   const std::vector<kube::AccessQuestion> all = driver_questions(rights);
   REQUIRE(all.size() == 22);
@@ -408,8 +409,8 @@ TEST_CASE("a driver without one of the rights of its Role names the missing righ
 }
 
 TEST_CASE("a driver that loses a right while it drives ends with the message of the server") {
-  // This test covers neither the rights that are needed only after a lost answer, nor the right to logs: mlk
-  // reads logs best effort.
+  // This test does not cover the rights that a driver needs only after a lost answer. It does not cover the
+  // right to logs either, since mlk reads logs best effort.
   for (const std::string right :
        {"list pods", "watch jobs", "create configmaps", "create secrets", "create services", "create jobs",
         "create leases", "get leases", "patch configmaps"}) {

@@ -1,4 +1,4 @@
-// The input of a driver in the cluster, and its rights.
+// Tests the input of a driver in the cluster, and the rights of the driver.
 #include "sweeps/driver/driver_job.h"
 
 #include <string>
@@ -87,8 +87,7 @@ TEST_CASE("every part of a driver's input reads back as it was written") {
   CHECK(empty.texts.empty());
 }
 
-TEST_CASE(
-    "if a text is not a driver's input, it is refused, and values of wrong types in an input are ignored") {
+TEST_CASE("a text that is not a driver's input is refused, and values of a wrong type are ignored") {
   CHECK_THROWS_WITH_AS(parse_driver_input(R"({"schema": 1, "texts": {"a": "?"}})"),
                        "the input of this driver cannot be read: it is not base64", Error);
   const DriverInput odd = parse_driver_input(
@@ -106,8 +105,7 @@ TEST_CASE("different inputs have different names, and the parts of an input are 
   CHECK(input_part_name("x-abcde", "fghij", 3) == "x-abcde-driver-fghij-3");
 }
 
-TEST_CASE(
-    "the parts of an input are labelled as a driver's, are immutable, and say how many parts there are") {
+TEST_CASE("the ConfigMaps of an input have the role of a driver, are immutable, and say how many they are") {
   json owner = test::owner_of("x-abcde", "x");
   owner["metadata"]["uid"] = "u";
   const std::string text = std::string(longest_input_part, 'a') + "b";
@@ -128,8 +126,7 @@ TEST_CASE(
                        Error);
 }
 
-TEST_CASE(
-    "a driver runs as user 65532 unless the namespace assigns a user, and pulls its image as trials do") {
+TEST_CASE("a driver runs as user 65532 if the namespace assigns no user, and pulls its image as trials do") {
   DriverInput input;
   input.image = "driver:1";
   const json job = rendered_driver(input);
@@ -143,7 +140,7 @@ TEST_CASE(
   CHECK(rendered_driver(input)["spec"]["template"]["spec"]["containers"][0]["image"] == local_image);
 }
 
-TEST_CASE("an input defines its sweep, with the files of the sweep that files_of names") {
+TEST_CASE("the definition from an input has the identity and the files_of of this input") {
   const test::Sweeper sweeper(of_driver);
   const Definition typed = sweeper.define({"lr=0.1,0.2"});
   DriverInput input;
@@ -160,7 +157,7 @@ TEST_CASE("an input defines its sweep, with the files of the sweep that files_of
   CHECK(read.points == typed.points);
 }
 
-TEST_CASE("the rights of a driver are an account, a Role and their binding, as YAML that can be applied") {
+TEST_CASE("the rights of a driver are a ServiceAccount, a Role and a RoleBinding, and are written as YAML") {
   const std::vector<json> rights = render_driver_rights(Templates(), "space");
   REQUIRE(rights.size() == 3);
   CHECK(rights[0]["kind"] == "ServiceAccount");
@@ -200,7 +197,7 @@ TEST_CASE("each right of a Role becomes one question to the server, also a right
 
 namespace {
 
-// The answers of a cluster to questions about the driver's account.
+// A cluster whose answers to questions about the driver's account can be set.
 struct Asked {
   test::FakeCluster cluster;
   kube::Client client{cluster.config()};
@@ -260,7 +257,7 @@ TEST_CASE("a check of the driver's account reports whether the account exists an
   CHECK_THROWS_AS(asked.ask(), kube::ApiError);
 }
 
-TEST_CASE("the rights of a driver are created or updated, and the error for a refusal says what to do") {
+TEST_CASE("the rights of a driver are created or updated, and the error for a refusal names the object") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   const std::vector<json> rights = render_driver_rights(Templates(), "default");
