@@ -66,7 +66,7 @@ double total(const Importance& found) {
 
 TEST_CASE("for a sum of terms, the shares follow the variances of the terms, without interactions") {
   const Space space = uniform_space(4);
-  // Variances 9/12, 1/12, 0, 0.
+  // The variances of the terms are 9/12, 1/12, 0 and 0.
   const Importance found =
       importance(space, sampled(space, 500, [](const auto& x) { return 3 * x[0] + x[1]; }), {});
   CHECK(found.reason.empty());
@@ -134,7 +134,7 @@ TEST_CASE("the importance averages over the range of each parameter, not over th
         succeeded({{"lr", std::pow(10, exponent)}, {"layers", layers}, {"kind", is_a ? "a" : "b"}},
                   exponent / 6 + layers * 0.5 + (is_a ? 0 : 1)));
   }
-  // Variances 1/12, 1/6, 1/4.
+  // The variances of the terms are 1/12, 1/6 and 1/4.
   const Importance found = importance(space, trials, {});
   CHECK(share_of(found, "lr") == doctest::Approx(1.0 / 6).epsilon(0.35));
   CHECK(share_of(found, "layers") == doctest::Approx(2.0 / 6).epsilon(0.25));

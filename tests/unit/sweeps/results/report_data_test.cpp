@@ -119,7 +119,7 @@ TEST_CASE("times are compared by those counts of workers, servers and nodes that
   CHECK(count_paths(space) == std::vector<std::string>{"workers.count", "nodes"});
 }
 
-TEST_CASE("times by count use succeeded trials, and the speed-up is relative to the smallest count") {
+TEST_CASE("times by count use successful trials, and the speed-up is relative to the smallest count") {
   Space space;
   space.parameters = {{"workers.count", Parameter::Kind::choice, {1, 2, 10}, 0, 0, {}}};
   const std::vector<Trial> trials{timed(0, {{"workers.count", 10}}, 25),

@@ -1,4 +1,4 @@
-// The contents of a report's page, key by key.
+// Tests the data of a report's page, key by key.
 #include <cmath>
 #include <limits>
 
@@ -33,7 +33,7 @@ ReportData page_data() {
   return data;
 }
 
-// The values of the page's list `key`, each at `inner`.
+// The values at the key `inner` in all entries of a list.
 json each_of(const json& list, const char* inner) {
   json out = json::array();
   for (const json& entry : list) out.push_back(entry.contains(inner) ? entry[inner] : json());

@@ -49,7 +49,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-// The text between `begin` and `end`, from the last `begin` on.
+// The text between the last `begin` and the next `end`.
 std::string between(const std::string& text, const std::string& begin, const std::string& end) {
   const std::size_t from = text.rfind(begin) + begin.size();
   return text.substr(from, text.find(end, from) - from);

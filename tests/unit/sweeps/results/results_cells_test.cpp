@@ -1,4 +1,4 @@
-// Edge cases of cells in tables of results, and the choice of columns.
+// Tests edge cases of cells in tables of results, and the choice of columns.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -110,7 +110,7 @@ TEST_CASE("a parameter varies if its space has a choice, or if trials differ") {
   CHECK(varies({"other", Kind::choice, {1}, 0, 0, {}}, {1, 2}));
 }
 
-TEST_CASE("the objective's metric has its own column if the objective is not its last value") {
+TEST_CASE("the objective's metric has its own column if the objective is not the last value of the metric") {
   std::vector<Trial> trials{cell_trial(0, 0.9)};
   trials[0].metrics = {{"acc", 0.5}, {"loss", 2}};
   CHECK_FALSE(has_column(cell_columns(trials, cell_objective(), {}, true), "metrics.acc"));

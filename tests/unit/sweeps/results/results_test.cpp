@@ -186,7 +186,7 @@ TEST_CASE("CSV and TSV contain full numbers, JSON for lists, and nothing for abs
         "1\tSucceeded\t\t\t\t\t1\texit code 1\n");
 }
 
-TEST_CASE("CSV and TSV contain a value that looks like a formula as it was written, as the manual says") {
+TEST_CASE("CSV and TSV contain a value that looks like a formula without any change") {
   const std::vector<Trial> trials{result_trial(0, 1.0, {{"text", "=1+1"}}),
                                   result_trial(1, 1.0, {{"text", "x"}})};
   const ResultTable table = result_table(trials, best_accuracy, {});
@@ -201,7 +201,7 @@ TEST_CASE("CSV contains NaN and infinities as nan and inf, which other programs 
   CHECK_MESSAGE(csv.find(",nan,-inf,") != std::string::npos, csv);
 }
 
-TEST_CASE("parameters of CSV read back as points") {
+TEST_CASE("the parameters in a CSV table of results read back as points") {
   const std::vector<Trial> trials{
       result_trial(0, 0.1, {{"lr", 0.1 + 0.2}, {"hidden", {128, 64}}, {"kind", "a, b"}}),
       result_trial(1, 0.2, {{"lr", 5e-324}, {"kind", true}})};

@@ -1,4 +1,4 @@
-// The row of a sweep in lists: from its Jobs alone, and with the reports of its trials.
+// Tests the row of a sweep in lists: from its Jobs alone, and with the reports of its trials.
 #include "sweeps/results/rows.h"
 
 #include <string>
@@ -90,7 +90,7 @@ TEST_CASE("the phase of a sweep's row follows from its Jobs") {
              {"conditions", end_of_job("Failed", "MaxFailedIndexesExceeded")}},
             Phase::failed,
             "2 of 4 trials failed; MaxFailedIndexesExceeded"},
-           // The end of the Job is decided, and the cluster is still removing its pods.
+           // The end of the Job is decided, but the cluster is still removing the pods of the Job.
            {{{"completedIndexes", "0-3"}, {"conditions", end_of_job("SuccessCriteriaMet", "x")}},
             Phase::succeeded,
             ""},
@@ -105,7 +105,7 @@ TEST_CASE("the phase of a sweep's row follows from its Jobs") {
   }
 }
 
-TEST_CASE("the row of a sweep ends with the last of its Jobs, and quotes the first Job that gave up") {
+TEST_CASE("in its row a sweep ends with its last Job, and the row quotes the first Job that gave up") {
   const json gave_up = {{"conditions", end_of_job("Failed", "DeadlineExceeded", "too late")}};
   const json gave_up_later = {{"conditions", end_of_job("Failed", "BackoffLimitExceeded", "too often")}};
   const json well = {{"completedIndexes", "0-3"},
@@ -139,7 +139,7 @@ TEST_CASE("if a trial is a run, the row of the sweep counts only the Job that de
   CHECK(row({of_run("launcher", true, "Complete")}).result["step"] == 1);
 }
 
-TEST_CASE("the row of a sweep says that a Job is gone, unless the sweep is stopped or has a written end") {
+TEST_CASE("the row of a sweep says that a Job is gone, but not after a stop or a written end") {
   RunObjects objects = listed_sweep({});
   json& annotations = objects.owner["metadata"]["annotations"];
   annotations[annotations::created] = "s-abcde-trials-0";
@@ -161,7 +161,7 @@ TEST_CASE("the row of a sweep says that a Job is gone, unless the sweep is stopp
   CHECK(row_of_sweep(objects).phase == Phase::succeeded);
 }
 
-TEST_CASE("the row of a stopped sweep says Stopped, unless another program has resumed its Job") {
+TEST_CASE("a stopped sweep is stopped in its row until another program resumes its Job") {
   RunObjects objects = listed_sweep({job_of_trials(0, {{"active", 1}})});
   objects.owner["metadata"]["annotations"][annotations::stopped] = "2026-11-23T10:00:00Z";
   CHECK(row_of_sweep(objects).phase == Phase::stopped);
@@ -171,7 +171,7 @@ TEST_CASE("the row of a stopped sweep says Stopped, unless another program has r
   CHECK(row_of_sweep(objects).phase == Phase::stopped);
 }
 
-TEST_CASE("a row takes phase, reason, counts and times from the sweep's status") {
+TEST_CASE("with_status() copies phase, reason, counts and times from a sweep's status to its row") {
   RunStatus row;
   row.run = "s-abcde";
   row.steps = 99;
@@ -197,8 +197,7 @@ TEST_CASE("a row takes phase, reason, counts and times from the sweep's status")
   CHECK(with_status(row, status).why == "");
 }
 
-TEST_CASE(
-    "a list reads each sweep, makes the row from the Jobs alone if this fails, and leaves runs unchanged") {
+TEST_CASE("a list reads each sweep, and makes its row from the Jobs alone if the sweep cannot be read") {
   test::Sweeper sweeper(
       "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\nsweep: {parallel: "
       "2}\n");

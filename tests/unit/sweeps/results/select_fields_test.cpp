@@ -1,4 +1,4 @@
-// Each field of trials and of runs in --where, each state, and each notation of a duration.
+// Tests each field of trials and of runs in --where, each state, and each notation of a duration.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -153,7 +153,7 @@ TEST_CASE("a duration is written in seconds or with a unit, also in a list") {
                        doctest::Contains("'x1' is no duration"), Error);
 }
 
-TEST_CASE("a comparison by order is refused only if every value is text that is not a number") {
+TEST_CASE("a comparison by order is refused if all values are texts, and none of the texts is a number") {
   const auto runs_with = [](const std::vector<json>& values) {
     std::vector<RunStatus> runs;
     for (const json& value : values) {
