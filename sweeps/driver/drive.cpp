@@ -38,16 +38,18 @@ constexpr std::chrono::milliseconds tick{200};
 constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
 constexpr std::chrono::minutes longest_trouble{30};
-// A look is due after this time even if no watch has reported a change, since the Lease lasts only 15 s.
+// A round is due after this time even if no watch has reported a change, since the Lease lasts only 15 s.
 constexpr std::chrono::seconds poll_interval{5};
 // Limits the time of a step, since thousands of trials may have to be started or may have ended. The driver
-// continues after its next look, which also notices a request to stop the sweep.
+// continues in its next round, which also notices a request to stop the sweep.
 constexpr std::chrono::seconds longest_step{20};
-// The time for a watch to report a created run. Later the driver assumes a deletion, and recreates the run.
+// If no watch reports a created run within this time, the driver assumes that the run was deleted, and
+// creates it again.
 constexpr std::chrono::seconds longest_news{60};
 
 using Runs = std::map<std::string, RunObjects>;
-// Called during long work. True if there is time for more work and this process still holds the Lease.
+// Long work calls this function. Returns true if there is time for more work and this process still holds the
+// Lease.
 using GoOn = std::function<bool()>;
 
 Time now() { return std::chrono::system_clock::now(); }
@@ -82,7 +84,7 @@ class Driver {
         std::optional<SweepStatus> last;
         attempt([&] { last = read_sweep(client_, request_.name_space, sweep_, Harvest::all); });
         if (last) return *last;
-        continue;  // retried at the next look
+        continue;  // tried again in the next round
       }
       if (!lease->hold()) {
         hooks_.waiting(lease->holder());
@@ -95,12 +97,13 @@ class Driver {
   }
 
  private:
-  // Lists the objects without a watch, while there is more work than fits into a step. A watch would report
-  // each of thousands of created objects. Each report costs the server as much as creating the object.
+  // Lists the objects without a watch. The driver does so while it has more work than fits into a step, since
+  // a watch would report each of thousands of created objects. Each report costs the server as much as
+  // creating the object.
   std::optional<SweepObjects> listed() {
     std::optional<SweepObjects> objects;
     attempt([&] {
-      // Fetches no warnings: for these the server reads every event of the namespace from its disk.
+      // Fetches no warnings, since to find them the server reads every event of the namespace from its disk.
       SweepObjects found = fetch_sweep(client_, request_.name_space, sweep_, WithPods::no);
       set_pods(found, fetch_pods(client_, request_.name_space, sweep_));
       objects = std::move(found);
@@ -108,7 +111,7 @@ class Driver {
     return objects;
   }
 
-  // Returns when something has changed, or when a look is due.
+  // Waits for a change, for at most a tick. nullopt if nothing has changed and no round is due.
   std::optional<SweepObjects> watched(std::optional<SweepWatch>& watch) {
     if (!watch) watch.emplace(client_, request_.name_space, sweep_);
     const bool changed = watch->wait(tick);
@@ -139,7 +142,8 @@ class Driver {
     });
   }
 
-  // Does not throw if the server fails now, since a sweep runs for days. A later look repeats the action.
+  // Runs the action. Does not throw if the server fails temporarily, since a sweep runs for days. A later
+  // round repeats the action.
   void attempt(const std::function<void()>& action) {
     try {
       action();
@@ -162,11 +166,13 @@ class Driver {
     }
   }
 
-  // Includes the log lines of trials that left no result; each log is read once, when the trial has ended.
+  // The state of the sweep, with reports from the logs of trials that have left no result. Reads the log of
+  // an ended trial only once.
   SweepStatus observe_trials(const SweepObjects& objects, const Runs& runs) {
     SweepStatus status = observe_sweep(objects, runs, settled_, now());
     late_starts_.observe(status, steady_clock::now());
-    // The objects do not show that this process drives the sweep, so `why` would say that no process does.
+    // The objects do not show that this process drives the sweep, so `why` would say that no process drives
+    // it.
     if (needs_driver(status)) status.why.clear();
     if (judges() && steady_clock::now() - judged_ > hooks_.judge_every) {
       judged_ = steady_clock::now();
@@ -176,7 +182,7 @@ class Driver {
     return status;
   }
 
-  // Makes one decision and applies it. If the step is cut off, the next call completes it.
+  // Makes one decision and applies it. If a step is cut off, the next step completes its work.
   void step(const SweepObjects& objects, const Runs& runs, const SweepStatus& status, const GoOn& go_on) {
     confirm_gone_jobs(runs, status);
     reconcile_ended(runs, status, go_on);
@@ -216,7 +222,7 @@ class Driver {
     if (!left_to_others_) end(objects, status, next.hopeless);
   }
 
-  // Marks the owners of runs whose Jobs are gone; the next look reads the marks.
+  // Marks the owners of runs whose Jobs are gone. The next round reads these marks.
   void confirm_gone_jobs(const Runs& runs, const SweepStatus& sweep) {
     std::vector<json> owners, jobs;
     for (const auto& [name, status] : sweep.runs) {
@@ -291,7 +297,7 @@ class Driver {
     }
   }
 
-  // Trials that do not fit into one write are registered after the next look.
+  // Trials that do not fit into one write are registered in the next round.
   std::vector<TrialLine> register_trials(const SweepObjects& objects, const SweepStatus& status,
                                          const std::vector<Point>& points) {
     std::vector<TrialLine> lines;
@@ -304,9 +310,9 @@ class Driver {
     return lines;
   }
 
-  // Starts as many trials as there are free places: trials just registered, trials that an earlier driver
-  // registered but did not start, and trials that have to be tried again. Also creates missing objects of
-  // existing runs. In a sweep that is being drained, creates only these objects.
+  // Starts as many trials as there are free places: trials that were just registered, trials that an earlier
+  // driver has registered but not started, and trials that have to be tried again. Also creates missing
+  // objects of existing runs. In a sweep that is being drained, creates only these objects.
   void start_missing(const SweepObjects& objects, const SweepStatus& status,
                      const std::vector<Batch>& batches, const std::vector<TrialLine>& fresh,
                      const GoOn& go_on) {
@@ -316,7 +322,7 @@ class Driver {
       const std::string name = trial_run(sweep_, trial->hash, trial->attempt);
       const auto seen = status.runs.find(name);
       const bool is_there = seen != status.runs.end();
-      // If the Job of a run was made and is missing now, creates nothing for the run: the next looks show
+      // If the Job of a run was made and is missing now, creates nothing for the run. The next rounds show
       // whether the Job is gone.
       const bool whole = is_there && (seen->second.phase != Phase::incomplete ||
                                       seen->second.absence == Absence::unsure || is_over(seen->second));
@@ -356,8 +362,8 @@ class Driver {
     return out;
   }
 
-  // Marks a trial that the cluster refuses as failed. If a quota is exceeded, retries the trial instead. If
-  // the cluster refuses the first trials of a sweep, removes the whole sweep.
+  // If the cluster refuses a trial, marks the trial as failed, or retries it if a quota is exceeded. If the
+  // cluster refuses the first trials of a sweep, removes the whole sweep.
   void take_refusals(const SweepObjects& objects, const SweepStatus& status,
                      const TrialRuns::Created& created) {
     const Error& first = created.refused.front().why;
@@ -396,7 +402,7 @@ class Driver {
       if (run == runs.end()) continue;
       const bool late = late_starts_.contains(run->first, steady_clock::now());
       if (!late && status.cannot_start_of.count(number) == 0) continue;
-      // Reads the run again: the cluster may have been silent for a while.
+      // Reads the run again, since the cluster may have been silent for a while.
       const RunStatus read = observe(fetch_run(client_, request_.name_space, run->first), now());
       const bool waits =
           read.phase == Phase::queued || read.phase == Phase::scheduling || read.phase == Phase::starting;
@@ -431,10 +437,11 @@ class Driver {
   std::set<std::string> settled_;
   std::map<std::string, steady_clock::time_point>
       created_;          // runs that no watch has reported yet, and when they were created
-  bool more_ = true;     // there is more work, or the driver has not looked yet
+  bool more_ = true;     // there is more work, or no round has begun yet
   std::string refused_;  // the last refusal of the cluster
   LateStarts late_starts_;
-  std::map<std::string, steady_clock::time_point> ended_since_;  // of runs, in this driver's time
+  std::map<std::string, steady_clock::time_point>
+      ended_since_;  // when each run has ended, by this driver's clock
   std::optional<steady_clock::time_point> failing_since_;
   bool has_worked_ = false;
   bool left_to_others_ = false;  // all trials of this driver have ended, and another command will add more

@@ -5,7 +5,7 @@
 // State: only the objects of the cluster. A driver may be killed at any moment, and another driver continues.
 // A Lease names the current driver; other drivers wait.
 //
-// Caller: `mlk sweep`, on the user's machine or in the driver's Job.
+// Callers: `mlk sweep` on the user's machine, and `mlk drive` in the driver's Job.
 //
 // One round of a driver:
 //   read the objects of the sweep (watch.h), and the reports of trials (fetch.h)

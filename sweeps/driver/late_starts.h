@@ -1,4 +1,4 @@
-// How long the runs of trials have waited for their start. Pure.
+// Measures how long the runs of trials have waited for their start. Pure.
 #pragma once
 
 #include <chrono>
@@ -14,11 +14,11 @@ class LateStarts {
   // `timeout`: the start_timeout of the experiment; 0 for no bound.
   explicit LateStarts(std::chrono::seconds timeout) : timeout_(timeout) {}
 
-  // Call it after each observation. A run that waits again, after a pause or a resume, gets the whole timeout
-  // again.
+  // Call this function after each observation. A run that waits again, after a pause or a resume, gets the
+  // whole timeout again.
   void observe(const SweepStatus& status, std::chrono::steady_clock::time_point now);
 
-  // Whether the run, by its name, has waited for longer than the timeout.
+  // Whether the run of this name has waited for longer than the timeout.
   bool contains(const std::string& run, std::chrono::steady_clock::time_point now) const;
 
   std::chrono::seconds timeout() const { return timeout_; }

@@ -1,6 +1,6 @@
-// Ensures that one process at a time drives a sweep, by a Lease. Follows client-go's leader election: a
-// holder that has not renewed the Lease for 15 s counts as dead. Each process measures the 15 s with its own
-// clock, and does not compare the clocks of machines.
+// Uses a Lease to ensure that only one process at a time drives a sweep. Follows client-go's leader election:
+// a holder that has not renewed the Lease for 15 s counts as dead. Each process measures the 15 s with its
+// own clock, and does not compare the clocks of machines.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ struct LeaseTimes {
   std::chrono::milliseconds longest_refusal{30'000};
 };
 
-// The Lease of a sweep. null if the sweep has no Lease, and nothing if the server fails or refuses.
+// The Lease of a sweep. JSON null if the sweep has no Lease. nullopt if the server fails or refuses.
 std::optional<nlohmann::json> read_lease(kube::Client& client, const std::string& name_space,
                                          const std::string& sweep);
 
@@ -38,7 +38,7 @@ class DriverLease {
   using Clock = std::chrono::steady_clock;
 
   // `name`: the name of the sweep and of its Lease. The Lease belongs to the owner with this uid. `now`:
-  // another clock for tests. The client must outlive this. For one thread.
+  // another clock for tests. The client and `name_space` must outlive this object. Not thread-safe.
   DriverLease(kube::Client& client, const std::string& name_space, std::string name, std::string owner_uid,
               LeaseTimes times = {}, std::function<Clock::time_point()> now = Clock::now);
 
@@ -46,11 +46,11 @@ class DriverLease {
   DriverLease(const DriverLease&) = delete;
   DriverLease& operator=(const DriverLease&) = delete;
 
-  // Takes or renews the Lease. Returns true while this process holds the Lease. Call it once a second; most
-  // calls send no request. Gives up the Lease if the server fails for renew_deadline. Throws ApiError for 401
-  // and 403. If the server has allowed requests before, throws only after longest_refusal.
+  // Acquires or renews the Lease. Returns true while this process holds the Lease. Call this function once a
+  // second; most calls send no request. Gives up the Lease if the server fails for renew_deadline. Throws
+  // ApiError for 401 and 403. If the server has allowed requests before, throws only after longest_refusal.
   bool hold();
-  void release();  // so that another process may take the Lease at once; best effort
+  void release();  // so that another process may acquire the Lease at once; best effort
 
   const std::string& holder() const { return holder_; }  // another process, if this process is not the holder
 
@@ -65,10 +65,10 @@ class DriverLease {
   const std::function<Clock::time_point()> now_;
   std::string holder_;
   bool ours_ = false;
-  Clock::time_point renewed_{}, asked_{};  // when this process last surely held it, and last sent a request
-  std::optional<Clock::time_point> answered_;  // when the server last said who holds the Lease
-  nlohmann::json seen_;                        // the record of another holder
-  Clock::time_point seen_since_{};             // since when seen_ has not changed
+  Clock::time_point renewed_{}, asked_{};  // when this process last held the Lease, and last sent a request
+  std::optional<Clock::time_point> answered_;  // when the server last answered about the Lease
+  nlohmann::json seen_;                        // the spec of the Lease as last read
+  Clock::time_point seen_since_{};             // when seen_ changed last
 };
 
 // Detects in other processes whether a sweep has a driver.
@@ -76,13 +76,13 @@ class DriverWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // References must outlive it.
+  // The client and the name of the namespace must outlive this object.
   DriverWatch(kube::Client& client, const std::string& name_space, std::string sweep)
       : client_(client), name_space_(name_space), sweep_(std::move(sweep)) {}
 
-  // True if no process has renewed or taken the Lease for 15 s, by the clock of this process. So a hand-over
-  // between drivers gives false. Call it often; most calls send no request. Returns false if the server fails
-  // or refuses.
+  // Whether no process has acquired or renewed the Lease for 15 s, by the clock of this process. So the
+  // result is false while one driver hands over to another. Also false if the server fails or refuses. Call
+  // this function often; most calls send no request.
   bool nobody_drives(Clock::time_point now = Clock::now());
 
  private:

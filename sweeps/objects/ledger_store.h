@@ -23,9 +23,9 @@ std::vector<Trial> read_ledger(const std::string& sweep, const std::vector<nlohm
 std::size_t lines_of_ledger(const std::string& sweep, const std::vector<nlohmann::json>& config_maps);
 
 // Writes ended trials into the ledger, except trials that the ledger already contains. `config_maps`: the
-// ledger, as it was read; `known`: the trials that read_ledger() found in it, by number. If another process
-// writes at the same time, merges its lines with ours and writes again. Best effort: returns false if a write
-// failed, with the reason in `problem`.
+// ledger, as it was read; `known`: the trials that read_ledger() found in the ledger, by number. If another
+// process writes at the same time, merges the lines of both processes and writes again. Best effort: returns
+// false if a write failed, with the reason in `problem`.
 bool write_ledger(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                   const std::vector<nlohmann::json>& config_maps, const std::vector<Trial>& trials,
                   const std::map<int, Trial>& known, std::string* problem = nullptr);

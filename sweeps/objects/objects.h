@@ -1,11 +1,10 @@
-// The objects of a sweep in the cluster. These objects say which trials exist, and which Jobs run these
-// trials.
+// The objects of a sweep in the cluster. These objects say which trials exist, and which Jobs run them.
 //
 //   ConfigMap digits-abcde                the owner: the record of the sweep, marks of stop and drain
-//   ConfigMap digits-abcde-trials-0       a batch of points: those of Job 0, one index each (never changes)
-//   Job       digits-abcde-trials-0       runs them, if the cluster runs the sweep
+//   ConfigMap digits-abcde-trials-0       a batch of points: the indexes of Job 0 (never changes)
+//   Job       digits-abcde-trials-0       runs these points, if the cluster runs the sweep
 //   ConfigMap digits-abcde-trials-1       points of trials that are runs (grows)
-//   ConfigMap digits-abcde-12345678       the owner of such a run, with its own Jobs and pods
+//   ConfigMap digits-abcde-12345678       the owner of the run of one trial, with Jobs and pods
 //   ConfigMap digits-abcde-ledger-0       results of trials (ledger_store.h)
 //   Lease     digits-abcde                who drives the sweep
 //
@@ -38,22 +37,23 @@ namespace mlk::sweeps {
 struct SweepObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> config_maps, jobs, pods;
-  std::vector<nlohmann::json> drivers{}, driver_pods{};  // of the driver of a detached sweep: not trials
-  std::optional<nlohmann::json> lease{};  // of the sweep's driver, if it was read; null: there is no Lease
+  std::vector<nlohmann::json> drivers{}, driver_pods{};  // of the driver of a detached sweep, not of trials
+  std::optional<nlohmann::json> lease{};  // of the driver; nullopt: not read; JSON null: there is no Lease
   std::vector<nlohmann::json> events{};   // warnings about these objects; without pods only on request
 };
 
 enum class WithPods { no, yes };
 
-// Makes four requests in parallel; three without pods. Throws Error{not_found} if there is no owner.
+// Makes four requests in parallel, or two without pods. Also reads missing Jobs again (confirm_absences()).
+// Throws Error{not_found} if there is no owner.
 SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          WithPods pods);
 
 // The pods of a sweep.
 std::vector<nlohmann::json> fetch_pods(kube::Client& client, const std::string& name_space,
                                        const std::string& sweep);
-// For sweeps with many pods: reads only the metadata of the running pods, which shows which trials run. If no
-// pod runs, also reads some waiting pods, which contain the reason.
+// Reads only the metadata of the running pods, for sweeps with many pods. The metadata shows which trials
+// run. If no trial runs, also reads some waiting pods, which contain the reason.
 std::vector<nlohmann::json> fetch_running_pods(kube::Client& client, const std::string& name_space,
                                                const std::string& sweep);
 
@@ -83,11 +83,11 @@ bool extract_owner(SweepObjects& objects);
 // A ConfigMap with points. The ConfigMap of a Job never changes: the indexes of the Job are its trials. Other
 // ConfigMaps grow, and a driver starts a run for each of their trials.
 struct Batch {
-  int job = 0;  // number of the ConfigMap, and of the Job
+  int job = 0;  // the number of the ConfigMap and of its Job
   std::vector<TrialLine> trials;
-  bool by_cluster = false;               // for a Job
-  std::optional<nlohmann::json> object;  // the Job; empty if its creation was cut off or it is gone
-  bool made = false;  // the sweep's owner says that the Job was made; then mlk never remakes it
+  bool by_cluster = false;               // whether the ConfigMap belongs to a Job
+  std::optional<nlohmann::json> object;  // the Job; empty if its creation was cut off or the Job is gone
+  bool made = false;  // the sweep's owner says that the Job was made; mlk never makes it again
   bool gone = false;  // the sweep's owner says that the Job is gone
 };
 
@@ -101,7 +101,7 @@ SweepObjects without_doubt(kube::Client& client, const std::string& name_space, 
 // The batches of the sweep, ascending by number. Pure.
 std::vector<Batch> batches_of(const SweepObjects& objects);
 
-// The numbers of the trials that are indexes of Jobs; the others are runs. Pure.
+// The numbers of the trials that are indexes of Jobs. All other trials are runs. Pure.
 std::set<int> trials_by_cluster(const std::vector<Batch>& batches);
 
 // The number of trials that the unfinished Jobs may run at a time, now and later. Pure.
@@ -132,7 +132,7 @@ std::string job_name(const std::string& sweep, int job);
 // The inverse of job_name(); -1 for any other name.
 int number_of_job(const std::string& name, const std::string& sweep);
 
-// The ConfigMap with points of the highest number; nullptr if there is none.
+// The ConfigMap with points that has the highest number. nullptr if there is no such ConfigMap.
 const nlohmann::json* last_points(const SweepObjects& objects);
 
 }  // namespace mlk::sweeps

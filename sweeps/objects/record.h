@@ -17,7 +17,7 @@ struct Record {
   int parallel = 1;
   int max_failures = 0;
   nlohmann::json base;  // the experiment without `sweep:`, as written; null if unknown
-  std::string kin;      // kin_of_sweep()
+  std::string kin;      // the result of kin_of_sweep()
   // True: mlk starts each trial as a run, except earlier trials that are indexes of Jobs. False: the cluster
   // runs all trials as indexes of Jobs.
   bool driven = false;

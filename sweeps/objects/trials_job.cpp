@@ -22,8 +22,8 @@ using nlohmann::json;
 constexpr char points_folder[] = "/etc/mlk/points";
 constexpr char index_field[] = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
 
-// Changes the failure rules of a run. Unchanged, a rule would end the Job with all its trials. Changed, it
-// ends only one trial.
+// Changes the failure rules of a run. An unchanged rule would end the Job with all its trials, but a changed
+// rule ends only one trial.
 json rules_for_trials(json rules) {
   for (json& rule : rules) {
     if (rule["action"] == "FailJob") rule["action"] = "FailIndex";

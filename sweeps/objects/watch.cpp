@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds patience{60'000};  // a longer silence is reported
-constexpr int rests = 4;  // the pause after a look is so many times as long as the look
+constexpr int rests = 4;  // the pause after a reading is so many times as long as the reading
 constexpr std::chrono::seconds longest_rest{3};
 
 }  // namespace
@@ -38,7 +38,7 @@ struct SweepWatch::State {
     }
     changed.notify_all();
   }
-  // The reflectors that reading a sweep requires.
+  // The reflectors whose objects a sweep needs.
   std::array<const kube::Reflector*, 3> all() const { return {config_maps.get(), jobs.get(), pods.get()}; }
 };
 

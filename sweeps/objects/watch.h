@@ -12,20 +12,20 @@ namespace mlk::sweeps {
 
 class SweepWatch {
  public:
-  // The client must outlive it. Watching starts at once; the constructor does not wait.
+  // The client must outlive this object. Watching starts at once; the constructor does not wait.
   SweepWatch(kube::Client& client, const std::string& name_space, const std::string& sweep);
   ~SweepWatch();
   SweepWatch(const SweepWatch&) = delete;
   SweepWatch& operator=(const SweepWatch&) = delete;
 
   // Returns true if something has changed since the last call, false after `timeout`. Reading the objects of
-  // a large sweep takes long, so not every change ends the wait: after each look, wait() pauses for much
-  // longer than the look took. A look is the time from objects() until observed() or the next wait(). For one
-  // thread.
+  // a large sweep takes long, so not every change ends the wait: after each reading, wait() first pauses for
+  // several times as long as the reading took. A reading lasts from objects() until observed() or the next
+  // wait(). Not thread-safe.
   bool wait(std::chrono::milliseconds timeout);
 
-  // nullopt before the first lists have arrived. Throws Error{not_found} if the sweep was deleted, and
-  // ApiError for the final answers 401 and 403.
+  // nullopt until the server has answered the first lists. Throws Error{not_found} if the sweep was deleted,
+  // and ApiError for the final answers 401 and 403.
   std::optional<SweepObjects> objects();
   void observed();
 

@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int lines_of_log = 1000;
 constexpr std::size_t bytes_of_log = 256 * 1024;
 constexpr milliseconds short_time{1500}, long_time{120'000};
-// The limits are short, because a driver does not renew its Lease during a look.
+// The limits are short, since a driver does not renew its Lease while it reads logs.
 constexpr milliseconds patience_with_failures{5'000}, pause_after_failure{400};
 constexpr std::size_t curve_points = 64;
 constexpr std::size_t most_logs_for_curves = 200;
@@ -164,13 +164,14 @@ class LogHarvest {
     }
   }
 
-  // Whether the objective is from the result that the trial has written: a log gives a curve as well.
+  // Whether the objective comes from the result that the trial has written.
   bool has_result(const Trial& known) const {
     return has_ended(known.state) && known.objective && known.curve.empty() && status_.record.objective &&
            status_.record.objective->of == Objective::Of::last;
   }
 
-  // The log gives only the curve: the values of the result are final.
+  // Restores the values of the result after the log was read. They are final, and the log only adds the
+  // curve.
   static void keep_result(const Trial& known, Trial& trial) {
     trial.objective = known.objective;
     trial.step = known.step;
@@ -231,7 +232,7 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
     const auto known = told.find(trial.number);
     const bool read =
         known != told.end() && has_ended(known->second.state) && known->second.tries >= trial.tries;
-    // The server may show the trial's pod later than the end of its Job. A later look reads the log of such a
+    // The server may show the trial's pod later than the end of its Job. A later call reads the log of such a
     // trial.
     const bool unseen = status.newest_pods.count(trial.number) == 0;
     return read || unseen || !has_ended(trial.state) || trial.objective || !status.record.objective;
@@ -283,7 +284,7 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
     if (!ended && std::none_of(objects.pods.begin(), objects.pods.end(), runs))
       objects.events = fetch_warnings(client, name_space, sweep);
     if (lease.valid()) objects.lease = lease.get();
-    return observe();  // does not write the ledger: without its pod a trial has no reports here
+    return observe();  // does not write the ledger, since a trial without its pod has no reports here
   }
   auto warnings = std::async(std::launch::async, [&] { return fetch_warnings(client, name_space, sweep); });
   set_pods(objects, fetch_pods(client, name_space, sweep));

@@ -7,23 +7,24 @@
 
 namespace mlk::sweeps {
 
-// Which logs to read. mlk needs the log of a trial if the trial has no result: a user's own program leaves no
-// result, and a running trial has no result yet.
+// How long read_sweep() reads logs. mlk needs the log of a trial if the trial has no result: a user's own
+// program leaves no result, and a running trial has no result yet.
 enum class Harvest {
-  running,  // of running trials, as many as a short time allows
-  all,      // also of ended trials, however long it takes
+  running,  // for a short time; begins with the logs of running trials
+  all,      // for a longer time, which usually suffices for all logs
 };
 
-// Reads the logs of trials that have ended without a result, each log once; adds their reports to `told`.
+// Reads the logs of trials that have ended without a result, and adds their reports to `told`. Reads each log
+// once.
 void harvest_ended(kube::Client& client, const std::string& name_space, SweepStatus& status,
                    std::map<int, Trial>& told);
 
-// Reads the logs of running trials, for a short time; adds their reports to `told`.
+// Reads the logs of running trials for a short time, and adds their reports to `told`.
 void harvest_running(kube::Client& client, const std::string& name_space, const SweepStatus& status,
                      std::map<int, Trial>& told);
 
-// The run of a trial, if it has one; empty for an index of a Job. Throws Error{not_found} if the sweep has no
-// such trial.
+// The name of the run of a trial. Empty if the trial is an index of a Job. Throws Error{not_found} if the
+// sweep has no such trial.
 std::string run_of_trial(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          int number);
 

@@ -16,14 +16,14 @@ namespace mlk::sweeps {
 
 class Harvester {
  public:
-  // References must outlive it.
+  // The client and the name must outlive this object.
   Harvester(kube::Client& client, const std::string& name_space) : client_(client), name_space_(name_space) {}
 
   // Reads the logs of trials that have ended without a result, each log once, and writes new reports into the
-  // ledger, best effort; at most every five seconds. `status`: as observed from `objects`.
+  // ledger, best effort. Does so at most every five seconds. `status`: as observed from `objects`.
   void collect(const SweepObjects& objects, SweepStatus& status);
 
-  // Whether another look is due, even if nothing has changed since the last look.
+  // Whether the caller should call collect() again even if nothing has changed since the last call.
   bool is_due() const;
 
  private:

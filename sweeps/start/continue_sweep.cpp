@@ -28,7 +28,7 @@ json without_code(json digests) {
   return digests;
 }
 
-// The sweeps of that name, without their data.
+// The owners of the sweeps with this experiment name, without their data.
 std::vector<json> sweeps_named(kube::Client& client, const std::string& name_space, const std::string& name) {
   const kube::ListOptions of_name{
       .label_selector = std::string(labels::sweep) + "," + labels::name + "=" + name,

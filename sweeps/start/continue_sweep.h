@@ -17,19 +17,20 @@ namespace mlk::sweeps {
 
 struct SameSweep {
   std::string sweep;
-  int trials = 0;      // of the sweep
-  int candidates = 1;  // number of matching sweeps; `sweep` is the newest
+  int trials = 0;      // the number of trials of the sweep
+  int candidates = 1;  // the number of matching sweeps; `sweep` is the newest of them
   bool other = true;   // the sweep was started with other code than the code of the definition
 };
 
-// Gives the definition the name of the newest sweep of its experiment with the same kin hash (identity.h):
-// existing trials stay, and new trials use this code. Nothing if there is no such sweep. Throws ApiError.
+// Finds the newest sweep that has the same experiment name and kin hash (identity.h), and gives the
+// definition the name of this sweep. So the existing trials of the sweep stay, and its new trials use the
+// code of the definition. nullopt if there is no such sweep. Throws ApiError.
 std::optional<SameSweep> go_on_with_same(kube::Client& client, const std::string& name_space,
                                          Definition& definition);
 
-// The owner of the newest sweep of this name, if that sweep differs from the definition only in its code.
-// Nothing if the sweep of the definition itself exists, since this sweep continues without --same. Throws
-// ApiError.
+// The owner of the newest sweep with the name of the experiment, if that sweep differs from the definition
+// only in its code. nullopt if the sweep of the definition itself exists, since it continues without --same.
+// Throws ApiError.
 std::optional<nlohmann::json> find_with_other_code(kube::Client& client, const std::string& name_space,
                                                    const Definition& definition);
 

@@ -28,7 +28,7 @@ TrialIndexes::TrialIndexes(kube::Client& client, const StartRequest& request, co
   options_.files_of = definition_.files_of;
 }
 
-// The experiment and the objects come from the Job's own first trial. Only the configuration comes from the
+// The experiment and the objects come from the first trial of the Job. Only the configuration comes from the
 // sweep.
 TrialsObjects TrialIndexes::objects_of(TrialsJob job) const {
   const int most = definition_.spec.max_failures.value_or(

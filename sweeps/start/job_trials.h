@@ -11,12 +11,12 @@
 
 namespace mlk::sweeps {
 
-// Registers the trials in one ConfigMap for each Job, before it creates any Job. So if this process is cut
-// off, another process can see how many Jobs are needed. Creation is idempotent.
+// The trials are registered in one ConfigMap for each Job before any Job is created. So if this process is
+// cut off, another process can see how many Jobs are needed. Creation is idempotent.
 class TrialIndexes {
  public:
-  // References must outlive it. `owner_uid`: the uid of the sweep's owner; empty if the server only checks
-  // the objects.
+  // The referenced arguments must outlive this object. `owner_uid`: the uid of the sweep's owner; empty if
+  // the server only checks the objects.
   TrialIndexes(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks,
                std::string owner_uid);
 
@@ -27,11 +27,11 @@ class TrialIndexes {
   // the batches of the created Jobs.
   std::vector<const Batch*> start_missing(const std::vector<Batch>& batches);
 
-  // Call it after start_missing(): records in the owner that the Jobs of all these batches were made
-  // (run/facts/absence.h).
+  // Records in the owner that the Jobs of all these batches were made (run/facts/absence.h). Call this
+  // function after start_missing().
   void mark_made(const std::vector<Batch>& batches, const nlohmann::json& owner);
 
-  // Renders `job`, whose may_fail is ignored.
+  // Renders `job`. Ignores its may_fail.
   TrialsObjects objects_of(TrialsJob job) const;
 
   // Deletes everything that this object has created.

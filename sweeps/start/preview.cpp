@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double rounding = 1e-6;  // quantities are decimal, doubles are not
+constexpr double rounding = 1e-6;  // quantities are decimal, but doubles are not
 
 Amounts amounts_of(const json& resources) {
   Amounts out;
@@ -59,7 +59,7 @@ PodNeed need_of_pod(const json& spec, int count) {
   return out;
 }
 
-// The same amounts under the names that quotas use.
+// The needs of a trial, under the names that quotas use.
 Amounts counted_by_quotas(const TrialNeed& need) {
   Amounts out;
   for (const PodNeed& pod : need.pods) {

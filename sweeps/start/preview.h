@@ -20,7 +20,7 @@ using Amounts = std::map<std::string, double>;
 struct PodNeed {
   int count = 1;
   Amounts requests, limits;
-  std::map<std::string, std::string> node_labels;  // that the node must have
+  std::map<std::string, std::string> node_labels;  // labels that the node must have
   nlohmann::json tolerations;                      // as in a pod
 };
 
@@ -29,7 +29,7 @@ struct TrialNeed {
   std::vector<PodNeed> pods;
 
   int pod_count() const;
-  double requested(const std::string& resource) const;  // of all its pods
+  double requested(const std::string& resource) const;  // of all pods of the trial
   double gpus() const;                                  // of any vendor
 };
 
@@ -59,8 +59,8 @@ struct Room {
   std::string limit;  // "requests.cpu of quota team: 6 of 8 used"; empty if all fit
 };
 
-// The room that ResourceQuotas leave for at most `most` trials. Nothing if no quota limits a resource that
-// trials need. A quota with scopes counts only some pods, so it is ignored.
+// The room that ResourceQuotas leave for at most `most` trials. nullopt if no quota limits a resource that
+// trials need. Quotas with scopes are ignored, since they count only some pods.
 std::optional<Room> room_in_quotas(const std::vector<nlohmann::json>& quotas, const TrialNeed& need,
                                    int most);
 

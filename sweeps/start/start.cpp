@@ -158,7 +158,7 @@ class Start {
       ++out.jobs;
     }
     write_count(there.owner, out);
-    indexes.mark_made(batches, there.owner);  // last, since it changes the version of the owner
+    indexes.mark_made(batches, there.owner);  // last, since this call changes the version of the owner
     return out;
   }
 
@@ -168,9 +168,9 @@ class Start {
     return out;
   }
 
-  // Why the cluster cannot run these trials as well; empty if it can run them. While Jobs are unfinished,
-  // there must be places for all new trials at once, since a Job that starts with a low parallelism would
-  // keep this parallelism.
+  // Why the cluster cannot run these trials by itself too; empty if it can run them. While Jobs are
+  // unfinished, there must be places for all new trials at once, since a Job that starts with a low
+  // parallelism would keep this parallelism.
   std::string why_no_room(const std::vector<Batch>& batches,
                           const std::vector<std::vector<TrialLine>>& jobs) const {
     const int free = definition_.spec.parallel - places_taken(batches);
@@ -261,8 +261,8 @@ class Start {
                 "let it go on with: mlk resume " + sweep_);
   }
 
-  // Called last, so that the owner stays unchanged after a refusal. If two processes add trials, the larger
-  // number is right.
+  // Writes the number of trials into the owner. Called after all objects were created, so that the owner
+  // stays unchanged after a refusal. If two processes add trials, the larger number is right.
   void write_count(json owner, const Started& out) {
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       const int known = read_record(owner).trials;

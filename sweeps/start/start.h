@@ -37,8 +37,8 @@ struct Started {
 // Starts a trial for each point, as indexes of Jobs. why_driven() must be empty for the points. If the state
 // of the sweep on the cluster requires a driver, only prepares the sweep for a driver (drive.h). Other
 // processes may add trials at the same time, and each trial still gets its own number. If the server refuses
-// an object, removes everything that it has created. Throws Error: usage for a point that cannot be run; else
-// as submit_run().
+// an object, removes everything that it has created. Throws Error{usage} for a point that cannot be run, and
+// the errors of submit_run().
 Started start_by_cluster(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks);
 
 // Why the points alone require that mlk starts the trials one by one: "mode ps has several processes",
@@ -46,23 +46,23 @@ Started start_by_cluster(kube::Client& client, const StartRequest& request, cons
 // point that cannot be run.
 std::string why_driven(const StartRequest& request, const SubmitHooks& hooks);
 
-// A warning for so many trials run by the cluster: the controller manager deletes ended pods beyond 12 500,
-// together with unread results. Empty for fewer trials.
+// A warning if the cluster runs too many trials by itself: the controller manager deletes ended pods beyond
+// 12 500, together with unread results. Empty for up to 12 500 trials.
 std::string why_results_may_vanish(int trials);
 
 // Parts of start_by_cluster(), for other code that starts trials.
 
-// Trials of these points, numbered from `first_number` on, as patches of `config` (runtime_config; null for
-// `run:`). The delta of a trial also says whether a Job cannot run the trial. Throws Error{usage} for a point
-// that cannot be run.
+// The trials of these points, numbered from `first_number` on, as patches of `config` (runtime_config; null
+// for `run:`). The delta of a trial also says whether a Job cannot run the trial. Throws Error{usage} for a
+// point that cannot be run.
 std::vector<TrialLine> lines_of(const StartRequest& request, const SubmitHooks& hooks,
                                 const std::vector<Point>& points, int first_number,
                                 const nlohmann::json& config);
 
-// For the sweep's own objects, without an owner's uid.
+// The options for rendering the sweep's own objects, without the uid of an owner.
 RenderOptions render_options(const StartRequest& request);
 
-// The copies of the `files:` entries that the sweep's trials mount, taken from the rendered objects.
+// Those rendered objects that are copies of `files:` entries, which the trials of the sweep mount.
 std::vector<nlohmann::json> data_objects(const Definition& definition, const Rendered& rendered);
 
 }  // namespace mlk::sweeps

@@ -22,7 +22,7 @@ void mark(kube::Client& client, const std::string& name_space, const std::string
 }
 
 // Patches the owner. Does nothing if the owner has changed since it was read. In this case the driver decides
-// again after its next look.
+// again in its next round.
 void patch_as_read(kube::Client& client, const std::string& name_space, const json& owner, json patch) {
   patch["metadata"]["resourceVersion"] = text_of(owner, {"metadata", "resourceVersion"});
   try {

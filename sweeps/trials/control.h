@@ -21,11 +21,12 @@ void resume_sweep(kube::Client& client, const std::string& name_space, const Swe
 void drain_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep);
 
 // Writes the record of the sweep with this phase (null: the sweep continues). Does nothing if the owner has
-// changed since it was read. In this case the driver's next look reads the newer owner. Throws ApiError.
+// changed since it was read. In this case the driver reads the newer owner in its next round. Throws
+// ApiError.
 void write_phase(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                  const Record& record, const nlohmann::json& phase);
 
-// Ends the run of a trial that cannot start, as failed with that reason. Throws ApiError.
+// Ends the run of a trial that cannot start. The trial has then failed with this reason. Throws ApiError.
 void fail_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason);
 
@@ -35,16 +36,17 @@ bool goes_on_later(const nlohmann::json& owner);
 // Resumes the run of a single trial that stop_trial() has stopped without a reason. Throws ApiError.
 void resume_trial(kube::Client& client, const std::string& name_space, const RunObjects& run);
 
-// The rung in this annotation of a trial's owner, written by early stopping; 0 without the annotation. Pure.
+// The rung that early stopping has written into this annotation of a trial's owner. 0 without the annotation.
+// Pure.
 std::int64_t rung_of(const nlohmann::json& owner, const char* annotation);
 
-// Marks in a trial's owner up to which step the trial may train from now on, unless the owner has changed
-// since it was read. Does not change the Jobs: apply_pause() does.
+// Marks in a trial's owner up to which step or epoch the trial may train from now on. Does nothing if the
+// owner has changed since it was read. Does not change the Jobs: apply_pause() resumes them.
 void let_train(kube::Client& client, const std::string& name_space, const RunObjects& run,
                std::int64_t until);
 
-// Marks a trial as paused at a rung, unless its owner has changed since it was read. apply_pause() suspends
-// its Jobs.
+// Marks a trial as paused at a rung. Does nothing if the owner of the trial has changed since it was read.
+// Does not change the Jobs: apply_pause() suspends them.
 void mark_paused(kube::Client& client, const std::string& name_space, const RunObjects& run,
                  std::int64_t rung);
 
@@ -53,8 +55,8 @@ void mark_paused(kube::Client& client, const std::string& name_space, const RunO
 // function is cut off at any point, repeating it completes its work.
 void apply_pause(kube::Client& client, const std::string& name_space, const RunObjects& run);
 
-// Suspends the run of a trial. With a `reason` the run has ended for good: resume_sweep() does not resume it.
-// (resume_sweep() does not resume paused trials either.)
+// Suspends the run of a trial. With a `reason` the run has ended for good, and resume_sweep() does not resume
+// it.
 void stop_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason = "");
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view before_error = "mlk: error: ";
 
-// A holder is gone if it has not renewed its Lease for so long: a driver renews its Lease every few seconds,
-// and the clocks of two machines differ by less than this.
+// A holder that has not renewed its Lease for so long is gone. A driver renews its Lease every few seconds,
+// and the clocks of two machines differ by less than this time.
 constexpr std::chrono::seconds certainly_gone{60};
 
 // The last error message of mlk in the pod, without its hint. If mlk has left no message, the usual

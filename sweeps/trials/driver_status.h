@@ -1,5 +1,5 @@
-// Finds out who drives a sweep. A driver in the cluster has a Job. A command that drives is visible only in
-// the Lease. Pure.
+// Finds out who drives a sweep. A driver in the cluster has a Job. A command that drives a sweep is visible
+// only in the Lease of the sweep. Pure.
 #pragma once
 
 #include <string>

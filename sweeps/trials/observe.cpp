@@ -43,7 +43,8 @@ std::string first_failure(const SweepStatus& status) {
                      first->number, what);
 }
 
-// Marks a trial that exited with 0 and has a verdict as failed. Returns whether it has changed the trial.
+// If a trial exited with 0 and has a verdict, marks the trial as failed. Returns whether the trial has
+// changed.
 bool fail_by_verdict(Trial& trial) {
   if (trial.state != TrialState::succeeded || trial.objective || !is_verdict(trial.failure)) return false;
   trial.state = TrialState::failed;
@@ -147,7 +148,7 @@ class SweepObservation {
     status_.program_of[pod.name] = pod.program;
   }
 
-  // The newest pod of the lowest rank: it reports for the run (CONTRACT.md).
+  // The newest pod of the lowest rank, since this pod reports for the run (CONTRACT.md).
   static std::optional<PodFacts> reporting_pod(const RunObjects& run) {
     const PodFacts* best = nullptr;
     const Facts facts = read_facts(run);
@@ -172,7 +173,7 @@ class SweepObservation {
       if (trial.state == TrialState::waiting) status_.waits_for[number] = seen.why;
       if (trial.state == TrialState::waiting && seen.cannot_start) status_.cannot_start_of[number] = seen.why;
       trial.until = rung_of(run->second.owner, annotations::until);
-      // A paused trial, or one that is just being resumed, is waiting.
+      // A trial that is paused or is just being resumed counts as waiting.
       const bool paused = rung_of(run->second.owner, annotations::paused) > 0;
       if (paused && trial.state == TrialState::stopped) trial.state = TrialState::waiting;
       const std::string never = kube::annotation_of(run->second.owner, annotations::cannot_start);
@@ -236,7 +237,8 @@ class SweepObservation {
     }
   }
 
-  // The phase that the driver has written at its end. Before this end, the phase follows from the trials.
+  // The phase that the driver has written at the end of the sweep. Before the end, the phase follows from the
+  // trials.
   Phase driven_phase() const {
     const std::optional<Phase> written = parse_phase(kube::annotation_of(objects_.owner, annotations::phase));
     if (written) return *written;
@@ -300,8 +302,8 @@ class SweepObservation {
                        [&](const Batch& batch) { return batch.made && job_of(batch) == nullptr; });
   }
 
-  // What the sweep cannot do without a driver; empty if it needs no driver. Running trials continue without a
-  // driver, and waiting trials that have a run will start. So only waiting trials without a run need a
+  // A message if nobody drives a sweep that needs a driver; otherwise empty. Running trials continue without
+  // a driver, and waiting trials that have a run will start. So only waiting trials without a run need a
   // driver.
   std::string why_undriven() const {
     const bool over = is_final(status_.phase) || status_.phase == Phase::stopped;

@@ -22,7 +22,8 @@ struct Counts {
 
 struct SweepStatus {
   std::string sweep, name, mode;
-  // incomplete, scheduling, starting, running, stopped, succeeded or failed; as for a run.
+  // One of incomplete, scheduling, starting, running, stopped, succeeded and failed, with the same meaning as
+  // for a run.
   Phase phase = Phase::incomplete;
   std::string why;  // one line; empty if there is nothing to explain
   DriverStatus driver;
@@ -36,7 +37,7 @@ struct SweepStatus {
   bool jobs_go_on = false;       // a Job whose indexes are trials has not finished
   std::map<int, Trial> ledger;   // the content of the ledger, by the number of the trial
   bool draining = false;         // the driver starts no more trials; the sweep is stopped when no trial runs
-  bool is_of_one_trial = false;  // select_trial() has dropped the other trials: best_of() finds no best trial
+  bool is_of_one_trial = false;  // the other trials were dropped, so best_of() finds no best trial
   bool cannot_start = false;     // no trial has started, and the trials wait in vain
 
   // For trials that are runs.
@@ -48,28 +49,28 @@ struct SweepStatus {
 };
 
 SweepStatus observe_sweep(const SweepObjects& objects, Time now);
-// The same for a driven sweep, with the runs that extract_runs() has moved out of `objects`. Trials whose
-// runs are in `settled` have ended for good: if the ledger has such a trial, the state comes from the ledger,
-// and the run is not read again.
+// Like the function above, but for a driven sweep, with the runs that extract_runs() has moved out of
+// `objects`. Trials whose runs are in `settled` have ended for good: if the ledger has such a trial, the
+// state comes from the ledger, and the run is not read again.
 SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::string, RunObjects>& runs,
                           const std::set<std::string>& settled, Time now);
 
 // Copies the content of a result file (CONTRACT.md) into the trial.
 void read_result(const nlohmann::json& result, const std::optional<Objective>& objective, Trial& trial);
 
-// Call after Trial::failure was filled in. A trial that ended with 0 and has a verdict (trial.h) has failed.
-// These failures make the sweep fail if no trial has succeeded or too many trials have failed. This holds
-// even if the driver has written another phase before mlk read the logs.
+// Marks trials that exited with 0 and have a verdict (trial.h) as failed. If then no trial has succeeded or
+// too many trials have failed, changes the phase from succeeded to failed, even if the driver has written
+// succeeded. Call this function after Trial::failure was filled in.
 void apply_verdicts(SweepStatus& status);
 
 // The run of the newest try of a trial; nullptr if the trial has no run, or is an index of a Job.
 const RunObjects* run_of(const Trial& trial, const std::map<std::string, RunObjects>& runs,
                          const SweepStatus& status);
 
-// Keeps only this trial. Throws Error{not_found} if no trial has this number.
+// Removes all trials except the trial with this number. Throws Error{not_found} if no trial has this number.
 void select_trial(SweepStatus& status, int number);
 
-// Compares all trials by the last value of another metric.
+// Replaces the objective of the sweep: the objective of each trial is then the last value of another metric.
 void use_objective(SweepStatus& status, const Objective& objective);
 
 // Whether the sweep needs a driver to continue: trials wait, and all started trials have ended.
@@ -79,8 +80,8 @@ bool needs_driver(const SweepStatus& status);
 // is no such trial.
 const Trial* best_of(const SweepStatus& status);
 
-// 0 if the sweep has succeeded: at least one trial has succeeded, and not too many have failed. 5 if it has
-// failed, 8 if it is stopped.
+// 8 if the sweep is stopped. If the sweep has failed: 1 if no trial has succeeded and the end of a trial is
+// unknown, since its Job is gone; otherwise 5. In all other cases 0.
 ExitCode exit_code(const SweepStatus& status);
 
 }  // namespace mlk::sweeps

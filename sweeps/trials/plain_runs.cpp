@@ -60,7 +60,8 @@ std::vector<Trial> trials_of(std::vector<RunStatus> runs, const Objective& objec
     trial.point["run"] = runs[i].run;
     for (const std::string& path : differing) {
       if (const auto value = values[i].find(path); value != values[i].end())
-        trial.point[path == "run" ? "program" : with_short_role(path)] = value->second;  // `run` is the name
+        // The parameter `run` is the name of the run, so the program gets the name `program`.
+        trial.point[path == "run" ? "program" : with_short_role(path)] = value->second;
     }
     trial.hash = hash_of(trial.point);
     read_run(runs[i], objective, trial);

@@ -20,10 +20,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char failed_reason[] = "FailedIndexes";  // of a Job all of whose indexes have ended
+constexpr char failed_reason[] = "FailedIndexes";  // all indexes of the Job have ended, and some have failed
 
-// Whether the indexes of the Job are trials. Otherwise a trial is a run, and this Job is one of the run's
-// Jobs.
+// Whether the indexes of the Job are trials. Otherwise the Job belongs to a trial that is a run.
 bool is_of_trials(const JobFacts& job) { return job.role == "trial"; }
 
 // The reason in the row. Does not read the trials, unlike `mlk status`. `ending`: why a Job gave up.
@@ -58,7 +57,7 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   bool ended = !facts.jobs.empty(), hopeless = false, active = false;
   std::string ending;  // why a Job gave up
   for (const JobFacts& job : facts.jobs) {
-    const bool of_run = !is_of_trials(job);  // one of the run's Jobs decides its end
+    const bool of_run = !is_of_trials(job);  // of the Jobs of a run, one decides the end of the run
     if (of_run && !job.decides && job.role != "worker") continue;
     succeeded +=
         of_run ? static_cast<std::size_t>(job.end == JobFacts::End::succeeded) : job.completed.size();

@@ -11,12 +11,12 @@ inline constexpr char starter_was_cut_off[] = "the command that starts the sweep
 inline constexpr char drains[] =
     "no more trials are started; the sweep is stopped when its running trials have ended";
 
-// Whether the owner is marked as stopped, and no other program has resumed a Job whose indexes are trials
-// since.
+// Whether the owner is marked as stopped. False if another program has resumed a Job whose indexes are trials
+// since then.
 bool is_stopped(const nlohmann::json& owner, const Facts& facts);
 
-// The row of `mlk ls`, from the owner's metadata and the Jobs alone. Its steps are trials.
+// The row of `mlk ls`, from the owner's metadata and the Jobs alone. The steps of the row are trials.
 RunStatus row_of_sweep(const RunObjects& objects);
-inline constexpr char mode_of_sweeps[] = "sweep";  // of that row
+inline constexpr char mode_of_sweeps[] = "sweep";  // RunStatus::mode of this row
 
 }  // namespace mlk::sweeps

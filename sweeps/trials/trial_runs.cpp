@@ -161,7 +161,7 @@ RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   options.local = local_;
   options.files_of = definition_.files_of;
   options.secret = hex(random_bytes(32));
-  // Uses only the part of the sweep's hash that the label contains. With --same the rest of the hash is
+  // Uses only the part of the sweep's hash that the label contains, since with --same the rest of the hash is
   // unknown.
   options.identity =
       Identity{trial_run(definition_.identity.run, trial.hash, trial.attempt),

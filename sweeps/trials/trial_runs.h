@@ -26,12 +26,13 @@ std::map<std::string, RunObjects> runs_of(const SweepObjects& objects);
 // Like runs_of(), but moves the runs out of `objects` and copies nothing.
 std::map<std::string, RunObjects> extract_runs(SweepObjects& objects);
 
-// Fills in a trial from its run. `trial` has number, hash and point.
+// Copies the state and the reports of a run into its trial. `trial` must have its number, hash and point.
 void read_run(const RunStatus& run, const std::optional<Objective>& objective, Trial& trial);
 
 class TrialRuns {
  public:
-  // References must outlive it. Any thread may call the hooks, but only one thread at a time.
+  // The referenced arguments must outlive this object. The hooks may be called by any thread, but only by one
+  // thread at a time.
   TrialRuns(kube::Client& client, const std::string& name_space, const std::string& version, bool local,
             const Definition& definition, const FileContext& file_context, const Templates& templates,
             const SubmitHooks& hooks);
