@@ -1,4 +1,4 @@
-// Trials that are added while other trials run, and by several commands at once.
+// Tests trials that are added while other trials run, and by several commands at once.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -53,7 +53,7 @@ SweepStatus start_and_drive(Sweeper& sweeper, const std::vector<std::string>& wo
 
 }  // namespace
 
-TEST_CASE("points added while Jobs run are started one by one as places become free, in the same sweep") {
+TEST_CASE("points that are added while Jobs run start one by one as places become free, in the same sweep") {
   Sweeper sweeper(growing_experiment(2));
   const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   const Started first = sweeper.start({"lr=0.1,0.2"});
@@ -190,7 +190,8 @@ TEST_CASE("stop and resume change all Jobs of a sweep, both its own Jobs and the
 TEST_CASE(
     "if any request is cut off while points are added, every trial still exists exactly once in the end") {
   // Cuts off the requests that add the points, and the first requests of the driver; drive_test.cpp cuts off
-  // the later requests. Skips the request that takes the Lease, since a lost Lease costs 15 s.
+  // the later requests. Skips the request that acquires the Lease, since the next driver must wait if its
+  // answer is lost.
   constexpr int writes = 9, lease = 5;
   for (int which = 0; which < writes; ++which) {
     if (which == lease) continue;

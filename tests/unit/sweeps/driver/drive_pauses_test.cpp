@@ -1,4 +1,4 @@
-// Early stopping while a sweep is driven: any driver pauses, resumes and ends trials.
+// Tests early stopping while a sweep is driven: any driver pauses, resumes and ends trials.
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -32,8 +32,8 @@ constexpr char pausing_experiment[] =
     "sweep: {parallel: 1, objective: maximize accuracy, stop: {asha: {min: 10, factor: 2}}}\n";
 constexpr char volume[] = "checkpoint: {volume: {pvc: p}}\n";
 
-// Plays pods that train ten steps. The pods train their remaining steps after a pause and a resume, or at
-// once if trials are not paused. A suspended pod leaves a checkpoint. Each pod is Pending for a time.
+// Plays pods that train twenty steps. With `waits_at_rung`, a pod waits at step ten until its trial was
+// paused and resumed. A suspended pod leaves a checkpoint. Each pod is Pending for the time `pending`.
 class PlayedTraining {
  public:
   PlayedTraining(test::FakeCluster& cluster, bool waits_at_rung, std::chrono::milliseconds pending = {})
@@ -204,8 +204,9 @@ TEST_CASE("without checkpoints no trial is paused, and good trials continue") {
 
 TEST_CASE("if a driver that pauses trials is cut off at any request, the next driver continues its work") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
-    // A drive takes a second or two, so only every third request is cut off before, and another third after.
-    // The requests before the first trial starts are not cut, since they are the same in every driven sweep.
+    // To drive the sweep takes a second or two. So only every third request is cut off before the server, and
+    // every third request after the server. The requests before the start of the first trial are not cut off,
+    // since they are the same in every driven sweep.
     for (int which = cut == Sweeper::Cut::before ? 12 : 13; which < 80; which += 3) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
       Sweeper sweeper(std::string(pausing_experiment) + volume);

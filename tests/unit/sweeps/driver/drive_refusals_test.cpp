@@ -1,5 +1,5 @@
-// The actions of a driver when the cluster refuses or fails, and the messages of a sweep's command before it
-// drives.
+// Tests what a driver does if the cluster refuses or fails, and what the command of a sweep reports before it
+// drives the sweep.
 #include <atomic>
 #include <future>
 #include <mutex>
@@ -88,7 +88,7 @@ Started prepare(Sweeper& sweeper, const Definition& sweep) {
 }  // namespace
 
 TEST_CASE(
-    "a trial that the cluster refuses later fails with the cluster's message, and other trials continue") {
+    "if the cluster refuses a later trial, the trial fails with its message, and other trials continue") {
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 1"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   const std::vector<std::string> words{"lr=0.1,0.2,0.3"};
@@ -114,7 +114,7 @@ TEST_CASE(
 
 TEST_CASE(
     "if the quota has no room for a trial, the driver prints one message and retries until there is room") {
-  // With an early-stopping rule a driver looks again soon.
+  // With an early-stopping rule the next round of a driver begins soon.
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 0, stop: median"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   const std::vector<std::string> words{"lr=0.1,0.2"};
@@ -209,7 +209,8 @@ TEST_CASE("the median rule ends a bad trial, and the reason names the step of th
   CHECK(driven.status.counts.succeeded == 2);
 }
 
-TEST_CASE("mlk reports missing rights of a driver before it creates any object, except if a Job will drive") {
+TEST_CASE(
+    "mlk reports missing rights of a driver before it creates any object, but not if a Job will drive") {
   struct Case {
     const char *verb, *resource;
   };

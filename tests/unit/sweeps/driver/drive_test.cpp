@@ -68,8 +68,8 @@ TEST_CASE(
   CHECK(status.why.find("2 of ") == 0);
 }
 
-// Drives a sweep that has tried the values `tried`, with the values `all`. Makes a new sweep for each request
-// of the driver that writes, and cuts the driver off at this request. Then another driver continues.
+// For each request of a driver that writes: makes a sweep that has tried the values `tried`, and drives this
+// sweep with the values `all`. Cuts the driver off at this request. Then another driver continues.
 void cut_drivers(const std::string& tried, const std::string& all, std::size_t trials, int least_requests) {
   constexpr int most_requests = 60;
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
@@ -245,7 +245,7 @@ TEST_CASE("a drained sweep registers no more trials when one of its running tria
 }
 
 TEST_CASE("a drained sweep does not start a trial that had no room in the quota before") {
-  // With an early-stopping rule a driver looks again soon.
+  // With an early-stopping rule the next round of a driver begins soon.
   Sweeper sweeper(std::string(driven_experiment)
                       .replace(std::string(driven_experiment).find("max_f"), 5, "stop: median, max_f"));
   std::atomic<bool> is_full = true, ends = false;
@@ -287,7 +287,7 @@ TEST_CASE("a sweep whose first trials are refused ends with exit code 6, and non
     CHECK(std::string(error.what()).find("exceeded quota: q") != std::string::npos);
   }
   const std::string sweep = sweeper.define({"lr=0.1,0.2,0.3"}).identity.run;
-  CHECK(!sweeper.cluster.has("configmaps", sweep));  // the cluster deletes its dependent objects with it
+  CHECK(!sweeper.cluster.has("configmaps", sweep));  // the cluster then deletes the dependent objects
 }
 
 TEST_CASE(
@@ -350,7 +350,7 @@ TEST_CASE("a trial that cannot start is marked as failed, with the reason") {
   CHECK(status.trials[0].failure.find("it cannot start: worker/0: invalid image name") == 0);
 }
 
-TEST_CASE("mlk reports quotas that leave no room for any trial before it creates any object") {
+TEST_CASE("what_quota_forbids() names a quota that leaves no room for any trial") {
   const auto quota = [](const json& spec) { return json{{"metadata", {{"name", "q"}}}, {"spec", spec}}; };
   CHECK(what_quota_forbids({quota({{"hard", {{"pods", "0"}}}})}) == "the quota 'q' allows no pods");
   CHECK(what_quota_forbids({quota({{"hard", {{"count/jobs.batch", "0"}}}})}) ==

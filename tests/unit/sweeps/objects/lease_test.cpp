@@ -31,7 +31,7 @@ struct Rivals {
   }
   void pass(int seconds) { time += std::chrono::seconds(seconds); }
   json lease() { return cluster.ask("GET", leases_path + "/x-abcde"); }
-  // From now on the server gives only this answer.
+  // From now on the server refuses all requests with this code, or only the requests with this method.
   void refuse(int code, const std::string& method = "") {
     cluster.before([code, method](const local::Request& asked) -> std::optional<local::Answer> {
       if (!method.empty() && asked.method != method) return std::nullopt;
@@ -56,7 +56,7 @@ TEST_CASE("if one of two drivers holds the Lease, the other driver gets the name
 }
 
 TEST_CASE(
-    "if a driver does not renew the Lease for 15 s, another driver takes it, and the first driver notices") {
+    "if a driver does not renew the Lease for 15 s, another driver acquires it, and the first one notices") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());
@@ -78,7 +78,7 @@ TEST_CASE(
   CHECK(rivals.other.hold());
 }
 
-TEST_CASE("after a driver releases the Lease, another driver takes it at once") {
+TEST_CASE("after a driver releases the Lease, another driver acquires the Lease at once") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());
@@ -90,7 +90,7 @@ TEST_CASE("after a driver releases the Lease, another driver takes it at once") 
   CHECK(rivals.lease()["spec"]["holderIdentity"] != "");
 }
 
-TEST_CASE("if two drivers take a free Lease at the same time, only one of them gets it") {
+TEST_CASE("if two drivers try to acquire a free Lease at the same time, only one of them gets it") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.one.release();
@@ -144,7 +144,7 @@ TEST_CASE("a user without the right to Leases gets an error") {
 
 namespace {
 
-// An observer, and a driver that it watches, with the same clock.
+// An observer and the driver that it watches. Both use the same clock.
 struct Onlooker : Rivals {
   sweeps::DriverWatch watch{client, name_space, "x-abcde"};
 
@@ -190,12 +190,12 @@ TEST_CASE("an observer reports no missing driver while one driver hands over to 
   onlooker.one.release();
   onlooker.pass(2);
   CHECK_FALSE(onlooker.misses_a_driver());
-  onlooker.pass(12);  // 26 s after the first look, 14 s after the release
+  onlooker.pass(12);  // 26 s after the first call, 14 s after the release
   CHECK_FALSE(onlooker.misses_a_driver());
   CHECK(onlooker.other.hold());
   onlooker.pass(10);
   CHECK_FALSE(onlooker.misses_a_driver());
-  onlooker.other.release();  // no driver takes it
+  onlooker.other.release();  // no driver acquires the Lease
   onlooker.pass(2);
   CHECK_FALSE(onlooker.misses_a_driver());
   onlooker.pass(16);

@@ -1,4 +1,4 @@
-// The ledger of a sweep on a cluster, with several writing processes.
+// Tests the ledger of a sweep on a cluster, also with several processes that write.
 #include "sweeps/objects/ledger_store.h"
 
 #include <string>
@@ -51,7 +51,7 @@ struct StoredLedger {
       out += std::to_string(trial.number) + std::string(to_string(trial.state)).substr(0, 2) + " ";
     return out;
   }
-  // Counts the requests that write, and answers those of `method` with that code.
+  // Counts the requests that write, and refuses the requests with this method.
   std::atomic<int> writes{0};
   void count(int code = 0, const std::string& method = "") {
     cluster.before([this, code, method](const local::Request& asked) -> std::optional<local::Answer> {

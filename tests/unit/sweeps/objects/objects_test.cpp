@@ -1,4 +1,4 @@
-// Reads the trials and Jobs of a sweep from its objects, and writes them into its objects.
+// Tests how the trials and Jobs of a sweep are read from its objects and written into its objects.
 #include "sweeps/objects/objects.h"
 
 #include <set>
@@ -298,7 +298,7 @@ struct Appending {
     map["metadata"].erase("resourceVersion");
     cluster.ask("POST", test::config_maps_path, map);
   }
-  // The sweep as it is now.
+  // The objects of the sweep as they are now.
   SweepObjects objects() {
     SweepObjects out = registered({});
     const json all = cluster.ask("GET", test::config_maps_path);
@@ -387,7 +387,7 @@ TEST_CASE("a sweep has no warnings if the user may not list events, and any othe
   CHECK_THROWS_AS(fetch_warnings(client, "default", "s-abcde"), kube::ApiError);
 }
 
-TEST_CASE("the error for a missing sweep names it and its namespace, and says how to list sweeps") {
+TEST_CASE("the error for a missing sweep names the sweep and its namespace, and says how to list sweeps") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   try {

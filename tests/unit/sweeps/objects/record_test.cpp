@@ -93,7 +93,7 @@ TEST_CASE("every kind of parameter reads back, with its conditions") {
   }
 }
 
-TEST_CASE("a record keeps only the first of too many values, with an equal share for each parameter") {
+TEST_CASE("a record stores only the first of too many values, with an equal share for each parameter") {
   const json long_value = std::string(1000, 'v');
   Record record;
   for (const char* path : {"a", "b"}) {
@@ -104,7 +104,7 @@ TEST_CASE("a record keeps only the first of too many values, with an equal share
   const std::vector<Parameter> again = read_again(record).space.parameters;
   REQUIRE(again.size() == 2);
   for (const Parameter& parameter : again) {
-    // 128 KiB of values of 1003 to 1006 bytes each, with quotes and comma.
+    // Each parameter has 128 KiB for its values. Each value has 1003 to 1006 bytes, with quotes and comma.
     CHECK(parameter.values.size() == 130);
     CHECK(parameter.values.front() == record.space.parameters[0].values.front());
   }

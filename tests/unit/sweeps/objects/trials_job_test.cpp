@@ -151,8 +151,7 @@ TEST_CASE("lines that are not trials are skipped when points are read") {
   CHECK(parse_points("{\"trial\":3,\"parameters\":{\"a\":1}}").size() == 1);
 }
 
-TEST_CASE(
-    "other versions can read the line of a trial, and the line contains only values that the trial needs") {
+TEST_CASE("the line of a trial has keys that never change, and contains only values that the trial needs") {
   TrialLine trial;
   trial.number = 3;
   trial.point = {{"a", 1}};

@@ -54,7 +54,7 @@ TEST_CASE("a watch has all objects of its sweep, also new objects, and throws if
                        ("sweep " + sweep + " was deleted").c_str(), Error);
 }
 
-TEST_CASE("a watch throws if the server forbids it, and has no objects yet if it fails for another reason") {
+TEST_CASE("a watch throws if the server forbids the watch, and has no objects while the server fails") {
   for (const int code : {401, 403, 404}) {
     INFO(code);
     Sweeper sweeper(watched_experiment);

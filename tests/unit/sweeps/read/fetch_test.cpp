@@ -24,7 +24,7 @@ constexpr char fetched_experiment[] =
     "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1}\nsweep: {parallel: 2, objective: maximize "
     "accuracy, max_failures: 2000}\n";
 
-// The field selectors of all list requests of a look, for pods or for another kind.
+// The field selectors of all list requests that read_sweep() sends for pods, or for another kind.
 std::vector<std::string> lists_of(Sweeper& sweeper, const std::string& sweep, Harvest harvest,
                                   const std::string& kind = "pods") {
   std::vector<std::string> selectors;
@@ -116,7 +116,7 @@ TEST_CASE("the Lease is read only for a sweep that needs a driver to start its t
   CHECK(lists_of(other, by_cluster, Harvest::running, "leases/" + by_cluster).empty());
 }
 
-TEST_CASE("if the driver of a sweep has gone, the status says so, unless the user may not read the Lease") {
+TEST_CASE("if nobody drives a sweep, its status says so to a user who may read the Lease") {
   Sweeper sweeper(fetched_experiment);
   const std::string sweep = prepare_three(sweeper);
   sweeper.cluster.ask("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases",

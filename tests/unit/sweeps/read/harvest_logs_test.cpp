@@ -1,4 +1,4 @@
-// The reports in the logs of a sweep's trials, and the requests for the logs.
+// Tests the reports in the logs of a sweep's trials, and the requests for the logs.
 #include <chrono>
 #include <mutex>
 #include <set>
@@ -89,7 +89,7 @@ json told_result(double accuracy) {
 
 }  // namespace
 
-TEST_CASE("64 reports of a long log are kept, with the first, the last and the best report") {
+TEST_CASE("a long log is reduced to 64 reports, among them the first, the last and the best report") {
   Logged logged;
   logged.add_pod(0, false);
   logged.logs[0] = lines_told(500);
@@ -107,7 +107,8 @@ TEST_CASE("64 reports of a long log are kept, with the first, the last and the b
   CHECK(logged.query.find("limitBytes")->second == std::to_string(256 * 1024));
 }
 
-TEST_CASE("the newest report of a log with long lines is read, and no line that the server has cut in two") {
+TEST_CASE(
+    "mlk reads the newest report of a log with long lines, and ignores a line that the server has cut") {
   Logged logged;
   logged.add_pod(0, true);
   const std::string padding(300, '.');
@@ -206,8 +207,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "the log of a program that has just ended is read six times in 2 s before the trial gets a verdict") {
+TEST_CASE("the log of a program that has just ended is read six times before the trial gets a verdict") {
   Logged logged;
   logged.add_pod(0, true, nullptr, format_time(std::chrono::system_clock::now()));
   logged.logs[0] = "epoch 1";
@@ -236,7 +236,7 @@ TEST_CASE("the log of a trial that has just ended is requested again when the se
                         {404, Trial::has_just_ended, 1},
                         {400, Trial::has_just_ended, 1},
                         {500, Trial::ended_long_ago, 1},
-                        {503, Trial::runs, 1}}) {  // the next look reads the log
+                        {503, Trial::runs, 1}}) {  // the next call reads the log
     INFO(c.code, " ", c.asked);
     Logged logged;
     const Time ended =

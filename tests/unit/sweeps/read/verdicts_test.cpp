@@ -1,4 +1,4 @@
-// Trials that exit with 0 and still have failed, because these trials never reported the objective.
+// Tests trials that exit with 0 and still have failed, because these trials never reported the objective.
 #include <atomic>
 #include <string>
 

@@ -1,5 +1,4 @@
-// If trials are tried again while the pods of a deleted Job still run, the new tries wait for the end of
-// these pods.
+// Tests that trials are tried again only after the pods of a deleted Job have ended.
 #include <string>
 #include <vector>
 
@@ -28,8 +27,8 @@ std::string sweep_of(const std::string& mode) {
   return "name: x\nmode: " + mode + "\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n";
 }
 
-// A pod ends as soon as mlk has asked the pod to end and has listed the pods again. `done` has the requests
-// in order: "end POD", "make a Job", "write down points".
+// Ends each pod when mlk deletes the pod. `done` has these requests, and the requests that create Jobs, in
+// order: "end POD", "make a Job".
 struct Asked {
   Sweeper& sweeper;
   std::vector<std::string> done;
@@ -69,7 +68,7 @@ TEST_CASE("trials of a deleted Job are tried again only after the pods of the Jo
         std::vector<std::string>{"end " + pod["metadata"]["name"].get<std::string>(), "make a Job"});
 }
 
-TEST_CASE("ending the pods of a deleted Job keeps the pods of a Job that another command creates meanwhile") {
+TEST_CASE("when mlk ends the pods of a deleted Job, the pods of a Job that another command creates stay") {
   Sweeper sweeper(sweep_of("single"));
   const std::string sweep = sweeper.start(two_rates).sweep, gone = sweep + "-trials-0",
                     other = "other-trials";

@@ -68,7 +68,7 @@ TEST_CASE("with --same a sweep continues with another image: old trials stay, ne
   CHECK(image(1) == "new");
 }
 
-TEST_CASE("--same continues the newest sweep of the same kin, or finds no sweep if there is no such sweep") {
+TEST_CASE("--same continues the newest sweep of the same kin, and finds nothing if no sweep has this kin") {
   Sweeper sweeper(with_code("a"));
   kube::Client client(sweeper.cluster.config());
   Definition sweep = sweeper.define({"lr=0.1"});
@@ -118,7 +118,7 @@ TEST_CASE("find_with_other_code() finds no sweep if other parts differ too, or i
   CHECK(found() == "");
 }
 
-TEST_CASE("a sweep that continues with other files has copies of the new files beside the old copies") {
+TEST_CASE("if a sweep continues with other files, the copies of these files have another name") {
   Sweeper sweeper(with_code("a"));
   Definition sweep = sweeper.define({"lr=0.1"});
   json owner = test::owner_of("x-abcde");
@@ -136,7 +136,7 @@ TEST_CASE("a sweep that continues with other files has copies of the new files b
   CHECK(sweep.files_of.size() == std::string("x-abcde-fghij").size());
 }
 
-TEST_CASE("--same reports how many sweeps have the same kin, and does not rename the identical sweep") {
+TEST_CASE("--same reports how many sweeps have the same kin, and a sweep with the same code keeps its name") {
   Sweeper sweeper(with_code("one"));
   sweeper.start({"lr=0.1"});
   sweeper.file.text = with_code("two");

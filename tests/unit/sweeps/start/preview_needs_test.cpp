@@ -1,4 +1,4 @@
-// Edge cases of the needs of trials, from the rendered objects, and of the room for them.
+// Tests edge cases of the needs of trials, and of the room for trials in quotas and on nodes.
 #include <doctest/doctest.h>
 
 #include "sweeps/start/preview.h"
@@ -51,7 +51,7 @@ json working_pod(const std::string& node, const std::string& phase) {
           {"status", {{"phase", phase}}}};
 }
 
-// How many trials of one pod fit on a node with this taint.
+// The number of trials with one pod each that fit on a node with this taint.
 int fit_on(const json& taint, const json& tolerations) {
   TrialNeed need{{small_pod(1)}};
   need.pods[0].tolerations = tolerations;

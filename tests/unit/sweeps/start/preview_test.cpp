@@ -48,8 +48,7 @@ TEST_CASE("the cost of a sweep is summed over groups of trials with equal needs"
   CHECK(groups[0].trials == 3);
   CHECK(groups[0].need.pod_count() + groups[1].need.pod_count() == 3 + 5);
   const Cost cost = cost_of(groups, 20, 4);
-  // 3 trials with two half CPUs and one whole CPU, and 3 trials with four half CPUs and one whole CPU; a
-  // third of an hour each.
+  // Three trials need 2 CPUs each, and three trials need 3 CPUs each, all for a third of an hour.
   CHECK(cost.cpu_hours == doctest::Approx((3 * 2 + 3 * 3) / 3.0));
   CHECK(cost.gpu_hours == doctest::Approx((3 * 2 + 3 * 4) / 3.0));
   CHECK(cost.hours == doctest::Approx(2 / 3.0));  // six trials, four at a time
@@ -67,7 +66,7 @@ TEST_CASE("a quota has room for as many trials as its scarcest resource allows, 
   CHECK(room_in_quotas({quotas[1]}, need, 10)->trials == 3);
   CHECK(room_in_quotas({quotas[1]}, need, 2)->limit == "");
   CHECK_FALSE(room_in_quotas({quotas[2]}, need, 10));
-  // A quota for some pods only: mlk cannot decide here whether it applies to the pods of the sweep.
+  // mlk cannot decide whether a quota for only some pods applies to the pods of the sweep.
   for (const json& scope : {json{{"scopes", {"Terminating"}}},
                             json{{"scopeSelector", {{"matchExpressions", json::array({json::object()})}}}}}) {
     json scoped = quotas[1];
@@ -87,7 +86,7 @@ TEST_CASE("trials are placed on the nodes, pod by pod, where other pods leave ro
   CHECK(room_on_nodes(nodes, {}, need, 10).limit != "");
   CHECK(room_on_nodes(nodes, {pod_on("a", "2500m"), pod_on("b", "1", "Succeeded")}, need, 10).trials == 2);
   CHECK(room_on_nodes({node("a", "4", "3")}, {}, need, 10).trials == 1);  // the node takes at most three pods
-  json silent = node("a", "4");  // it does not list memory, like the embedded cluster
+  json silent = node("a", "4");  // this node does not list memory, as in the embedded cluster
   silent["status"]["allocatable"].erase("memory");
   CHECK(room_on_nodes({silent}, {pod_on("a", "1")}, need, 10).trials == 1);
   CHECK(room_on_nodes({silent}, {}, need, 10).trials == 2);

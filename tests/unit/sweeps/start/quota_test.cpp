@@ -48,7 +48,8 @@ TEST_CASE("a quota with a scope forbids nothing, and a later quota may forbid tr
         "the quota 'all' allows no pods");
 }
 
-TEST_CASE("the error names the namespace, and if the user cannot read quotas, no trial is forbidden") {
+TEST_CASE(
+    "the error for a forbidding quota names the namespace, and quotas that cannot be read are ignored") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   int code = 200;

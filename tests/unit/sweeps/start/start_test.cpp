@@ -46,7 +46,7 @@ TEST_CASE("starting a sweep again starts nothing, and added values start only th
   REQUIRE(trials.size() == 3);
   CHECK(trials.at(0) == Point{{"train.optimizer.lr", 0.1}});
   CHECK(trials.at(2) == Point{{"train.optimizer.lr", 0.3}});
-  // The configuration comes from the first call; the new trial has a patch of it.
+  // The configuration comes from the first call, and the new trial has a patch of this configuration.
   const std::vector<Batch> batches = sweeper.batches(first.sweep);
   CHECK(batches[1].trials[0].delta.config == json{{"optimizer", {{"lr", 0.3}}}});
 }
@@ -76,7 +76,7 @@ TEST_CASE("trials that an ended Job has never started are started together with 
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 3);
 }
 
-TEST_CASE("a retry starts each trial once more that exited with 0 and never reported the objective") {
+TEST_CASE("a retry starts a trial once more if the trial exited with 0 and never reported the objective") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0-1");
@@ -125,8 +125,8 @@ TEST_CASE("the number of requests of a start does not grow with the number of tr
   CHECK(requests("steps=1..400") == few);
 }
 
-// Starts the sweep of `values` with the Sweeper's settings, in the state that `before` left. Cuts the start
-// off at each of its requests that write, and then repeats it. `check` checks the resulting state.
+// For each request of a start that writes: calls `before`, starts the sweep of `values`, cuts the start off
+// at this request, and repeats the start. `check` checks the resulting state.
 void cut_everywhere(const std::string& values, const std::function<void(Sweeper&)>& before,
                     const std::function<void(Sweeper&, const Started&)>& check) {
   constexpr int most_requests = 20;
@@ -227,7 +227,9 @@ TEST_CASE("why_driven() says why the cluster cannot run the trials by itself") {
   }
 }
 
-TEST_CASE("a stopped sweep refuses new trials, and failed trials are not tried again while their Job runs") {
+TEST_CASE(
+    "a stopped sweep refuses new trials while its Job runs, and retries failed trials after the Job has "
+    "ended") {
   Sweeper sweeper(started_experiment);
   const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
   const auto mark = [&](const json& value) {
@@ -275,7 +277,7 @@ TEST_CASE("failed trials are not tried again while the Jobs of other trials occu
   }
 }
 
-TEST_CASE("the owner of a sweep says how many trials it has, and which Jobs were made") {
+TEST_CASE("the owner of a sweep says how many trials the sweep has, and which Jobs were made") {
   Sweeper sweeper(started_experiment);
   const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
   const auto owner = [&] { return sweeper.cluster.ask("GET", test::config_maps_path + "/" + sweep); };

@@ -30,7 +30,8 @@ constexpr char clusters_experiment[] =
     "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n"
     "sweep: {parallel: 2}\n";
 
-// A sweep with two trials that run, and one that waits.
+// A sweep of three trials. If it is driven, two trials run and one trial waits. Otherwise it has one Job
+// without pods.
 struct Controlled {
   Sweeper sweeper;
   std::string sweep;
@@ -72,8 +73,8 @@ struct Controlled {
 
 using Change = std::function<void(Controlled&)>;
 
-// Makes the change `before`, and then `change`, which undoes `before`. Cuts `change` off at each of its
-// requests that write, and repeats `change`. `check` checks the resulting state. Returns the number of
+// For each request of `change` that writes: makes the change `before`, cuts `change` off at this request, and
+// repeats `change`. `change` undoes `before`. `check` checks the resulting state. Returns the number of these
 // requests.
 int cut_off_everywhere(bool driven, const Change& before, const Change& change, const Change& check) {
   constexpr int most_requests = 20;
@@ -210,8 +211,7 @@ TEST_CASE("a resume undoes a drain") {
   CHECK_FALSE(controlled.status().draining);
 }
 
-TEST_CASE(
-    "if many failed trials are tried again at once, no more trials run than the limit of parallel trials") {
+TEST_CASE("if many failed trials are tried again at once, at most `parallel` of them run at a time") {
   Sweeper sweeper(controlled_experiment);
   std::atomic<bool> mended{false};
   const PlayedControllers controllers(sweeper.cluster, [&](double) { return mended ? 0 : 64; });

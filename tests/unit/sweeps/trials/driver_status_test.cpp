@@ -1,4 +1,4 @@
-// The status of the Job that drives a detached sweep.
+// Tests the status of the driver of a sweep.
 #include "sweeps/trials/driver_status.h"
 
 #include <string>
@@ -153,7 +153,7 @@ TEST_CASE("the Lease of a sweep shows whether a command drives the sweep, if the
   CHECK(gone(held("", "2026-11-23T10:09:59.000000Z")) ==
         "nobody drives it");  // the driver has released the Lease
   CHECK(gone(json()) == "nobody drives it");
-  CHECK(gone(json(), "2026-11-23T10:09:30Z") == "");  // the driver will take the Lease
+  CHECK(gone(json(), "2026-11-23T10:09:30Z") == "");  // a driver may still acquire the Lease
   Drivers drivers;
   drivers.add_job();
   drivers.objects.lease = held("", "2026-11-23T10:00:00.000000Z");

@@ -1,4 +1,4 @@
-// The marks by which early stopping, stop and resume change the run of one trial.
+// Tests the marks by which early stopping, stop and resume change the run of one trial.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -60,12 +60,12 @@ TEST_CASE("the rung in an annotation is a whole number from 0 on, and any other 
 }
 
 TEST_CASE(
-    "the new limit of a trial is written to its owner, unless the owner has changed since it was read") {
+    "a new limit is written to the owner of a trial, but not if the owner has changed since it was read") {
   MarkedRun trial;
   const RunObjects before = trial.run();
   let_train(trial.client, "default", before, 40);
   CHECK(trial.mark(annotations::until) == "40");
-  let_train(trial.client, "default", before, 80);  // the next look decides again
+  let_train(trial.client, "default", before, 80);  // the next round decides again
   CHECK(trial.mark(annotations::until) == "40");
   trial.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
     if (asked.method != "PATCH") return std::nullopt;

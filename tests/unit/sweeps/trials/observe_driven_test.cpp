@@ -1,4 +1,4 @@
-// The state of a driven sweep, from objects as the API server gives them.
+// Tests the state of a driven sweep, from objects as the API server gives them.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -101,7 +101,7 @@ TEST_CASE("a drained sweep is stopped if no trial runs and no started trial wait
 }
 
 TEST_CASE(
-    "if trials are compared by another metric, their objective is its last value, and they have no curve") {
+    "if trials are compared by another metric, its last value is their objective, and they have no curve") {
   SweepStatus status;
   status.record.objective = Objective{};
   for (int i = 0; i < 3; ++i) {
@@ -130,7 +130,7 @@ TEST_CASE(
   CHECK(best_of(status) == nullptr);
 }
 
-TEST_CASE("the row of a driven sweep says that it is drained when none of its Jobs has a pod") {
+TEST_CASE("a sweep that is being drained is stopped in its row when none of its Jobs has a pod") {
   DrivenSweep sweep;
   sweep.start(0, "Running");
   sweep.job(0)["status"] = {{"active", 1}, {"startTime", "2026-11-23T10:00:00Z"}};
@@ -169,7 +169,7 @@ TEST_CASE("the row of a driven sweep has the phase that its driver has written, 
 }
 
 TEST_CASE(
-    "the row of a sweep with indexes and runs counts all trials, and ends when the driver writes the end") {
+    "the row of a sweep with indexes and runs counts both, and shows an end when the driver writes it") {
   DrivenSweep sweep;
   json job = {{"metadata",
                {{"name", "s-abcde-trials-0"},
@@ -323,7 +323,7 @@ json& owner_of_run(DrivenSweep& sweep, int number) {
 
 }  // namespace
 
-TEST_CASE("marks on the run of a trial decide the state of the trial, unless the trial has succeeded") {
+TEST_CASE("marks on the run of a trial decide the state of a trial that has not succeeded") {
   const std::string time = "2026-11-23T10:00:00Z";
   struct Case {
     json marks;
@@ -364,8 +364,7 @@ TEST_CASE("marks on the run of a trial decide the state of the trial, unless the
   }
 }
 
-TEST_CASE(
-    "the status lists each waiting trial with its reason, and also as unable to start if it waits in vain") {
+TEST_CASE("the status has the reason of each waiting trial, and marks a trial that can never start") {
   DrivenSweep sweep;
   sweep.start(0, "Running");
   CHECK(sweep.status().waits_for.empty());
@@ -406,7 +405,7 @@ TEST_CASE("the status of a waiting driven sweep quotes the first waiting trial t
   CHECK(ended.status().why == "");  // no trial waits
 }
 
-TEST_CASE("the trials that a driver has not started yet wait, until the sweep has ended") {
+TEST_CASE("trials that a driver has not started yet count as waiting until the sweep has ended") {
   DrivenSweep sweep;
   sweep.objects.owner["data"]["sweep"] = R"({"trials": 5, "max_failures": 0, "driven": true})";
   CHECK(sweep.status().counts.waiting == 5);
@@ -417,7 +416,7 @@ TEST_CASE("the trials that a driver has not started yet wait, until the sweep ha
   CHECK(sweep.status().counts.waiting == 1);
   sweep.objects.owner["data"]["sweep"] = R"({"trials": 1, "max_failures": 0, "driven": true})";
   CHECK(sweep.status().counts.all() == 2);
-  // The cluster starts its own trials, as many as its Jobs have.
+  // If the cluster runs the sweep, only the trials of the Jobs count.
   sweep.objects.owner["data"]["sweep"] = R"({"trials": 5, "max_failures": 0})";
   CHECK(sweep.status().counts.all() == 2);
 }

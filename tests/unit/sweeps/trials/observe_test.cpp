@@ -155,10 +155,7 @@ TEST_CASE("if a sweep does not have all of its Jobs, its status says that its st
   CHECK(observe_sweep({Sweep().objects.owner, {}, {}, {}}, {}).phase == Phase::incomplete);
 }
 
-TEST_CASE(
-    "a stopped sweep has the phase stopped, and so have its trials that have not ended, until another "
-    "program "
-    "resumes its Job") {
+TEST_CASE("a sweep and its unfinished trials are stopped until another program resumes the Job") {
   Sweep sweep;
   sweep.objects.owner["metadata"]["annotations"]["mlk.dev/stopped"] = "2026-11-23T10:00:00Z";
   sweep.objects.jobs[0]["spec"]["suspend"] = true;
@@ -191,7 +188,7 @@ TEST_CASE("a trial that was started again has the state of its later try") {
   CHECK(status.phase == Phase::running);
 }
 
-TEST_CASE("a trial that runs again does not have the failure in the ledger, even if its old pods are gone") {
+TEST_CASE("a trial that runs again does not copy a failure from the ledger, even if its old pods are gone") {
   Sweep sweep;
   sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
@@ -228,7 +225,7 @@ TEST_CASE("select_trial() drops all other trials, and throws if the trial does n
   select_trial(status, 2);
   REQUIRE(status.trials.size() == 1);
   CHECK(status.trials[0].number == 2);
-  // A single kept trial is not the best of the sweep.
+  // Without the other trials the best trial of the sweep is unknown.
   status.trials[0].state = TrialState::succeeded;
   status.trials[0].objective = 0.5;
   CHECK(best_of(status) == nullptr);
@@ -472,7 +469,8 @@ TEST_CASE("the status of a sweep says whether a missing Job was made, and whethe
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::running);
 }
 
-TEST_CASE("a trial that is only in the ledger does not belong to the sweep, and earlier reports are kept") {
+TEST_CASE(
+    "a trial that is only in the ledger is not in the sweep, and a waiting trial has its earlier reports") {
   Sweep sweep;
   Trial known;
   known.number = 7;
@@ -541,7 +539,7 @@ TEST_CASE(
   CHECK(read({{"metrics", "x"}}, loss).metrics.is_null());
 }
 
-TEST_CASE("the JSON of a sweep contains everything that the text for people contains") {
+TEST_CASE("the JSON of a sweep contains its phase, times, counts and best trial") {
   Sweep sweep;
   sweep.objects.owner["metadata"]["creationTimestamp"] = "2026-11-23T09:59:00Z";
   sweep.objects.owner["metadata"]["labels"]["mlk.dev/mode"] = "single";

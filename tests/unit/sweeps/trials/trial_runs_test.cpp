@@ -1,4 +1,4 @@
-// Trials that are separate runs: their names, their objects, and their states from the runs.
+// Tests trials that are separate runs: their names, their objects, and their states.
 #include "sweeps/trials/trial_runs.h"
 
 #include <string>
@@ -82,7 +82,7 @@ TEST_CASE("a trial has the times and the result of its run, and its number of tr
   CHECK(trial.objective == 0.5);
 }
 
-TEST_CASE("objects are assigned to their runs, and objects of the sweep's own Jobs stay") {
+TEST_CASE("extract_runs() moves the objects of runs, and leaves the objects of the sweep's own Jobs") {
   const auto labelled = [](const std::string& name, const std::string& run) {
     return json{
         {"metadata", {{"name", name}, {"labels", {{"mlk.dev/run", run}, {"mlk.dev/sweep", "s-abcde"}}}}}};
@@ -128,7 +128,7 @@ constexpr char experiment_of_runs[] =
     "name: x\nmode: allreduce\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n"
     "sweep: {parallel: 2, objective: maximize accuracy}\n";
 
-// A driven sweep of two points without a started trial.
+// A driven sweep of two points. No trial has been started.
 struct PreparedRuns {
   test::Sweeper sweeper{experiment_of_runs};
   kube::Client client{sweeper.cluster.config()};
@@ -204,7 +204,7 @@ TEST_CASE("a run of an earlier sweep of the same name is not mistaken for the ru
       Error);
 }
 
-TEST_CASE("the first of many points that cannot be run is reported, at whatever position") {
+TEST_CASE("a point that cannot be run is reported at every position in the list of points") {
   test::Sweeper sweeper(experiment_of_runs);
   kube::Client client(sweeper.cluster.config());
   for (const char* values : {"lr=fast,0.1,0.2", "lr=0.1,fast,0.2", "lr=0.1,0.2,fast"}) {

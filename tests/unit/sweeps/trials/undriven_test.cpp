@@ -1,4 +1,4 @@
-// The status of a sweep whose driver has gone.
+// Tests the status of a sweep that nobody drives.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -11,8 +11,7 @@ using namespace mlk;
 using namespace mlk::sweeps;
 using test::DrivenSweep;
 
-TEST_CASE(
-    "while trials run, the status of a sweep without a driver says so, and says what starts other trials") {
+TEST_CASE("if nobody drives a sweep, its status says so, and says what starts the waiting trials") {
   DrivenSweep sweep;
   sweep.start(0, "Running");
   CHECK(sweep.status().why == "");  // the Lease was not read
