@@ -17,7 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from oci import USER, Layer, architecture, busybox_layer, describe, libraries, write_image  # noqa: E402
 
-PYTHON = os.path.realpath("/usr/bin/python3")  # the system's Python, whichever Python runs this program
+PYTHON = os.path.realpath("/usr/bin/python3")  # the Python of the system, which may differ from the Python that runs this program
 LEFT_OUT = {"test", "tests", "idlelib", "tkinter", "lib2to3", "ensurepip", "turtledemo", "pydoc_data", "dist-packages", "__pycache__"}
 MANIFEST, INDEX = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json"
 FORMS = {"oci": [], "docker": ["--format", "v2s2"], "zstd": ["--dest-compress-format", "zstd"]}
@@ -52,7 +52,7 @@ def _python_layer():
 
 
 def archive(kind="small", user=USER, compressed=True):
-    """The path of an OCI archive, which is made once and kept in the cache. The image runs its programs as `user`."""
+    """The path of an OCI archive. It is made once and stays in the cache. The image runs its programs as `user`."""
     own = b"".join(path.read_bytes() for path in (pathlib.Path(__file__), pathlib.Path(__file__).with_name("oci.py")))
     machine = [f"{path} {os.stat(path).st_size} {os.stat(path).st_mtime_ns}" for path in ("/bin/busybox", PYTHON, f"/usr/lib/{os.path.basename(PYTHON)}")]
     key = hashlib.sha256(own + "\n".join([*machine, kind, str(user), str(compressed)]).encode()).hexdigest()[:16]
@@ -82,7 +82,7 @@ def push(images, repository, tag="test", kind="small", form="oci", user=USER):
 
 
 def push_marked(images, repository, mark, tag="test"):
-    """Like push(), with one more layer that no other image has, so that no node can know it. Returns (digest of the image, digest of the layer)."""
+    """Like push(), with one more layer that no other image and no node has. Returns (digest of the image, digest of the layer)."""
     document = images.manifest(repository, push(images, repository, tag))
     layer = Layer()
     layer.text("/mark", mark)

@@ -1,4 +1,4 @@
-"""How well counts of bytes predict a text. A language model has to be better than these bounds. Losses are in nats per byte."""
+"""Computes how well counts of bytes predict a text. A language model must be better than these bounds. Losses are in nats per byte."""
 
 import collections
 import math

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by the DevTools protocol over its own pipe. It needs neither a port nor a library."""
+"""A headless Chromium, which the DevTools protocol controls over a pipe. It needs neither a port nor a library."""
 
 import base64
 import fcntl
@@ -21,12 +21,12 @@ def program():
 
 
 class Browser:
-    """A context manager. At its end it ends Chromium with all its processes, and removes the profile."""
+    """A context manager. At its end it ends all processes of Chromium, and removes the profile."""
 
     def __enter__(self):
         self.profile = tempfile.mkdtemp(prefix="mlk-browser-")
         ours, theirs = os.pipe(), os.pipe()
-        # Chromium reads from descriptor 3 and writes to 4. Both may be in use in this process.
+        # Chromium reads from descriptor 3 and writes to descriptor 4. Both descriptors may be in use in this process.
         inner = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (ours[0], theirs[1])]
         os.close(ours[0])
         os.close(theirs[1])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""crane, Google's program for images, as a second opinion on images that mlk writes. It is built once from its Go module and kept in the cache.
+"""Builds crane, Google's program for images, with which tests check the images that mlk writes. The program stays in the cache.
 
 usage: crane.py     prints the path of the program
 """

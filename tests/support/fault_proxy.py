@@ -4,7 +4,8 @@
 From the kubeconfig of a server the proxy writes another kubeconfig that points at the proxy, over TLS with a certificate of its own.
 It authenticates every request to the server as the first kubeconfig says. If the first kubeconfig has no credentials, the proxy passes on
 those of the request.
-It speaks HTTP/1.1 on both sides, with one connection to the server per request. It needs only the standard library and the openssl command.
+The proxy speaks HTTP/1.1 on both sides, with one connection to the server per request. It needs only the standard library and the openssl
+command.
 
     with FaultProxy(kubeconfig, plan=[{"do": "cut-after", "method": "POST", "nth": 2}]) as proxy:
         subprocess.run(["mlk", "--kubeconfig", proxy.kubeconfig, ...])
@@ -13,15 +14,15 @@ It speaks HTTP/1.1 on both sides, with one connection to the server per request.
 A plan is a list of rules. The first rule that matches a request and is not used up decides:
 
     method, path   which requests: a method, and a regular expression searched in the path with its query; all by default
-    nth            only the nth of those (from 1); `times`: how often the rule applies (default: once if nth is not
-                   given, 0 for always)
+    nth            only the nth of these requests (from 1)
+    times          how often the rule applies, without nth (default 1; 0: always)
     do             cut-before   close the connection before the server sees the request
                    cut-after    let the server answer, then close without passing the answer on
                    cut-mid      pass on the head and `bytes` (default 20) of the body, then close
-                   cut-mid-line of a stream: pass on `lines` (default 1) lines and half of the next, then close
+                   cut-mid-line of a stream: pass on `lines` (default 1) lines and half of the next line, then close
                    status       answer `status` (default 429) with the headers `headers` (default Retry-After: 1)
                                 and the body `body`: a text or an object (default a Status)
-                   delay        wait `seconds` (default 1), then carry on as usual
+                   delay        wait `seconds` (default 1), then continue as usual
                    cut-later    pass the answer on for `seconds` (default 1), then close
                    end-later    pass whole lines on for `seconds` (default 1), then `text`, and an orderly end
                    half-open    accept the request and never answer
@@ -30,8 +31,8 @@ A plan is a list of rules. The first rule that matches a request and is not used
                    version      answer GET /version as Kubernetes `version` (default "1.30")
 
 By hand:  fault_proxy.py --upstream KUBECONFIG --out NEW-KUBECONFIG [--plan JSON | --plan-file FILE] [--log FILE]
-It prints "ready PORT" and runs until SIGTERM or SIGINT. Each line of the log is one request as JSON: number, method,
-path, what was done, status. The plan file is read again when it changes.
+The program prints "ready PORT" and runs until SIGTERM or SIGINT. Each line of the log is one request as JSON: number, method,
+path, what the proxy did, status, bytes of the body. The proxy reads the plan file again when the file changes.
 """
 
 import argparse
@@ -226,7 +227,7 @@ def parse_plain_yaml(text):
 
 
 class Plan:
-    """Decides for each request which fault it gets, if any, and counts the requests."""
+    """Chooses the rule for each request, if any, and counts the requests that match each rule."""
 
     def __init__(self, rules):
         self.rules = [dict(rule, seen=0, used=0) for rule in rules]
@@ -295,7 +296,7 @@ async def read_chunks(reader, message, has_body=True):
 
 
 class Server:
-    """The proxy itself, on the event loop that runs it."""
+    """The proxy, on the event loop of the caller."""
 
     def __init__(self, upstream, certificate, key, plan, log):
         self.upstream, self.plan, self.log = upstream, plan, log

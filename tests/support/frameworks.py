@@ -1,4 +1,4 @@
-"""PyTorch, TensorFlow and JAX for tests: their wheels unpacked into the cache, and the environment in which a program imports them.
+"""PyTorch, TensorFlow and JAX for tests: unpacks their wheels into the cache, and makes the environment in which a program imports them.
 
 Only the packages that the programs import are fetched, not all dependencies.
 """
@@ -21,14 +21,14 @@ _TENSORFLOW = [
     "certifi==2026.10.19.post1", "charset_normalizer==3.5.3", *_SHARED]
 _JAX = ["jax==0.10.2", "jaxlib==0.10.2", "scipy==1.17.1", *_SHARED]
 
-# The libraries of NVIDIA that PyTorch's libraries name, except those that torch_peer fetches, and the version of their symbols.
+# The libraries of NVIDIA that PyTorch's libraries name, with the version of their symbols. Libraries that torch_peer fetches are left out.
 _OF_NVIDIA = {name: name for name in (
     "libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libcufft.so.12", "libcufile.so.0", "libcusolver.so.12", "libcusparse.so.12",
     "libcusparseLt.so.0", "libnccl.so.2", "libnvrtc.so.13")} | {"libnvshmem_host.so.3": "NVSHMEM"}
 
 
 def torch():
-    """PyPI has no wheel of PyTorch for processors alone on x86-64. The wheel for GPUs needs 2 GB of NVIDIA's libraries before Python can import
+    """PyPI has no wheel of PyTorch for x86-64 without GPUs. The wheel for GPUs needs 2 GB of NVIDIA's libraries before Python can import
     it. Empty libraries with the same names are enough, since the tests use no GPU."""
     folder = torch_peer.unpacked()
     return _environment(folder, wheels.unpack("torch-packages", _FOR_TORCH, "packages that PyTorch imports (7 MB)"), _numpy(),

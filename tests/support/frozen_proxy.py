@@ -1,5 +1,5 @@
-"""A proxy for TCP between mlk and an API server that can freeze. Connections that are open at this moment then stay open and pass no bytes
-any more, without a sign, like connections through a NAT or a load balancer that has forgotten them. New connections work.
+"""A TCP proxy between mlk and an API server. The proxy can freeze its open connections. Frozen connections stay open without an error, but
+pass no more bytes, as if a NAT or a load balancer had forgotten them. New connections work.
 
     with FrozenProxy(kubeconfig) as proxy:
         mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, ...)

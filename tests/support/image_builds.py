@@ -1,4 +1,4 @@
-"""mlk build for tests. It runs with its own files for logins and with its own cache. Python's own modules read the images that it makes."""
+"""Runs mlk build for tests, with separate files for logins and a separate cache. Only Python's standard modules read the built images."""
 
 import gzip
 import hashlib
@@ -44,7 +44,7 @@ class Builder:
         return [str(mlk.MLK), "build", str(file or self.experiment(more)), *map(str, args)]
 
     def build(self, *args, more="", file=None, check=0, env=None, timeout=120, before=(), **options):
-        """Runs mlk build for the experiment. `before` is put before the command."""
+        """Runs mlk build for the experiment. `before`: words before the command."""
         return mlk.run(*before, *self.command(*args, more=more, file=file), check=check, env={**self.env, **(env or {})}, timeout=timeout, **options)
 
     def build_layout(self, name="layout", platform=None, **options):
@@ -79,7 +79,7 @@ class Layout:
         return self.document(self.manifest["config"]["digest"])
 
     def layer(self, index=-1):
-        """The content of this layer, in the form in which tree() gives the content of a folder."""
+        """The content of this layer, in the form of entries_of()."""
         with gzip.open(self._path(self.manifest["layers"][index]["digest"])) as file:
             return entries_of(file)
 

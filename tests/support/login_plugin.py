@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A credential plugin for tests: makes a client certificate or a token that the API server of the real cluster accepts for SECONDS.
 
-usage: login_plugin.py FOLDER SECONDS certificate|token    FOLDER: the cluster's, with its keys in pki/
+usage: login_plugin.py FOLDER SECONDS certificate|token    FOLDER: the folder of the cluster, with the keys in pki/
 
-Each call adds a line to $MLK_TEST_CALLS: the process that asked, and when. A certificate comes without an expirationTimestamp, so that only
-the server's 401 shows its end. A token comes with an expirationTimestamp.
+Each call adds a line to $MLK_TEST_CALLS: the process that asked, and the time. A certificate has no expirationTimestamp, so that only the
+answer 401 of the server shows that the certificate has expired. A token has an expirationTimestamp.
 """
 
 import base64
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-LEEWAY = 60  # seconds for which the API server accepts a token of a service account after its end
+LEEWAY = 60  # seconds for which the API server accepts a token of a service account after the token has expired
 
 
 def openssl(*args, input=None):
@@ -25,7 +25,7 @@ def openssl(*args, input=None):
 
 
 def certificate(pki, seconds):
-    """(certificate, key) as PEM, of the cluster's ordinary user."""
+    """(certificate, key) of the cluster's ordinary user, as PEM."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "index").touch()

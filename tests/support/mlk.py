@@ -44,8 +44,8 @@ class Result:
 
 
 def run(*command, check=None, timeout=60, env=None, cwd=None, input=None):
-    """Runs the program to its end. check=N: it must exit with N. After `timeout` seconds the program and its children are killed (except those
-    that have started a session of their own), and the test fails."""
+    """Runs the program to its end. check=N: the exit status must be N. After `timeout` seconds the program and its children are killed
+    (except children that have started a session of their own), and the test fails."""
     command = [str(part) for part in command]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL if input is None else subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -70,7 +70,7 @@ def _text(output):
 
 @contextlib.contextmanager
 def namespaces_of_their_own(cluster, names, role="edit", objects=lambda name: ()):
-    """Namespaces in which the ordinary user has this ClusterRole. Each namespace has these objects. They are deleted when the test has ended."""
+    """Namespaces with these objects, in which the ordinary user has this ClusterRole. They are deleted at the end of the test."""
     items = []
     for name in names:
         binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "user", "namespace": name},
@@ -91,7 +91,7 @@ def namespace_of_its_own(cluster, name, role="edit"):
 
 
 def wait_until(condition, what, timeout=60, interval=None):
-    """Calls `condition` until it returns a true value, and returns this value. An AssertionError of `condition` means not yet.
+    """Calls `condition` until it returns a true value, and returns this value. An AssertionError of `condition` counts as false.
 
     interval: seconds between calls, for a condition that must be seen soon or that is true only for a short time. Without it, a pause takes
     twice as long as the last call, at most 2 s. Most conditions start a command, and the calls of many waiting tests would delay each other.
@@ -129,14 +129,14 @@ class Cluster:
         return run(MLK, command, *local, *args, check=check, timeout=timeout, env={**self.env, **(env or {})}, input=input, cwd=cwd)
 
     def start(self, command, *args, **options):
-        """Starts the command and returns its Popen, for commands that run on. The caller ends it."""
+        """Starts a command that continues to run, and returns its Popen. The caller ends the command."""
         local = ["--local"] if self.embedded else []
         return subprocess.Popen([str(MLK), command, *local, *map(str, args)], env={**os.environ, **self.env}, text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
     @contextlib.contextmanager
     def commands(self):
-        """A function that starts commands that run on. At the end, the commands that still run are ended."""
+        """Yields a function that starts commands like start(). At the end, the commands that still run are ended."""
         started = []
 
         def begin(*command):

@@ -21,7 +21,7 @@ def architecture():
 
 
 class Layer:
-    """One layer that is being filled with files, links and the folders above them."""
+    """A layer to which files and links are added, together with the folders above them."""
 
     def __init__(self):
         self._bytes = io.BytesIO()
@@ -105,7 +105,7 @@ def write_image(out, name, layers, config, compressed=False, more=None):
 
 
 def libraries(program):
-    """The shared objects that the program is linked to, with the loader, at the paths where the loader will look for them."""
+    """The shared objects that the program is linked to, and the loader, at the paths where the loader searches for them."""
     answer = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
     if "not a dynamic executable" in answer.stdout + answer.stderr:
         return []

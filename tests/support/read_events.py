@@ -1,6 +1,6 @@
 """Reads a folder of event files as TensorBoard does, and prints as JSON what TensorBoard would show: {tag: [[step, value], ...]}.
 
-    PYTHONPATH=... read_events.py FOLDER       tests/e2e/test_runtime_exports.py knows the packages
+    PYTHONPATH=... read_events.py FOLDER       tests/e2e/test_runtime_exports.py names the packages
 """
 
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Registries for tests: Debian's docker-registry in a scratch folder, behind a front that records requests and misbehaves as a plan says
-(registry_proxy.py). Deleting is allowed. There are three kinds of registries: they ask for nothing, for a password, or for a bearer token.
+(registry_proxy.py). Deletion is allowed. There are three kinds of registries: without a login, with a password, and with bearer tokens.
 
     with registry.bearer() as images:
         images.plan(fault("status", "PATCH", nth=2, status=500, share=0.5))
@@ -9,7 +9,7 @@
         assert images.record.sent("PATCH") < 1000000 and not images.unmet()
 
 By hand:  registry.py anonymous|basic|bearer [--port N] [--token-port N] [--tls] [--storage DIR] [--log FILE] [--plan JSON]
-It prints "ready HOST:PORT" and runs until SIGTERM or SIGINT. Each line of the log is one request as JSON.
+The program prints "ready HOST:PORT" and runs until SIGTERM or SIGINT. Each line of the log is one request as JSON.
 """
 
 import argparse
@@ -93,8 +93,8 @@ class Registry:
         self.run()
 
     def _with_true_offset(self, path):
-        """docker-registry cannot resume an upload whose PATCH was cut, since the address of the session has an old offset in it. Other registries
-        can. With the true offset in the address of a request, docker-registry can resume as well."""
+        """Returns the path with the true offset of the upload. docker-registry cannot resume an upload whose PATCH was cut, since the address of
+        the session has an old offset. With the true offset in the address, docker-registry can resume the upload, as other registries can."""
         match = UPLOAD.search(path)
         if not match:
             return path
@@ -228,7 +228,8 @@ class Registry:
 
 
 def _environment():
-    return {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}  # it would read them as settings
+    # docker-registry would read these variables as settings.
+    return {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
 
 
 def make_certificates(folder):
@@ -257,7 +258,7 @@ def start(kind, **options):
 
 @contextlib.contextmanager
 def far_away(seconds, storage):
-    """Serves this storage by a registry with TLS and HTTP/2 at the end of a wire (see wire.py). `ca` is the certificate of its authority."""
+    """Serves this storage by a registry with TLS and HTTP/2 behind a wire (wire.py). `ca` is the certificate of the registry's authority."""
     with tempfile.TemporaryDirectory() as folder:
         ca, _ = make_certificates(pathlib.Path(folder))
         with socket.socket() as free:

@@ -1,5 +1,5 @@
 """A front before a registry on a UNIX socket. It records each request with the sizes of its body and of the answer's body, asks for tokens if
-it has a gate, and misbehaves as a plan says. Bodies pass through in pieces, and the front never holds a whole body.
+it has a gate, and misbehaves as a plan says. The front passes bodies in pieces, and never stores a whole body.
 
 A plan is a list of rules as in fault_proxy.py, here made by `fault(do, method, path, ...)`. The first rule that matches a request and is
 not used up decides; `nth` (from 1) chooses the nth of the requests that match, `times` says how often (0: always). What `do` can be:
@@ -9,11 +9,11 @@ not used up decides; `nth` (from 1) chooses the nth of the requests that match, 
     cut           close the connection after `share` (1/2 if not given) of the body: of the request, for GET of the answer. 1 means after
                   all of the request, before any answer; of an answer, one byte before its end
     stall         never answer
-    delay         wait `seconds`, then carry on as usual
+    delay         wait `seconds`, then continue as usual
     revoke        all tokens that were issued until now become invalid
     forget        the upload session is gone: 404 BLOB_UPLOAD_UNKNOWN, also in the registry
     redirect      307 to `to`, or to the same path on the second host of the registry
-    headers       the answer with these `headers` instead of its own; None takes one away
+    headers       the answer with these `headers` instead of its own; None removes a header
     wrong-digest  the answer with the Docker-Content-Digest of something else
     wrong-bytes   the answer with one byte changed, at `share` of it
     short         the answer without its last byte, and with the Content-Length of the shorter body

@@ -25,7 +25,7 @@ class Token:
 
 @dataclasses.dataclass
 class User:
-    """`grants`: regular expression of repositories -> the actions that this user may do there."""
+    """`grants`: a regular expression for repositories -> the actions that this user may do in them."""
 
     password: str
     grants: dict = dataclasses.field(default_factory=lambda: {".*": {"pull", "push", "delete"}})
@@ -143,7 +143,7 @@ class Tokens:
                 return None
             else:
                 error = "insufficient_scope"
-        # A node of the cluster knows this registry by another host name, and knows the token server by the same other name.
+        # A node of the cluster knows this registry under another host name, and knows the token server under this host name too.
         host = headers.get("Host", front.name).rpartition(":")[0] or front.host
         challenge = f'Bearer realm="{front.url.partition(":")[0]}://{host}:{self.front.port}/token",service="{SERVICE}"'
         if needed:

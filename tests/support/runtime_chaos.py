@@ -14,7 +14,7 @@ LIMIT = 120  # seconds for the rest of the run after the last disturbance
 
 
 class Chaos:
-    """Kills and freezes processes, disturbs their connections, and starts processes again after their end, as a cluster would."""
+    """Kills and freezes processes, and disturbs their connections. Starts processes again after their end, as a cluster would."""
 
     def __init__(self, run, rng, kills):
         self.run, self.rng, self.kills_left = run, rng, kills
@@ -63,7 +63,8 @@ class Chaos:
             self.note(f"{process.name} ended with {code}")
             assert code in (0, -signal.SIGKILL, 75), f"{process.name} ended with {code}:\n{process.errors()}\n{self.story()}"
             self.trained = self.trained or code == 0
-            if code == -signal.SIGKILL or (code == 75 and not self.trained):  # otherwise no peer is left that the process could find
+            # After a process has trained to the end, a new process may find no peer.
+            if code == -signal.SIGKILL or (code == 75 and not self.trained):
                 self.due[who] = now + self.rng.uniform(0, RESTART)
         for who in [who for who, when in self.due.items() if now >= when]:
             del self.due[who]
@@ -111,7 +112,7 @@ class Chaos:
         if not running:
             return
         who = self.rng.choice(running)
-        # After 5 s the other processes take it for lost.
+        # After 5 s the other processes treat this process as lost.
         seconds = 7 if self.rng.random() < 0.1 else self.rng.uniform(0.05, 1)
         self.alive[who].signal(signal.SIGSTOP)
         self.frozen[who] = now + seconds

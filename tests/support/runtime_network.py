@@ -1,4 +1,4 @@
-"""A separate network for a run: a namespace for each host, and bridges between the hosts that can be separated. Needs root."""
+"""A separate network for a run: a network namespace for each host, and bridges, which can separate the hosts. Needs root."""
 
 import itertools
 import secrets
@@ -20,11 +20,11 @@ def ip(*arguments):
 class Host(typing.NamedTuple):
     namespace: str
     address: str
-    wire: str  # the name of its cable at the switch
+    wire: str  # the name of this host's cable at the switch
 
     @property
     def command(self):
-        """Words to put before a command. They run the command on this host as the same process."""
+        """Words before a command. With them, the command runs on this host, in the same process."""
         return ["ip", "netns", "exec", self.namespace]
 
 

@@ -21,12 +21,12 @@ from runtime_wires import Wires
 RUNTIME = pathlib.Path(os.environ.get("MLK_RUNTIME", mlk.RUNTIME))
 PORT = 7070
 MOST_SEEDS = 64
-ENDLESS = 1_000_000  # the steps of a run that the test ends with Run.finish() after it has seen its condition, however slow the machine is
+ENDLESS = 1_000_000  # the steps of a run that the test ends with Run.finish() after it has seen its condition, even on a slow machine
 
 
 class AddressBlock:
-    """254 addresses 127.x.y.z, so that runs side by side do not connect to each other. Neither another test (until close()) nor an embedded
-    cluster has these addresses."""
+    """254 addresses 127.x.y.z, so that runs side by side do not connect to each other. No embedded cluster uses these addresses, and no other
+    test gets them before close()."""
 
     def __init__(self):
         while True:
@@ -225,9 +225,9 @@ class Run:
         return servers, [self.start("worker", rank, **env) for rank in range(self.workers_count)]
 
     def finish(self, servers, workers, **env):
-        """Ends an endless run: SIGTERM ends these processes, and new processes train their checkpoint to the end. workers: by rank, so that the
-        first worker reports. Returns the new processes: (servers, workers)."""
-        # A process that has just come back has the whole model after the next step. Then it can save the model.
+        """Ends an endless run: SIGTERM ends these processes, and new processes train the checkpoint to the end. workers: sorted by rank, so that
+        the first worker reports. Returns the new processes: (servers, workers)."""
+        # A process that has just returned has the whole model only after the next step. Before, it cannot save the model.
         self.until_step(workers[0], workers[0].step() + 1)
         self.stop(servers + workers)
         return self.train_what_is_saved(**env)

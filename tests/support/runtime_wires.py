@@ -43,8 +43,8 @@ def hang_up(stream):
 
 
 class Wires:
-    """behind: address to listen at -> address to connect to, both host:port. If one side ends a connection, the proxy ends it for the other
-    side as well. If no process listens behind a proxy, a client sees a reset, as if no process listened at the proxy's address."""
+    """behind: address to listen at -> address to connect to, both host:port. If one side ends a connection, the proxy also ends it
+    for the other side. If no process listens behind a proxy, a client sees a reset, as if no process listened at the proxy's address."""
 
     FAULTS = ("cut", "reset", "half_open", "late", "duplicated")
 
@@ -110,7 +110,7 @@ class Wires:
         return bool(chosen)
 
     def move(self, back, new):
-        """From now on new connections that would go to the address `back` go to `new`, as when a name gets another address."""
+        """Sends new connections for the address `back` to the address `new`, as when a name gets another address."""
         for front, address in self.behind.items():
             if address == back:
                 self.behind[front] = new

@@ -62,7 +62,7 @@ def read_safetensors(path):
 
 
 def losses_of(folder):
-    """The losses by step in the event file of a run. These are whole floats, while metrics lines have four digits."""
+    """The losses by step in the event file of a run. They have all digits of a float, while metrics lines have only four digits."""
     (path,) = pathlib.Path(folder).iterdir()
     content, at, losses = path.read_bytes(), 0, {}
     while at < len(content):
@@ -85,7 +85,7 @@ def _varint(data, at):
 
 
 def train(folder, curve, env=None, **config):
-    """Trains as a recorded curve says, in a single process. Returns the run, which has ended, and the losses of its steps."""
+    """Trains in a single process with the settings of a recorded curve. Returns the run, which has ended, and the losses of its steps."""
     with Run(folder, "single", workers=1, checkpoints=True, **{**curve["run"], "report_every": 1, "seed": 1, "steps": 50, **config}) as run:
         write_data(run.data, curve["data"])
         worker = run.start("worker", 0, MLK_TENSORBOARD=str(folder / "events"), **(env or {}))

@@ -11,7 +11,7 @@ import types
 import wheels
 
 VERSION = "2.15.0"
-# libtorch_cpu needs these two of CUDA to load, though no GPU is used.
+# libtorch_cpu loads only with these two libraries of CUDA, although no GPU is used.
 WHEELS = (f"torch=={VERSION}", "nvidia-cuda-cupti==13.2.86", "nvidia-cuda-runtime==13.2.86")
 
 

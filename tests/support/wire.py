@@ -1,5 +1,5 @@
-"""A wire of some length before a server on this machine. Bytes arrive half of a round trip after they were sent. A client first has to make a
-connection, which takes round trips of its own.
+"""A wire of some length before a server on this machine. Bytes arrive half of a round trip after they were sent. A client must first make a
+connection, which takes additional round trips.
 
     with wire.start(port, seconds=0.01) as far:
         run(..., far.name)
@@ -61,7 +61,7 @@ class Wire:
         self._ends |= {writer, back}
         try:
             async with asyncio.TaskGroup() as tasks:
-                # A real client could not send data before it has the server's answer to its first packet.
+                # A real client cannot send data before it has received the server's answer to its first packet.
                 for source, target, handshake in ((reader, back, 2 * self._way), (there, writer, 0)):
                     on_the_way = asyncio.Queue()
                     tasks.create_task(self._take(source, on_the_way, handshake))

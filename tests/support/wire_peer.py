@@ -1,4 +1,4 @@
-"""A second implementation of runtime/transport/wire.h and runtime/transport/handshake.h, for peers that keep the protocol and peers that do not."""
+"""A second implementation of runtime/transport/wire.h and runtime/transport/handshake.h, for test peers that follow or break the protocol."""
 
 import hashlib
 import hmac
@@ -11,7 +11,7 @@ import time
 HELLO, CHALLENGE, PROOF, HEARTBEAT = 1, 2, 3, 4
 JOIN, SEED_WANTED, SEED, PULL, WEIGHTS = 16, 17, 18, 25, 26
 STATUS, PROPOSE, ACCEPT, REFUSE, BEGIN, TROUBLE = 64, 65, 66, 67, 68, 71
-HEADER = struct.Struct("<4sBBBBIIQQQQIII")  # without the checksum of the header itself
+HEADER = struct.Struct("<4sBBBBIIQQQQIII")  # without the checksum of the header
 
 
 def _table():
@@ -103,7 +103,7 @@ def incarnation_of(text):
 class Rank:
     """Worker RANK of a run, with one connection to one other process. It sends the messages that the test wants, and also heartbeats.
 
-    Without heartbeats, the run would take the other ranks of a test for dead while the test listens to one of them."""
+    Without heartbeats, the run would treat the other ranks of a test as dead while the test listens to one of them."""
 
     NO_STEP = 2**64 - 1
 
