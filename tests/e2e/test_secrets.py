@@ -120,8 +120,8 @@ def plugin_kubeconfig(embedded, folder, script, proxy=""):
 
 
 def fields_of(kubeconfig):
-    import fault_proxy
-    return fault_proxy.load_kubeconfig(kubeconfig)
+    import kubeconfigs
+    return kubeconfigs.load_kubeconfig(kubeconfig)
 
 
 @pytest.mark.parametrize("kind", PLUGINS)

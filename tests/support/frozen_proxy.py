@@ -16,7 +16,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from fault_proxy import load_kubeconfig, named
+from kubeconfigs import load_kubeconfig, named
 
 
 class FrozenProxy:

@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.parse
 
-import fault_proxy
+import kubeconfigs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MLK_BUILD_DIR") or ROOT / "build")
@@ -206,7 +206,7 @@ class Cluster:
 def _server(kubeconfig, _changed):
     """The API server that the kubeconfig names, and the way to log in there."""
     with tempfile.TemporaryDirectory() as folder:
-        return fault_proxy.Upstream(kubeconfig, pathlib.Path(folder))
+        return kubeconfigs.Upstream(kubeconfig, pathlib.Path(folder))
 
 
 def processes_with(**variables):
