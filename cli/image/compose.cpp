@@ -56,8 +56,8 @@ json configuration_of(const std::optional<Base>& base, const std::vector<Additio
   }
   json& history = out["history"];
   if (!history.is_array()) history = json::array();
-  // Readers match the history entries one by one with the layers. If the number of entries differs from the
-  // number of layers, mlk adds no entries.
+  // Readers match each layer with one history entry; entries with "empty_layer" have no layer. If a base has
+  // more or fewer layers than such entries, mlk adds no entries.
   const auto told = std::count_if(history.begin(), history.end(), [](const json& entry) {
     return entry.is_object() && !(entry.contains("empty_layer") && entry["empty_layer"] == true);
   });
@@ -78,7 +78,7 @@ Composed compose(const std::optional<Base>& base, const std::vector<Addition>& a
   const MediaTypes& types = base && base->manifest.is_docker() ? docker_types : oci_types;
   Composed out;
   out.manifest_type = types.manifest;
-  // Bytes that are not UTF-8 in a base's configuration must not end the build.
+  // The configuration of a base may have bytes that are not UTF-8. Such bytes must not end the build.
   const auto text = [](const json& value) {
     return value.dump(-1, ' ', false, json::error_handler_t::replace);
   };

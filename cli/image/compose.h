@@ -1,4 +1,4 @@
-// Composes a new image: the content of a base image, or nothing, with new layers above it. Pure.
+// Composes a new image from new layers, which lie above the layers of a base image if there is one. Pure.
 #pragma once
 
 #include <optional>
@@ -18,19 +18,19 @@ struct Base {
 
 struct Addition {
   Layer layer;
-  std::string purpose;  // "code", "python", "runtime": in the image's history, and in its manifest
+  std::string purpose;  // "code", "python", "runtime"; stands in the history and the manifest of the image
 };
 
 // Settings of the image configuration.
 struct Settings {
-  Platform platform{};                                     // of an image without a base
+  Platform platform{};                                     // used only without a base
   std::vector<std::pair<std::string, std::string>> env{};  // each replaces the variable of the same name
   std::string workdir{}, user{};                           // empty: as in the base
-  std::vector<std::string> entrypoint{};  // empty: as in the base; else it replaces the command too
+  std::vector<std::string> entrypoint{};  // empty: as in the base; otherwise the base's command is removed
 };
 
 struct Composed {
-  std::string manifest, configuration;  // bytes of the documents: the same for the same arguments
+  std::string manifest, configuration;  // the documents; equal arguments give equal bytes
   std::string manifest_type;
   Descriptor configuration_blob;
   std::string digest;               // of the manifest
@@ -38,8 +38,8 @@ struct Composed {
   std::vector<Layer> own;           // layers above the base
 };
 
-// The media types are those of the base, or OCI's if there is no base. Times are fixed, so that the digest
-// depends only on the content of the image.
+// The new image has the media types of its base, or OCI's if there is no base. Times are fixed, so that the
+// digest depends only on the content of the image.
 Composed compose(const std::optional<Base>& base, const std::vector<Addition>& additions,
                  const Settings& settings);
 

@@ -9,12 +9,12 @@
 
 namespace mlk::image {
 
-// The result holds no name and no time, so that one build of mlk gives the same result for the same bytes on
-// every machine.
+// Compresses the bytes. The result has no file name and no time, so one version of mlk gives the same result
+// for the same bytes on every machine.
 std::string gzip(std::string_view bytes);
 
-// Compresses bytes that come in parts. The file has several members, one after the other (section 2.2).
-// Threads compress the members in parallel. The bounds of the members depend on the bytes alone.
+// Compresses bytes that come in parts. The result is a sequence of members (section 2.2 of RFC 1952), which
+// threads compress in parallel. The bounds of the members depend on the bytes alone.
 class GzipStream {
  public:
   // level: 1 (fast) to 12. take: called with the compressed bytes, in order, in the thread that calls add()
@@ -34,8 +34,7 @@ class GzipStream {
   const std::unique_ptr<State> state_;
 };
 
-// Throws Error{failure} if `bytes` are no gzip file, are cut off, or have more than `most_bytes` when
-// unpacked.
+// Throws Error{failure} if `bytes` are no gzip file, are cut off, or unpack to more than `most_bytes`.
 std::string gunzip(std::string_view bytes, std::size_t most_bytes);
 
 }  // namespace mlk::image

@@ -18,7 +18,7 @@
 namespace mlk::image {
 
 struct Layer {
-  Descriptor blob;      // compressed; its media type is that of OCI
+  Descriptor blob;      // of the compressed file; the media type is OCI's
   std::string diff_id;  // the digest of the uncompressed archive
   std::filesystem::path file;
 };
@@ -30,13 +30,13 @@ class LayerWriter {
   // `file`: the final path, or any path in the same folder if finish(file_of) chooses the final path.
   // `go_on`: returns false when the user wants to stop; then add() and add_file() throw Error{interrupted}.
   explicit LayerWriter(std::filesystem::path file, std::function<bool()> go_on = {});
-  ~LayerWriter();  // without finish(), it removes the file
+  ~LayerWriter();  // removes the temporary file if no finish() has renamed it
   LayerWriter(const LayerWriter&) = delete;
   LayerWriter& operator=(const LayerWriter&) = delete;
 
   // Callers add entries in the byte order of their paths, so that the digest is the same on every machine.
   void add(const TarEntry& entry, std::string_view content = "");
-  // Passes the content of the file to `also` too.
+  // Adds the content of the file `from`, and also passes the content to `also`.
   void add_file(const TarEntry& entry, const std::filesystem::path& from, std::uint64_t size,
                 const std::function<void(std::string_view)>& also = {});
   // Does the same as the other add_file() for a file in an open folder. `shown`: the path of the file, for
@@ -44,11 +44,11 @@ class LayerWriter {
   void add_file(const TarEntry& entry, const OpenFile& folder, const std::filesystem::path& shown,
                 std::uint64_t size, const std::function<void(std::string_view)>& also = {});
   Layer finish();
-  // Does the same as finish(), but calls `file_of` for the final path. `digits`: the hexadecimal digits of
+  // Does the same as finish(), but `file_of` returns the final path. `digits`: the hexadecimal digits of
   // diff_id.
   Layer finish(const std::function<std::filesystem::path(const std::string& digits)>& file_of);
   // Does the same as finish() if the digest of the uncompressed archive is `diff_id`. Otherwise returns
-  // nullopt, and the destructor removes the file.
+  // nullopt, and the destructor removes the temporary file.
   std::optional<Layer> finish_as(const std::string& diff_id);
 
  private:
@@ -62,7 +62,7 @@ class LayerWriter {
 // The folder in which mlk stores all layers, ~/.cache/mlk/layers. Throws as cache_home().
 std::filesystem::path layer_cache();
 
-// Returns the Layer that finish() returned for this file, as the note beside the file stores it. Returns
+// Reads what finish() returned for this file from the note that finish() wrote beside the file. Returns
 // nullopt if the file or the note is missing, was cut off or renamed, or could have been written by other
 // users. Marks the layer as used now. Throws Error{failure} for a folder of another user.
 std::optional<Layer> find_layer(const std::filesystem::path& file);
@@ -72,15 +72,15 @@ std::optional<Layer> find_layer(const std::filesystem::path& file);
 std::optional<Layer> find_whole_layer(const std::filesystem::path& file, const std::string& diff_id,
                                       const std::function<bool()>& go_on = {});
 
-// Reads the whole layer before it is used. If the bytes do not match the digest, removes the layer, so that
-// the next build makes it again, and throws Error{failure}.
+// Reads the whole layer and compares its bytes with the digest; to call before the layer is used. If they
+// differ, removes the layer, so that the next build makes the layer again, and throws Error{failure}.
 void check_layer(const Layer& layer, const std::function<bool()>& go_on = {});
 
 // The time when an entry of a cache was last used: the newest modification time of the entry, of its note and
 // of the files directly in it.
 std::filesystem::file_time_type last_use(const std::filesystem::path& entry);
 
-// The entries of a cache of layers that were last used more than `age` ago: layers, notes, and folders.
+// The layers, notes and folders in a cache that were last used more than `age` ago.
 std::vector<std::filesystem::path> unused_layers(const std::filesystem::path& cache,
                                                  std::chrono::seconds age);
 bool is_unused(const std::filesystem::path& entry, std::chrono::seconds age);

@@ -10,12 +10,12 @@ namespace mlk::image {
 
 enum class Libc { glibc, musl };
 
-// The C library that a file of an image implies by its path. nullopt unless the file is the loader of
-// programs or identifies a distribution. Pure.
+// The C library that the path of a file in an image implies: the path of a dynamic loader, of libc.so.6 or of
+// a file that identifies a distribution. nullopt for other paths. Pure.
 std::optional<Libc> libc_by(std::string_view path);
 
-// Searches a layer, whose bytes come in parts, for a file that implies a C library. For an unreadable layer
-// found() is nullopt. Pure.
+// Searches a layer, whose bytes come in parts, for a file that implies a C library. If the layer is
+// unreadable, found() returns nullopt. Pure.
 class LibcOfLayer {
  public:
   LibcOfLayer();
@@ -23,7 +23,8 @@ class LibcOfLayer {
   LibcOfLayer(const LibcOfLayer&) = delete;
   LibcOfLayer& operator=(const LibcOfLayer&) = delete;
 
-  // Takes the next bytes of a tar archive, which may be compressed with gzip. False: the search has ended.
+  // Reads the next bytes of a tar archive, which may be compressed with gzip. Returns false when the search
+  // has ended.
   bool feed(std::string_view bytes);
   std::optional<Libc> found() const;
 

@@ -23,7 +23,7 @@ constexpr JsonBounds bounds{.depth = 50, .values = 200'000};
   throw Error(ExitCode::failure, fmt::format("{}: {}", name, why));
 }
 
-// The checked text of a member that may be absent.
+// The text of a member, or "" if the member is absent. Fails if the member is no text.
 std::string checked_text(const json& object, const char* key, const std::string& name) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return "";
@@ -169,7 +169,7 @@ const Index::Entry& choose(const Index& index, const Platform& wanted, const std
     best = *how_far;
   }
   // An entry without a platform may be for any platform: the configuration or the index that the entry names
-  // decides. So mlk follows such an entry if there is only one and no entry names a platform.
+  // decides. So mlk follows the entry if it is the only entry without a platform, and no entry names one.
   const auto is_unsaid = [](const Index::Entry& entry) { return entry.platform.is_unsaid; };
   if (there.empty() && std::count_if(index.entries.begin(), index.entries.end(), is_unsaid) == 1)
     return *std::find_if(index.entries.begin(), index.entries.end(), is_unsaid);

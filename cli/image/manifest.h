@@ -28,13 +28,13 @@ inline constexpr MediaTypes docker_types{"application/vnd.docker.distribution.ma
                                          "application/vnd.docker.image.rootfs.diff.tar.gzip"};
 
 struct Platform {
-  std::string os = "linux", architecture{}, variant{};  // in Go's words: amd64, arm64
-  std::vector<std::string> features{};                  // of the operating system, needed by the programs
-  bool is_unsaid = false;                               // true for an entry without a platform
+  std::string os = "linux", architecture{}, variant{};  // as Go names them: amd64
+  std::vector<std::string> features{};                  // of the operating system, which the programs need
+  bool is_unsaid = false;                               // true for an index entry without a platform
   std::string text() const;
 };
 
-// "linux/arm64/v8", or the architecture alone. Throws Error{usage}.
+// Parses "linux/arm64/v8", or an architecture alone. Throws Error{usage}.
 Platform parse_platform(std::string_view text);
 
 // The annotation by which mlk marks the purpose of its own layers: "code", "python".
@@ -57,7 +57,7 @@ struct Manifest {
 struct Index {
   struct Entry {
     Descriptor manifest;
-    Platform platform;  // no architecture: the manifest is no image, but for example a signature
+    Platform platform;  // no architecture: is_unsaid, or the manifest is for example a signature
   };
   std::vector<Entry> entries;
 };
@@ -71,9 +71,9 @@ std::variant<Manifest, Index> parse_manifest(std::string_view bytes, const std::
 // Returns the entry for the platform. First choice is an entry of the same variant, where amd64 is amd64/v1,
 // arm64 is arm64/v8 and arm is arm/v7. Second choice is the newest older variant. Third choice, if `wanted`
 // has no variant, is the oldest newer variant. Among equal entries, returns the first entry. Returns an entry
-// that needs features of the system only if no other entry fits. If no entry is for a platform, but exactly
-// one entry omits its platform (is_unsaid), returns that entry. Throws Error{not_found}, with the available
-// platforms in the hint.
+// that needs features of the system only if no other entry fits. If no entry names a platform, and exactly
+// one entry has no platform at all (is_unsaid), returns that entry. Throws Error{not_found}, with the
+// available platforms in the hint.
 const Index::Entry& choose(const Index& index, const Platform& wanted, const std::string& name);
 
 struct Configuration {

@@ -13,7 +13,8 @@
 
 namespace mlk::image {
 
-// An open file; the destructor closes it. A number below 0: open() has failed, and errno holds the reason.
+// An open file, which the destructor closes. If number() is below 0, open() has failed, and errno holds the
+// reason.
 class OpenFile {
  public:
   OpenFile(const std::filesystem::path& path, int flags, mode_t mode = 0600);
@@ -28,10 +29,11 @@ class OpenFile {
 };
 
 // Opens the folders below `top` part by part. No part may be a link: a program that meanwhile replaces a
-// folder by a link cannot lead mlk out of `top`. Folders on the way stay open for the next path. One thread.
+// folder by a link cannot lead mlk out of `top`. The folders of a path stay open for the next path. For one
+// thread.
 class WayDown {
  public:
-  // The folder itself may be a link. Throws Error{failure}.
+  // `top` itself may be a link. Throws Error{failure} if `top` cannot be opened.
   explicit WayDown(const std::filesystem::path& top);
   // The folder that holds this path below `top`. Throws Error{failure} if the folder does not exist, or if a
   // part of its path is a link.
@@ -46,18 +48,18 @@ class WayDown {
 // The last part of a path.
 std::string name_of_path(const std::string& path);
 
-// Throws Error{failure} with the system's words for a value of errno.
+// Throws Error{failure} with the system's message for a value of errno.
 [[noreturn]] void fail_with(const std::filesystem::path& path, int error);
 
 // Reads a file of `size` bytes, in parts. Throws Error{failure} if the file cannot be read, or if it changes
 // while mlk reads it.
 void read_whole(const std::filesystem::path& path, std::uint64_t size,
                 const std::function<void(std::string_view)>& take);
-// As the function above, for a file in an open folder. `shown`: the path of the file, for messages.
+// Reads a file in an open folder, and otherwise does the same. `shown`: the path of the file, for messages.
 void read_whole(const OpenFile& folder, const std::string& name, const std::filesystem::path& shown,
                 std::uint64_t size, const std::function<void(std::string_view)>& take);
-// As the function above, but stores the content in `to`, which has room for `size` + 1 bytes.
-// `path`: for messages; its last part is the name of the file.
+// Reads a file in an open folder into `to`, which has room for `size` + 1 bytes. Throws as the other
+// read_whole(). `path`: for messages; the last part is the name of the file.
 void read_whole(const OpenFile& folder, const std::string& path, std::uint64_t size, char* to);
 
 }  // namespace mlk::image

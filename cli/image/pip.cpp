@@ -25,12 +25,12 @@ namespace {
 namespace fs = std::filesystem;
 
 // Starts pip with three changes. (1) Markers are evaluated for the image. pip has no option for this, but all
-// versions of pip call default_environment(), and pip's report contains the result. A marker that reads an
-// unknown value must have the same result for all its possible values. pip also checks Requires-Python
-// against the Python of the image. (2) pip cannot start certain programs, which wheels do not need. git and
-// Python itself would run code from a repository or a setup.py. The other programs only inform indexes about
-// this machine, and take time. (3) The scripts of packages run with the first python3 in PATH. Standard input
-// is a JSON object.
+// versions of pip call default_environment(), and pip's report contains the result. If a marker reads an
+// unknown value, all possible values must give the same result. pip also checks Requires-Python against the
+// Python of the image. (2) pip cannot start certain programs, which wheels do not need. git and Python itself
+// would run code from a repository or a setup.py. The other programs only describe this machine to indexes,
+// and they cost time. (3) The scripts of packages run with the first python3 in PATH. Standard input is a
+// JSON object.
 constexpr char starts_pip[] = R"python(
 import json, os, re, runpy, subprocess, sys
 
@@ -163,7 +163,7 @@ std::optional<std::string> unquoted(std::string_view text) {
   return out;
 }
 
-// The value of a key for paths, with each relative path (but no URL) below the folder.
+// The value of one of path_keys, with `folder` before each relative path. URLs do not change.
 std::string with_absolute_paths(const std::string& value, const fs::path& folder) {
   std::vector<std::string> out;
   for (const std::string& word : split(value, ' ')) {
@@ -216,7 +216,7 @@ PipSettings variables_of_pip() {
 
 constexpr char no_file[] = "/dev/null";  // as PIP_CONFIG_FILE: then pip reads no files of settings
 
-// The content of pip's files of settings, a line for each key.
+// The settings in pip's files of settings, one per line.
 std::string listed_settings(const fs::path& folder, const std::function<bool()>& go_on,
                             const PipSettings& variables) {
   const auto named = variables.find("PIP_CONFIG_FILE");

@@ -1,5 +1,5 @@
-// Calls the pip of this machine: in a folder of mlk's own, without the settings that users have for their own
-// installations, and with the environment of the image in place of this machine's environment.
+// Calls the pip of this machine. pip runs in a folder of mlk's own, ignores the settings that users have for
+// their own installations, and chooses packages for the image in place of this machine.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,8 @@ struct PythonTarget {
   Platform platform;
   std::string version;         // "3.11"
   std::string full_version{};  // "3.11.4"; empty: unknown
-  // The marker values of this machine, if it runs the packages. Empty: marker_environment() computes them.
+  // The marker values of this machine, if this machine runs the packages. Empty: marker_environment()
+  // computes the values for an image.
   std::map<std::string, std::string> markers{};
   Libc libc = Libc::glibc;
 };
@@ -41,15 +42,15 @@ MarkerEnvironment marker_environment(const PythonTarget& target);
 std::string machine_name(const std::string& architecture);
 
 // The settings of the user that mlk passes to pip, as variables: the sources of packages and the access to
-// the network. `listed`: the content of files of settings, a line each: global.index-url='...'. `variables`:
-// PIP_... of this process; they win over `listed`. Relative paths are below `folder`.
+// the network. `listed`: the settings in pip's files, one per line, such as global.index-url='...'.
+// `variables`: PIP_... of this process, which win over `listed`. Relative paths are below `folder`.
 using PipSettings = std::map<std::string, std::string>;
 PipSettings allowed_settings(const std::string& listed, const PipSettings& variables,
                              const std::filesystem::path& folder);
 
-// The kept settings of this user, from the variables of this process and the files that pip reads. `folder`:
-// an empty folder of mlk's own. This starts Python, so call it once for all calls of pip. `go_on` and errors
-// are as for run_pip().
+// Reads the variables of this process and pip's settings files, and returns their allowed_settings().
+// `folder`: an empty folder of mlk's own. This function starts Python, so callers call it once for all calls
+// of pip. `go_on` and errors are as for run_pip().
 PipSettings settings_of_user(const std::filesystem::path& folder, const std::function<bool()>& go_on);
 
 struct PipCall {
@@ -67,7 +68,8 @@ struct PipResult {
   bool would_build = false;      // pip tried to start git or a build, and mlk prevented it
 };
 
-// Runs `pip` for the target, at most an hour. Throws Error: interrupted, or failure if there is no python3.
+// Runs pip for the target, for at most one hour. Throws Error{interrupted} if `go_on` returns false, and
+// Error{failure} if there is no python3.
 PipResult run_pip(const PipCall& call, const PythonTarget& target);
 
 // This machine's python3 as a target, without a platform. Throws Error{failure} if there is no python3.
@@ -76,7 +78,7 @@ PythonTarget own_python();
 // "3.11" for "3.11.9"; empty if `version` is no version.
 std::string minor_version(const std::string& version);
 
-// `version` itself if it is three numbers, as "3.11.9"; otherwise empty.
+// `version` itself if it has three numbers, as in "3.11.9"; otherwise empty.
 std::string full_version(const std::string& version);
 
 }  // namespace mlk::image

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-// "sha256=..." of an entry of the report, from either of the two places where versions of pip write it.
+// The digest of an entry of the report: "sha256=...". Old and new versions of pip write it to two places.
 std::string digest_of(const json& item) {
   for (const char* algorithm : {"sha256", "sha384", "sha512", "md5", "sha1"}) {
     const std::string digest = text_of(item, {"download_info", "archive_info", "hashes", algorithm});

@@ -13,12 +13,12 @@ namespace mlk::image {
 struct ResolvedPackage {
   std::string name, version;
   std::string digest;  // "sha256=..."
-  std::string url{};   // only for a package that is not from an index; without a login
+  std::string url{};   // without a login; empty for a package from an index
 };
 
-// Returns the packages sorted. Throws Error: failure if `report` is no report, or was made for other values
-// of markers; usage for a package whose digest pip does not know, because without a digest mlk would not
-// notice that the package differs from the cached one.
+// Returns the packages sorted. Throws Error{failure} if `report` is no report, or was made for other values
+// of markers. Throws Error{usage} for a package that is no wheel or has no digest: without a digest mlk would
+// not notice that the package differs from the cached one.
 std::vector<ResolvedPackage> parse_pip_report(const std::string& report, const MarkerEnvironment& markers);
 
 // A file of requirements for exactly these packages. `urls`: the URLs as the user wrote them, with logins.
@@ -28,8 +28,7 @@ std::string pinned(const std::vector<ResolvedPackage>& packages, const std::vect
 // text on every machine.
 std::vector<std::pair<std::string, std::string>> entry_scripts(const std::string& entry_points);
 
-// The package that pip was about to collect when mlk stopped it, from pip's output: "own@ git+https://...
-// (from other)".
+// The last package that pip began to collect, as pip's output names it: "own@ git+https://... (from other)".
 std::string last_collected(const std::string& output);
 
 // The text with *** in place of logins and queries of URLs, since a query may be a token.

@@ -7,8 +7,8 @@
 
 namespace mlk::image {
 
-// Remembers the image for an hour, and forgets images that were pushed earlier. `cache`: a folder of mlk's.
-// Never throws an Error.
+// Remembers the image for an hour, and forgets images that were pushed more than an hour ago. `cache`: a
+// folder of mlk's own. Never throws an Error.
 void note_pushed(const std::filesystem::path& cache, const std::string& digest);
 
 bool is_just_pushed(const std::filesystem::path& cache, const std::string& digest);

@@ -119,7 +119,7 @@ std::vector<std::string> pip_words(const PythonTarget& target, const fs::path& i
   add("--target", into.string());
   add("--implementation", "cp");
   add("--python-version", target.full_version.empty() ? target.version : target.full_version);
-  if (target.markers.empty()) {  // else this machine's python3 runs the packages, and pip knows its wheels
+  if (target.markers.empty()) {  // otherwise this machine runs the packages, and pip knows its wheels
     std::string abi = "cp" + target.version;
     std::erase(abi, '.');
     const bool has_m = target.version.size() == 3 && target.version < oldest_without_m;
@@ -189,8 +189,8 @@ class Scratch {
   const fs::path path_;
 };
 
-// Writes the programs of the packages. They contain no path of a Python, so they have the same text on every
-// machine.
+// Writes the programs of the packages. The programs contain no path of a Python, so their text is the same on
+// every machine.
 void write_scripts(const fs::path& packages) {
   std::vector<fs::path> entry_points;
   visit_folder(packages, [&](const fs::directory_entry& entry) {
@@ -224,8 +224,8 @@ void install(const PythonPackages& packages, const Resolved& resolved, const fs:
   write_scripts(into);
 }
 
-// Where pip writes from which URL or file it has taken a package. It is not in the layer, since a URL may
-// hold a token, and a path differs from machine to machine.
+// In this file pip names the URL or the path from which a package comes. The layer does not contain the file,
+// since a URL may hold a token, and paths differ from machine to machine.
 constexpr char origin_file[] = ".dist-info/direct_url.json";
 
 // The text of a RECORD without the origin of the package, and without the lines of scripts, because mlk
@@ -239,7 +239,8 @@ std::string clean_record(const fs::path& path) {
   return out;
 }
 
-// Lists everything below a folder except compiled Python files, which differ from machine to machine.
+// Lists the files and folders below a folder without __pycache__, because compiled files differ from machine
+// to machine.
 void list_folder(const fs::path& folder, std::vector<fs::directory_entry>& out) {
   visit_folder(folder, [&](const fs::directory_entry& entry) {
     const fs::file_status status = entry.symlink_status();
@@ -314,7 +315,7 @@ fs::path python_folder(const PythonPackages& packages) {
   }
   install(packages, resolved, scratch.path(), scratch.path() / "packages");
   fs::permissions(scratch.path() / "packages", fs::perms::owner_all, error);
-  fs::remove_all(folder, error);  // the folder exists if other users could write to it
+  fs::remove_all(folder, error);  // is_own() was false if other users could write to the folder
   fs::rename(scratch.path() / "packages", folder, error);
   if (error && !fs::is_directory(folder))
     throw Error(ExitCode::failure,

@@ -16,19 +16,21 @@ namespace mlk::image {
 struct PythonPackages {
   std::filesystem::path requirements;
   PythonTarget target;
-  std::filesystem::path cache;                     // a folder
+  std::filesystem::path cache;                     // the folder for layers
   std::function<bool()> go_on{};                   // false: the user wants to stop
   std::function<void(const std::string&)> note{};  // reports slow steps to the user
 };
 
-inline constexpr char scripts_folder[] = "bin";  // in the folder of the packages: holds their programs
+inline constexpr char scripts_folder[] = "bin";  // for programs, inside the folder of the packages
 
 // A layer with the packages below `prefix` ("mlk/python"). The name of the layer in the cache depends on the
-// list that pip resolves, with a digest of each package. Throws Error: usage for requirements that wheels
-// cannot satisfy or that would execute something here; failure if there is no pip.
+// platform, the Python version, and the digests of the packages that pip resolves. Throws Error{usage} if
+// wheels cannot satisfy the requirements, or if pip would execute code of a package on this machine. Throws
+// Error{failure} if there is no pip.
 Layer python_layer(const PythonPackages& packages, const std::string& prefix);
 
-// The packages as a folder of the cache, for programs of this machine.
+// Installs the packages into a folder of the cache, for programs that run on this machine. Throws as
+// python_layer().
 std::filesystem::path python_folder(const PythonPackages& packages);
 
 // The platform names that wheels for an image may have, as pip writes them, for glibc up to 2.28 or musl up

@@ -29,7 +29,7 @@ Reference parse_reference(std::string_view text);
 // result are empty.
 Reference parse_repository(std::string_view text);
 
-// "sha256:" and 64 small hexadecimal digits. No other algorithm is in use.
+// Whether the text is "sha256:" and 64 lower-case hexadecimal digits. mlk supports no other algorithm.
 bool is_digest(std::string_view text);
 bool is_tag(std::string_view text);
 

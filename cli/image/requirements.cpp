@@ -42,7 +42,7 @@ std::string scheme_of(std::string_view text) {
   return out;
 }
 
-// The path of a URL "file:...", with the characters that its %XX stand for.
+// The path of a URL "file:...", with each %XX decoded.
 std::string path_of_url(std::string_view url) {
   constexpr std::string_view this_machine = "//localhost/", no_host = "//";
   std::string_view path = url.substr(0, url.find_first_of("?#"));
@@ -285,7 +285,7 @@ class RequirementReader {
     goal += safe(requirement) + kept + "\n";
   }
 
-  // The option as pip gets it, with a blank before it; empty if pip does not get the option.
+  // The option that mlk passes to pip, with a blank before it; empty if mlk passes no option.
   std::string effect(const Given& given, const std::string& requirement, const fs::path& file, int depth) {
     const std::string name = given.option.name;
     const Line line = line_;
@@ -342,7 +342,7 @@ class RequirementReader {
     refuse("is no wheel: it would be built, and so executed, on this machine", wheel);
   }
 
-  // The requirement as a pip in another folder needs it, with absolute paths.
+  // The requirement with absolute paths, because pip runs in another folder.
   std::string safe(const std::string& requirement) {
     const NamedSource source = classify_requirement(expanded(requirement));
     switch (source.kind) {
@@ -397,7 +397,7 @@ NamedSource classify_requirement(std::string_view line) {
   const bool is_url = !scheme_of(line).empty();
   const std::optional<std::string> named = is_url ? std::nullopt : url_after_name(line);
   if (named || is_url) {
-    // Behind a URL a marker begins with a blank, since URLs may have semicolons.
+    // URLs may have semicolons. So the semicolon of a marker behind a URL has a blank before or after it.
     const std::string url = named ? *named : std::string(line);
     return classify_url(std::string(trim(url.substr(0, std::min(url.find(" ;"), url.find("; "))))));
   }

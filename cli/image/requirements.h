@@ -1,7 +1,7 @@
 // Reads files of requirements as pip does, and refuses lines that are not safe for the pip of this machine.
 // Only lines that name wheels are safe. If a line names a folder, a repository or an archive of sources, pip
-// would build it on this machine and so execute its code. Also, only the path would identify the content.
-// Pure, except own_variable().
+// would build it on this machine and so execute its code. Also, mlk could identify the content only by the
+// path, and the content may change under the same path. Pure, except own_variable().
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ enum class RequirementKind {
   sources,     // https://host/own-1.0.tar.gz
 };
 
-// The requirement in a line without its comment and its options. `place`: the path or URL in the line, or "".
+// The kind of a requirement. `place`: the path or URL in its line, or "". classify_requirement() expects a
+// line without comment and options.
 struct NamedSource {
   RequirementKind kind = RequirementKind::package;
   std::string place{};
@@ -39,9 +40,9 @@ struct Requirements {
   std::string wanted;               // the text of a file for pip, with absolute paths
   std::string constraints;          // the text of a file for -c of pip; empty: no constraints
   std::string options;              // the option lines of `wanted`: indexes and other sources of wheels
-  std::vector<std::string> urls{};  // of wheels, as written, since pip's report has no logins
-  // The wheels on this machine, and the folders and pages of --find-links. pip may take from them what is not
-  // in the folder of the code. They need not exist.
+  std::vector<std::string> urls{};  // of wheels, as the user wrote them, with logins
+  // The wheel files on this machine that lines name, and the folders and HTML files that --find-links names.
+  // They need not exist, and may lie outside of the folder of the code.
   std::vector<std::filesystem::path> places{};
 };
 

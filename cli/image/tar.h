@@ -12,7 +12,7 @@
 namespace mlk::image {
 
 inline constexpr std::size_t longest_path = 4096;  // the limit of Linux, in bytes
-inline constexpr std::size_t tar_block = 512;      // bytes: headers and contents take whole blocks
+inline constexpr std::size_t tar_block = 512;      // bytes: headers and contents fill whole blocks
 
 struct TarEntry {
   enum class Kind { file, folder, link };
@@ -36,18 +36,19 @@ std::size_t tar_padding(std::uint64_t size);
 void end_tar(std::string& tar);
 
 // Whether a link at this path stays in the folder of the archive, even if the archive has other links that
-// pass this check. The target may have ".." only at its beginning, where it goes up through the link's own
-// folders. These folders are no links, so a chain of links cannot lead out.
+// pass this check. The target may have ".." only at its beginning, where ".." leads to a parent folder of the
+// link. These parent folders are no links, so a chain of links cannot lead out.
 bool leads_inside(const std::string& path, const std::string& target);
 
 struct TarFile {
   TarEntry entry;
-  std::string_view content;  // of a file; a part of the archive
+  std::string_view content;  // of a file; points into the archive
 };
 
-// The entries of an archive that append_to_tar() has written. Throws Error{failure} for any other archive: an
-// archive that is cut off, other kinds of entries, paths of more than 4096 bytes, and paths that lead out of
-// the target folder. `before_each`: called for each entry; may throw if the user wants to stop.
+// The entries of an archive that append_to_tar() has written in the order of their paths. Throws
+// Error{failure} for any other archive, for example if it is cut off, or has other kinds of entries, paths of
+// more than 4096 bytes, or paths or links that lead out of the target folder. `before_each`: called for each
+// entry; may throw if the user wants to stop.
 std::vector<TarFile> read_tar(std::string_view tar, const std::function<void()>& before_each = {});
 
 }  // namespace mlk::image

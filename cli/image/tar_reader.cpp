@@ -20,7 +20,7 @@ std::string_view text_in(std::string_view header, std::size_t at, std::size_t wi
   return field.substr(0, field.find('\0'));
 }
 
-// Octal digits, up to a NUL or a blank.
+// The octal number in a field. The number ends at a NUL or a blank.
 std::size_t number_in(std::string_view header, std::size_t at, std::size_t width) {
   std::size_t value = 0;
   for (const char digit : text_in(header, at, width)) {

@@ -8,8 +8,8 @@
 namespace mlk::image {
 
 // The folder must exist and must not contain a file of the archive. Throws Error{failure} for an archive that
-// read_tar() refuses, and for a file that cannot be written or already exists. `before_each` is called for
-// each entry; its exceptions pass through.
+// read_tar() refuses, and for a file that cannot be written or already exists. `before_each` is called at
+// least once for each entry; its exceptions pass through.
 void unpack(std::string_view tar, const std::filesystem::path& folder,
             const std::function<void()>& before_each = {});
 
