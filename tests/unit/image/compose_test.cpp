@@ -84,7 +84,7 @@ TEST_CASE("the layers of the base come first, and each added layer is annotated 
   CHECK(configuration["created"] == "2024-02-03T00:00:00Z");
 }
 
-TEST_CASE("a new image has the media types of its base, or those of OCI without a base") {
+TEST_CASE("a new image has the media types of its base, or OCI's media types if there is no base") {
   const Composed docker = mlk::image::compose(some_base(true), {added('2', "code")}, {});
   CHECK(docker.manifest_type == mlk::image::docker_types.manifest);
   const json manifest = manifest_in(docker);
@@ -107,7 +107,7 @@ TEST_CASE("mlk adds history entries only if the base has exactly one history ent
     CHECK_FALSE(composed_above(untold).contains("history"));
   }
   untold.configuration.whole["history"] = {5, {{"empty_layer", "x"}}, {{"created_by", "ADD"}}};
-  CHECK(composed_above(untold)["history"].size() == 3);  // two entries of layers, but one layer
+  CHECK(composed_above(untold)["history"].size() == 3);  // two entries for one layer
 }
 
 TEST_CASE("a new variable replaces every variable of the same name in the environment of the base") {
@@ -148,7 +148,7 @@ TEST_CASE("compose() without a base gives the given platform, a fixed time and o
   CHECK(manifest_in(composed)["layers"].size() == 1);
 }
 
-TEST_CASE("an image without a base contains no setting that was not given") {
+TEST_CASE("an image without a base contains only the settings that were given") {
   const Composed composed = mlk::image::compose(std::nullopt, {}, {.platform = {"linux", "amd64", ""}});
   const json configuration = configuration_in(composed), manifest = manifest_in(composed);
   CHECK(configuration == json{{"os", "linux"},
@@ -180,7 +180,7 @@ TEST_CASE("the layers of a base keep their media types and their purposes") {
   CHECK(composed.own[0].diff_id == id_with('f'));
 }
 
-TEST_CASE("an entry of the history counts as a layer unless its empty_layer is true") {
+TEST_CASE("a history entry counts as a layer, except if its empty_layer is true") {
   Base base = some_base();
   for (const auto& [empty_layer, size] :
        std::vector<std::pair<json, std::size_t>>{{false, 2}, {nullptr, 2}, {"true", 2}, {true, 1}}) {

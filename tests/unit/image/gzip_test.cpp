@@ -1,4 +1,4 @@
-// Checks that a gzip file of several members gives back bytes of any length.
+// Checks that gunzip() restores bytes of any length, also if gzip() has split them into several members.
 #include "cli/image/gzip.h"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ std::string gzip_refusal(const std::string& bytes, std::size_t most) {
 }  // namespace
 
 TEST_CASE(
-    "gunzip() returns the bytes that gzip() was given, also if they exactly fill one or several members") {
+    "gunzip() restores the bytes that gzip() compressed, also if the bytes fill one or several members") {
   constexpr std::size_t member = 512 << 10;
   const std::string noise = mlk::random_bytes(9 * member + 1);
   for (const std::size_t size :
@@ -61,6 +61,6 @@ TEST_CASE("gunzip() refuses bytes that are no gzip file, are cut off or continue
         packed.substr(0, 5), packed + packed.substr(0, 12)})
     CHECK(gzip_refusal(bad, 100) == none);
   std::string damaged = packed;
-  damaged[damaged.size() - 6] = static_cast<char>(damaged[damaged.size() - 6] ^ 1);  // of the checksum
+  damaged[damaged.size() - 6] = static_cast<char>(damaged[damaged.size() - 6] ^ 1);  // in the checksum
   CHECK(gzip_refusal(damaged, 100) == none);
 }

@@ -40,7 +40,7 @@ Layer write_small(const fs::path& file) {
   return writer.finish();
 }
 
-// Limits the length of all files that this process writes, as a full disk does.
+// Limits the length of the files that this process writes. A longer write fails, as on a full disk.
 class SmallDisk {
  public:
   explicit SmallDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -62,7 +62,7 @@ class SmallDisk {
 
 }  // namespace
 
-TEST_CASE("the same entries give the same layer, and its digests match its bytes") {
+TEST_CASE("the same entries give the same layer, and the digests of the layer match its bytes") {
   const TemporaryFolder folder;
   const Layer one = write_small(folder.path() / "new/folder/one.tar.gz"),
               other = write_small(folder.path() / "other.tar.gz");
@@ -90,7 +90,7 @@ TEST_CASE("add_file() gives the same layer as add(), and passes the content of t
   CHECK(whole.finish().diff_id == of_file.diff_id);
 }
 
-TEST_CASE("a layer that was not finished leaves no file") {
+TEST_CASE("an unfinished layer leaves no file, and add_file() refuses a file with another size than told") {
   const TemporaryFolder folder;
   {
     LayerWriter writer(folder.path() / "layer");
@@ -108,7 +108,7 @@ TEST_CASE("a layer that was not finished leaves no file") {
   CHECK_THROWS_AS(writer.add_file({.path = "x"}, folder.path() / "gone", 1), mlk::Error);
 }
 
-TEST_CASE("an interruption by the user soon ends the writing of a layer, and no file stays") {
+TEST_CASE("add_file() soon throws when the user interrupts mlk, and no file stays") {
   const TemporaryFolder folder;
   const fs::path from = folder.write("from", std::string(3 << 20, 'x'));
   int parts = 0;
@@ -136,8 +136,7 @@ TEST_CASE("the writer refuses links, pipes and folders in the place of a file") 
   }
 }
 
-TEST_CASE(
-    "if the disk is full, the error names the file, and an earlier layer in the place of the file stays") {
+TEST_CASE("if the disk is full, the error names the file, and an earlier layer with the same path stays") {
   const TemporaryFolder folder;
   const Layer before = write_small(folder.path() / "layer");
   const std::string noise = mlk::random_bytes(1 << 20);
@@ -208,7 +207,7 @@ TEST_CASE("find_layer() finds no layer that was cut off, has no note or has a br
   CHECK_FALSE(find_layer(file));
 }
 
-TEST_CASE("the size on disk is the sum of all files below, and 0 for a path without files") {
+TEST_CASE("size_on_disk() adds up the sizes of all files below a path, and is 0 for a missing path") {
   const TemporaryFolder folder;
   folder.write("a/b/one", "12345");
   folder.write("a/two", "123");
@@ -389,7 +388,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an interruption ends the writing or the check of a layer with an error, and an existing layer stays") {
+    "if the user interrupts mlk, LayerWriter and the checks of a layer throw, and an existing layer stays") {
   const TemporaryFolder folder;
   const auto code_of_action = [](const auto& action) {
     try {
@@ -412,7 +411,7 @@ TEST_CASE(
   CHECK(names_in(folder.path()) == std::vector<std::string>{"layer", "layer.json"});
 }
 
-TEST_CASE("find_whole_layer() removes a layer with the wrong digest, and a missing file counts as unused") {
+TEST_CASE("find_whole_layer() removes a layer with another diff_id, and a missing file counts as unused") {
   const TemporaryFolder folder;
   const Layer layer = write_small(folder.path() / "layer");
   CHECK_FALSE(mlk::image::find_whole_layer(layer.file, "sha256:" + std::string(64, 'a')));

@@ -24,7 +24,7 @@ std::string layer_with(const std::vector<std::string>& paths) {
   return tar;
 }
 
-// `taken` gets the number of bytes that the search has taken.
+// Sets `taken` to the number of bytes that the search has received.
 std::optional<Libc> found_in(const std::string& bytes, std::size_t part, std::size_t& taken) {
   LibcOfLayer layer;
   for (taken = 0; taken < bytes.size();) {
@@ -37,7 +37,7 @@ std::optional<Libc> found_in(const std::string& bytes, std::size_t part, std::si
 
 }  // namespace
 
-TEST_CASE("the C library is found by the loader of programs and by the files of distributions") {
+TEST_CASE("the path of a dynamic loader, of libc.so.6 or of a distribution's file implies a C library") {
   for (const char* path : {"lib/ld-musl-x86_64.so.1", "./lib/ld-musl-aarch64.so.1",
                            "/usr/lib/ld-musl-x86_64.so.1", "etc/alpine-release"})
     CHECK_MESSAGE(libc_by(path) == Libc::musl, path);
@@ -63,7 +63,7 @@ TEST_CASE("the search for a C library ends at the first file of a layer that imp
   }
 }
 
-TEST_CASE("a file at the end of a very highly compressed layer is found") {
+TEST_CASE("the search finds a file at the end of a layer that is compressed by a factor of a thousand") {
   std::string tar;
   mlk::image::append_to_tar(tar, {.path = "zeros"}, std::string(5 << 20, '\0'));
   mlk::image::append_to_tar(tar, {.path = "lib/ld-musl-x86_64.so.1"}, "");
@@ -100,7 +100,7 @@ TEST_CASE("a path implies a C library only if its whole name matches") {
 
 namespace {
 
-// The header of an entry, one block, with this type, and with `bytes` written at `at`.
+// The header of an entry (one block) with this type. `bytes` replaces the bytes at `at`.
 std::string header_with(const std::string& path, char type = '0', std::size_t at = 0,
                         const std::string& bytes = "") {
   std::string out = mlk::image::tar_header({.path = path}, 0);
@@ -125,7 +125,7 @@ TEST_CASE("the search skips the content of a file of any size, and finds the fil
   }
 }
 
-TEST_CASE("the search skips a file of 8 GiB, whose size is not octal, and finds the file after it") {
+TEST_CASE("the search skips a file of 8 GiB, whose size is a binary number, and finds the file after it") {
   constexpr std::uint64_t size = std::uint64_t{1} << 33;
   LibcOfLayer layer;
   CHECK(layer.feed(mlk::image::tar_header({.path = "big"}, size)));
@@ -165,5 +165,5 @@ TEST_CASE("the prefix field is the beginning of a path in POSIX archives, but no
   header = header_with("etc/alpine-release").replace(257, posix.size(), posix);
   CHECK(found_in_tar(header) == Libc::musl);
   const std::string full = std::string(100 - std::string("/libc.so.6").size(), 'a') + "/libc.so.6";
-  CHECK(found_in_tar(header_with(full, '0', 100, "x")) == Libc::glibc);  // without a NUL at its end
+  CHECK(found_in_tar(header_with(full, '0', 100, "x")) == Libc::glibc);  // no NUL ends the name
 }

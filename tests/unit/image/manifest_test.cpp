@@ -85,7 +85,7 @@ mlk::Error configuration_refusal(const std::string& bytes, std::size_t layers = 
 
 }  // namespace
 
-TEST_CASE("manifests of OCI and of Docker are parsed, the lowest layer first") {
+TEST_CASE("parse_manifest() reads manifests of OCI and of Docker, and lists the lowest layer first") {
   const Manifest oci = read_manifest(manifest_of());
   CHECK_FALSE(oci.is_docker());
   CHECK(oci.configuration.digest == digest_with('c'));
@@ -197,7 +197,7 @@ TEST_CASE("a hint with text from an index contains no control characters") {
         std::string::npos);
 }
 
-TEST_CASE("documents that are neither a manifest nor an index, are both, or have schema 1 are refused") {
+TEST_CASE("parse_manifest() refuses a document that is no manifest and no index, is both, or has schema 1") {
   json both = manifest_of();
   both["manifests"] = json::array();
   json old = {{"schemaVersion", 1}, {"name", "x"}, {"fsLayers", json::array()}};
@@ -216,7 +216,7 @@ TEST_CASE("documents that are neither a manifest nor an index, are both, or have
     CHECK(manifest_refusal(bad).code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("descriptors without a digest or a size, and malformed parts of a manifest, are refused") {
+TEST_CASE("parse_manifest() refuses descriptors without a digest or a size, and malformed parts") {
   const auto refused = [](const json& layer) {
     return std::string(manifest_refusal(manifest_of(json::array({layer})).dump()).what());
   };
@@ -300,7 +300,7 @@ TEST_CASE("a configuration must have as many layers as its manifest, each with a
   CHECK(configuration_refusal(odd.dump()).code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("a variable is found by its whole name, and a malformed configuration has no variables") {
+TEST_CASE("variable_of() finds a variable by its whole name, and none in a malformed configuration") {
   const auto value = [](const json& config, const std::string& name) {
     mlk::image::Configuration configuration;
     configuration.whole = {{"config", config}};
@@ -366,7 +366,7 @@ TEST_CASE("parse_manifest() reads the platform, the features and the descriptor 
   CHECK_FALSE(index.entries[3].platform.is_unsaid);
 }
 
-TEST_CASE("variants are compared as numbers, with or without v, and entries with features come last") {
+TEST_CASE("choose() compares variants as numbers, and prefers entries that need no features") {
   struct Row {
     std::vector<std::pair<std::string, bool>> entries;  // variant, whether it needs a feature
     std::string wanted;
@@ -379,7 +379,7 @@ TEST_CASE("variants are compared as numbers, with or without v, and entries with
       {{{"v10", false}}, "v9", -1},
       {{{"v9", false}}, "v10", 0},
       {{{"rva", false}, {"v123", false}}, "", 1},   // three digits are a valid number
-      {{{"rva", false}, {"v1234", false}}, "", 0},  // four digits are not
+      {{{"rva", false}, {"v1234", false}}, "", 0},  // four digits are no valid number
       {{{"rva", false}, {"v9x", false}}, "", 0},
       {{{"rva", false}, {"v", false}}, "", 0},
       {{{"rva", false}}, "v8", -1},
@@ -456,7 +456,7 @@ TEST_CASE("each fault of a configuration has its own message") {
   CHECK(mlk::image::parse_configuration(odd.dump(), 1, "image x").platform.text() == "linux/amd64/v3");
 }
 
-TEST_CASE("a document may be nested 50 levels deep and have 200000 values") {
+TEST_CASE("a document may have at most 50 levels and at most 200000 values") {
   const auto told = [](int lists, int values) {
     std::string text = "{\"x\":" + std::string(static_cast<std::size_t>(lists), '[') + "0";
     for (int i = 1; i < values; ++i) text += ",0";

@@ -1,4 +1,4 @@
-// Checks functions that read a whole file or throw an error.
+// Checks that a file is read whole or gives an error, and that no link leads out of a folder.
 #include "cli/image/open_file.h"
 
 #include <cerrno>
@@ -57,7 +57,7 @@ TEST_CASE("read_whole() refuses a file of an unexpected size, and passes on no m
   }
 }
 
-TEST_CASE("an error of read_whole() has the path and the system's reason, or a hint if the file changes") {
+TEST_CASE("an error of read_whole() names the path and the reason, or has a hint if the file changes") {
   const TemporaryFolder folder;
   const mlk::image::OpenFile open(folder.path(), O_RDONLY | O_DIRECTORY);
   const auto take = [](std::string_view) {};
@@ -85,7 +85,7 @@ TEST_CASE("an error of read_whole() has the path and the system's reason, or a h
   }
 }
 
-TEST_CASE("WayDown may begin at a link, skips empty parts, and reports which folder is missing") {
+TEST_CASE("WayDown accepts a link as its top folder, skips empty parts, and reports a missing folder") {
   const TemporaryFolder folder;
   folder.write("real/a/b/f", "x");
   fs::create_directory_symlink("real", folder.path() / "top");
@@ -102,7 +102,7 @@ TEST_CASE("WayDown may begin at a link, skips empty parts, and reports which fol
   CHECK(mlk::image::name_of_path("a/").empty());
 }
 
-TEST_CASE("OpenFile closes its file, and started programs do not inherit it") {
+TEST_CASE("OpenFile closes its file, and programs that mlk starts do not inherit the file") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("f", "");
   const int first = mlk::image::OpenFile(file, O_RDONLY).number();

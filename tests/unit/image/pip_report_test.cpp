@@ -1,4 +1,4 @@
-// Reports of pip about the packages that it would install.
+// Checks what mlk reads from pip's reports of the packages that pip would install, and what mlk refuses.
 #include "cli/image/pip_report.h"
 
 #include <doctest/doctest.h>
@@ -29,7 +29,7 @@ mlk::Error report_error(const std::string& report) {
 
 }  // namespace
 
-TEST_CASE("a report of pip gives sorted packages, with digests from both places where pip writes them") {
+TEST_CASE("parse_pip_report() sorts the packages, and finds digests in both places where pip writes them") {
   const auto resolved = parse_pip_report(report_with(R"(
     {"download_info":{"url":"https://x/torch.whl","archive_info":{"hash":"sha256=bb","hashes":{"sha256":"bb"}}},
      "is_direct":false,"requested":true,"metadata":{"metadata_version":"2.1","name":"torch","version":"2.1.0+cpu"}},
@@ -46,7 +46,7 @@ TEST_CASE("a report of pip gives sorted packages, with digests from both places 
   CHECK(parse_pip_report(report_with(""), of_image).empty());
 }
 
-TEST_CASE("a package is refused with its name if it has no digest, or if pip would build it") {
+TEST_CASE("a package without a digest, or that pip would build, is refused with an error that names it") {
   const std::string metadata = R"(,"metadata":{"name":"own","version":"0.1"}})";
   for (const std::string& source : Lines{
            R"({"download_info":{"url":"file:///home/me/own","dir_info":{}})",
@@ -61,7 +61,7 @@ TEST_CASE("a package is refused with its name if it has no digest, or if pip wou
   }
 }
 
-TEST_CASE("the path of a URL decides whether a package is a wheel, and the query of the URL does not") {
+TEST_CASE("a package is a wheel if the path of its URL ends with .whl, whatever the query is") {
   const auto report = [](const std::string& url) {
     return report_with(R"({"download_info":{"url":")" + url +
                        R"(","archive_info":{"hash":"sha256=aa"}},"is_direct":true,)"
@@ -74,7 +74,7 @@ TEST_CASE("the path of a URL decides whether a package is a wheel, and the query
     CHECK_MESSAGE(report_error(report(source)).code() == mlk::ExitCode::usage, source);
 }
 
-TEST_CASE("a report that was made for another Python than the image's is refused") {
+TEST_CASE("parse_pip_report() refuses a report for another Python than the Python of the image") {
   mlk::Error error = report_error(report_of("six", "1", "aa", "3.12"));
   CHECK(error.code() == mlk::ExitCode::failure);
   CHECK(std::string(error.what())
@@ -93,7 +93,7 @@ TEST_CASE("pinned requirements have the exact versions, the digests and the logi
   CHECK(mlk::image::pinned({}, {}).empty());
 }
 
-TEST_CASE("the programs of a package come from its entry points") {
+TEST_CASE("entry_scripts() makes a script for each valid entry point of a package") {
   const auto scripts = mlk::image::entry_scripts(
       "[other]\nx = a:b\n[console_scripts]\n# y = a:b\ntorchrun = torch.distributed.run:main\n"
       "own-tool=own.cli:App.run [extra]\n../bad = a:b\n.hidden = a:b\nspaced out = a:b\nnone = a\ninjected = "
@@ -109,7 +109,7 @@ TEST_CASE("the programs of a package come from its entry points") {
   CHECK(scripts[1].second.find("sys.exit(App.run())") != std::string::npos);
 }
 
-TEST_CASE("the package that pip collected last is reported without logins and without files of mlk's own") {
+TEST_CASE("last_collected() names the last package without logins and without mlk's own files") {
   using mlk::image::last_collected;
   CHECK(last_collected("").empty());
   CHECK(last_collected(
@@ -122,7 +122,7 @@ TEST_CASE("the package that pip collected last is reported without logins and wi
         "/x/own (from a)");
 }
 
-TEST_CASE("the logins and the queries of URLs are hidden, and the rest of the text stays") {
+TEST_CASE("without_secrets() hides the logins and queries of URLs, and does not change other text") {
   using mlk::image::without_secrets;
   CHECK(without_secrets("own@ https://me:word@h/o.whl?a=word&b=c (from a)") ==
         "own@ https://***@h/o.whl?*** (from a)");
@@ -133,7 +133,7 @@ TEST_CASE("the logins and the queries of URLs are hidden, and the rest of the te
   CHECK(mlk::image::last_collected("Collecting o@ https://h/o.whl?word\n") == "o@ https://h/o.whl?***");
 }
 
-TEST_CASE("a text is refused if it is no report of pip") {
+TEST_CASE("parse_pip_report() refuses a text that is no report, and a report with a malformed package") {
   for (const std::string& bad : Lines{"", "pip 23", "null", "[]", "{}", R"({"install":null})",
                                       R"({"install":{}})", std::string(300, '[')})
     CHECK_MESSAGE(
@@ -179,7 +179,7 @@ TEST_CASE("packages of one name are sorted by their versions and digests") {
   CHECK(shown == "a1x=1 a1x=2 a2x=1 b1x=1 ");
 }
 
-TEST_CASE("the URL of a package is kept only if a requirement named the URL") {
+TEST_CASE("parse_pip_report() returns the URL of a package only if a requirement named the URL") {
   const auto url = [](const std::string& is_direct) {
     return parse_pip_report(
                report_with(
@@ -195,7 +195,7 @@ TEST_CASE("the URL of a package is kept only if a requirement named the URL") {
   CHECK(url("").empty());
 }
 
-TEST_CASE("pinned requirements have digests for all packages or none, by algorithms that pip accepts") {
+TEST_CASE("pinned() writes a digest only if each package has one of an algorithm that pip accepts") {
   using mlk::image::pinned;
   CHECK(pinned({{"a", "1", "sha256=aa", ""}}, {}) == "a==1 --hash=sha256:aa\n");
   CHECK(pinned({{"a", "1", "sha384=aa", ""}}, {}) == "a==1 --hash=sha384:aa\n");
@@ -207,8 +207,7 @@ TEST_CASE("pinned requirements have digests for all packages or none, by algorit
   CHECK(pinned({{"a", "1", "md5=aa", ""}}, {"https://me@x/a.whl"}) == "a==1\n");
 }
 
-TEST_CASE(
-    "mlk reads the programs of a package only from the sections of scripts, each up to the next section") {
+TEST_CASE("entry_scripts() reads only well-formed lines of the sections console_scripts and gui_scripts") {
   const auto names = [](const std::string& text) {
     Lines out;
     for (const auto& [name, script] : mlk::image::entry_scripts(text)) out.push_back(name);
@@ -225,7 +224,7 @@ TEST_CASE(
         "    sys.exit(c())\n");
 }
 
-TEST_CASE("the name of the last collected package is cut and contains no control characters") {
+TEST_CASE("last_collected() shortens a long name and replaces control characters") {
   using mlk::image::last_collected;
   const std::string told = last_collected("Collecting " + std::string(1000, 'a'));
   CHECK(told.starts_with(std::string(250, 'a')));
@@ -234,7 +233,7 @@ TEST_CASE("the name of the last collected package is cut and contains no control
   CHECK(last_collected("  Collecting a\nProcessing b\nCollected c").starts_with("b"));
 }
 
-TEST_CASE("the error for a report of another environment names the version of pip and the wrong value") {
+TEST_CASE("the error for a report with a wrong marker value names pip's version and the wrong value") {
   const mlk::Error error = report_error(R"({"pip_version":"23.1","environment":{},"install":[]})");
   CHECK(
       std::string(error.what()) ==

@@ -1,4 +1,4 @@
-// Reports of pip for tests.
+// Texts that tests use as reports of pip.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace mlk::image::samples {
 
-// The markers of an image for amd64 with this Python.
+// The marker values of an image for amd64 with this version of Python, as a JSON object.
 inline std::string environment_of(const std::string& python) {
   std::string out;
   for (const auto& [name, value] : mlk::image::marker_environment({{"linux", "amd64", ""}, python}).known)
@@ -22,7 +22,7 @@ inline std::string report_of(const std::string& package, const std::string& vers
          R"("},"download_info":{"archive_info":{"hashes":{"sha256":")" + digest + R"("}}}}]})";
 }
 
-// One entry or several entries of a report.
+// A report with these entries, which commas separate.
 inline std::string report_with(const std::string& entries) {
   return R"({"environment":)" + environment_of("3.11") + R"(,"install":[)" + entries + "]}";
 }

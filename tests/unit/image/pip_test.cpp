@@ -1,4 +1,4 @@
-// The input of pip: the settings that mlk keeps, and the environment of the image.
+// Checks which settings of the user mlk passes to pip, and the marker values of an image.
 #include "cli/image/pip.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ using mlk::image::PipSettings;
 
 }  // namespace
 
-TEST_CASE("mlk keeps only pip's settings for the sources of packages and for the access to the network") {
+TEST_CASE("allowed_settings() returns only settings for sources of packages and for the network") {
   const auto listed = [](const std::string& text) { return allowed_settings(text, {}, "/home/me"); };
   CHECK(listed("").empty());
   CHECK(listed("global.index-url='one'\n") == PipSettings{{"PIP_INDEX_URL", "one"}});
@@ -60,7 +60,7 @@ TEST_CASE("a variable of pip has priority over the section install, and install 
         PipSettings{{"PIP_INDEX_URL", "mine"}});
 }
 
-TEST_CASE("relative paths in settings are relative to the folder in which the command was typed") {
+TEST_CASE("relative paths in PIP_ variables become absolute, below the given folder") {
   const auto value = [](const std::string& key, const std::string& text) {
     return allowed_settings("", {{key, text}}, "/home/me").at(key);
   };
@@ -72,7 +72,7 @@ TEST_CASE("relative paths in settings are relative to the folder in which the co
   CHECK(value("PIP_PROXY", "host:80") == "host:80");
 }
 
-TEST_CASE("marker_environment() gives the known values of an image, and lists the unknown ones") {
+TEST_CASE("marker_environment() gives the known values of an image, and lists the unknown values") {
   const auto named = marker_environment({{"linux", "arm64", ""}, "3.9", "3.9.18"});
   CHECK(named.known.at("python_version") == "3.9");
   CHECK(named.known.at("python_full_version") == "3.9.18");
@@ -116,7 +116,7 @@ TEST_CASE("full_version() accepts only a version of three numbers") {
     CHECK_MESSAGE(mlk::image::full_version(bad).empty(), std::string(bad));
 }
 
-TEST_CASE("values of settings are read as Python's repr() has written them, and empty values are ignored") {
+TEST_CASE("allowed_settings() reads values in the form of Python's repr(), and ignores empty values") {
   const auto proxy = [](const std::string& text) {
     const PipSettings found = allowed_settings("global.proxy=" + text, {}, "/home/me");
     return found.empty() ? "none" : found.at("PIP_PROXY");
@@ -134,7 +134,7 @@ TEST_CASE("values of settings are read as Python's repr() has written them, and 
   CHECK(allowed_settings("", {{"pip_proxy", "a"}, {"XPIP_PROXY", "a"}, {"PIP_", "a"}}, "/x").empty());
 }
 
-TEST_CASE("relative paths in settings become absolute, except paths that begin with a variable") {
+TEST_CASE("relative paths in settings files become absolute, except paths that begin with a variable") {
   for (const char* key : {"find-links", "cert", "client-cert", "cache-dir"}) {
     const PipSettings found = allowed_settings(std::string("global.") + key + "='a  ./b $HOME/c'", {}, "/w");
     REQUIRE(found.size() == 1);

@@ -1,4 +1,4 @@
-// A program in PATH that plays python3 and its pip, and the machine that has it.
+// A shell script that plays python3 and its pip, and a class that puts the script into PATH.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@
 #include "tests/unit/util/environment_variable.h"
 #include "tests/unit/util/temporary_folder.h"
 
-// The only package is "six" 1.16.0. `calls` lists the calls. MACHINE marks content that differs between
-// machines.
+// The script has only the package "six" 1.16.0, and writes its arguments to the file `calls`. $MACHINE stands
+// for text that differs between machines.
 inline const std::string playing_pip = R"(
 cat > "$PLAYED/input"
 case "$*" in *pip._internal.configuration*) cat "$PLAYED/settings" 2>/dev/null; exit 0 ;; esac
@@ -41,7 +41,7 @@ six-1.16.0.dist-info/RECORD,,
 end
 )";
 
-// A folder of programs in PATH beside those of the shell, a cache, and a file of requirements.
+// A folder with the script as python3 in PATH, a cache, and a file of requirements.
 class Machine {
  public:
   explicit Machine(const std::string& script = playing_pip, const std::string& name = "one")

@@ -1,4 +1,4 @@
-// Images that this machine has just pushed.
+// Checks how long mlk remembers the images that this machine has pushed.
 #include "cli/image/pushed.h"
 
 #include <doctest/doctest.h>
@@ -26,7 +26,7 @@ TEST_CASE("an image counts as just pushed for one hour, and the next push remove
   CHECK_FALSE(std::filesystem::exists(folder.path() / "x"));
 }
 
-TEST_CASE("note_pushed() keeps the notes of the last hour, and notes with a time in the future") {
+TEST_CASE("note_pushed() removes no note of the last hour, and no note with a time in the future") {
   const TemporaryFolder folder;
   const std::string one = "sha256:" + std::string(64, 'a'), other = "sha256:" + std::string(64, 'b');
   mlk::image::note_pushed(folder.path(), one);

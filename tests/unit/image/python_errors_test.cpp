@@ -1,4 +1,4 @@
-// What mlk reports if pip fails, or if there is no Python.
+// Checks what mlk reports if pip fails, or if there is no Python.
 #include <string>
 #include <vector>
 
@@ -28,7 +28,7 @@ mlk::Error python_error(const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("an error shows pip's message with a hint") {
+TEST_CASE("each failure of pip has an error that explains the cause") {
   mlk::Error error = python_error("echo '/usr/bin/python3: No module named pip' >&2; exit 1");
   CHECK(error.code() == mlk::ExitCode::failure);
   CHECK(std::string(error.what()) == "code.python: the python3 of this machine has no pip");
@@ -66,7 +66,7 @@ TEST_CASE("an error shows pip's message with a hint") {
         std::string::npos);
 }
 
-TEST_CASE("an interruption by the user ends pip") {
+TEST_CASE("python_layer() stops pip and throws when the user interrupts mlk") {
   const Machine machine("sleep 600");
   PythonPackages packages = machine.packages();
   packages.go_on = [] { return false; };
@@ -78,7 +78,7 @@ TEST_CASE("an interruption by the user ends pip") {
   }
 }
 
-TEST_CASE("the error names python3 if the machine has no Python") {
+TEST_CASE("if the machine has no Python, the error names python3") {
   const TemporaryFolder empty;
   const EnvironmentVariable path("PATH", empty.path().string());
   empty.write("requirements.txt", "");
@@ -113,7 +113,7 @@ TEST_CASE("own_python() fails if python3 does not print its version") {
   CHECK(mlk::image::own_python().markers.at("os_name") == "posix");
 }
 
-TEST_CASE("each failure of pip has its exit code and its hint") {
+TEST_CASE("each failure of pip gives its own exit code of mlk and its own hint") {
   struct Row {
     const char* said;
     mlk::ExitCode code;
@@ -143,7 +143,7 @@ TEST_CASE("each failure of pip has its exit code and its hint") {
   CHECK(std::string(error.what()).find(std::string(601, '0')) == std::string::npos);
 }
 
-TEST_CASE("an error shows the last five of the versions that pip lists") {
+TEST_CASE("if pip lists many versions, the error shows only the last five versions") {
   const auto shown = [](const std::string& versions) {
     return std::string(
         python_error("echo 'ERROR: Could not find a version that satisfies x==9 (from versions: " + versions +

@@ -1,4 +1,4 @@
-// Packages of Python as a layer.
+// Checks how pip installs packages of Python, and the layer or folder with these packages.
 #include "cli/image/python.h"
 
 #include <fstream>
@@ -43,7 +43,7 @@ TEST_CASE("wheel_platforms() begins with the newest glibc or musl, and ends with
         Lines{"musllinux_1_2_aarch64", "musllinux_1_1_aarch64", "linux_aarch64"});
 }
 
-TEST_CASE("the layer has the packages and mlk's own scripts for them, and is the same on every machine") {
+TEST_CASE("the layer has the packages and scripts that mlk writes, and is the same on every machine") {
   std::string digest;
   for (const char* name : {"one", "other"}) {
     const Machine machine(playing_pip, name);
@@ -69,7 +69,7 @@ TEST_CASE("the layer has the packages and mlk's own scripts for them, and is the
   }
 }
 
-TEST_CASE("pip installs the resolved versions for the platform only if the cache has no layer with them") {
+TEST_CASE("pip installs the resolved packages for the platform only if no cached layer has these packages") {
   const Machine machine;
   Lines notes;
   PythonPackages packages = machine.packages();
@@ -83,7 +83,7 @@ TEST_CASE("pip installs the resolved versions for the platform only if the cache
                             "--platform manylinux_2_17_x86_64", "--no-deps -r ", "--report "})
     CHECK_MESSAGE(calls.find(words) != calls.npos, std::string(words));
   CHECK(mlk::read_file(machine.folder().path() / "pinned", enough) == "six==1.16.0 --hash=sha256:aa\n");
-  machine.report("six", "1.16.0", "bb");  // the package is built again with the same version
+  machine.report("six", "1.16.0", "bb");  // another build of the same version
   CHECK(mlk::image::python_layer(packages, "mlk/python").file != layer.file);
   machine.report("six", "1.16.0", "aa", "3.12");
   packages.target.version = "3.12";
@@ -91,7 +91,7 @@ TEST_CASE("pip installs the resolved versions for the platform only if the cache
   CHECK(machine.installations() == 3);
 }
 
-TEST_CASE("for an image with musl, pip gets the platforms of musl, and the cache stores another layer") {
+TEST_CASE("for an image with musl, pip gets the platform names of musl, and mlk makes a layer of its own") {
   const Machine machine;
   PythonPackages packages = machine.packages();
   const Layer layer = mlk::image::python_layer(packages, "mlk/python");
@@ -102,7 +102,7 @@ TEST_CASE("for an image with musl, pip gets the platforms of musl, and the cache
   CHECK(machine.calls().find("manylinux") == std::string::npos);
 }
 
-TEST_CASE("pip runs in a folder of its own, with the user's settings of the network and no other settings") {
+TEST_CASE("pip runs in a folder of its own, and gets only the user's settings for sources of packages") {
   const Machine machine;
   machine.folder().write("code/trap.py", "");
   machine.folder().write("settings", "global.index-url='one'\nglobal.user='true'\ninstall.prefix='/x'\n");
@@ -120,7 +120,7 @@ TEST_CASE("pip runs in a folder of its own, with the user's settings of the netw
   CHECK(machine.calls().find("word") == std::string::npos);
 }
 
-TEST_CASE("pip never gets requirements that would run code from the folder") {
+TEST_CASE("mlk does not start pip for requirements that would run code of a package") {
   const Machine machine;
   for (const char* line : {"-e .", "./own", "own @ git+https://x/own.git", "--no-binary=six", "-e ../own"}) {
     machine.folder().write("code/requirements.txt", std::string("six\n") + line + "\n");
@@ -130,7 +130,7 @@ TEST_CASE("pip never gets requirements that would run code from the folder") {
   CHECK_FALSE(fs::exists(machine.folder().path() / "calls"));
 }
 
-TEST_CASE("python_folder() makes a folder of packages once, and marks the folder as used with each call") {
+TEST_CASE("python_folder() makes a folder of packages once, and each call marks the folder as used") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   CHECK(fs::exists(folder / "six/__init__.py"));
@@ -141,7 +141,7 @@ TEST_CASE("python_folder() makes a folder of packages once, and marks the folder
   CHECK(mlk::image::unused_layers(machine.packages().cache, std::chrono::hours(24)).empty());
 }
 
-TEST_CASE("a folder of packages to which other users could write is made anew") {
+TEST_CASE("python_folder() replaces a changed file if other users could write to the folder") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   std::ofstream(folder / "six/__init__.py") << "planted";
@@ -187,7 +187,7 @@ TEST_CASE("wheel_platforms() lists every platform name for glibc, the newest fir
   CHECK(mlk::image::wheel_platforms({"linux", "arm64", ""}, Libc::glibc) == with("aarch64", false));
 }
 
-TEST_CASE("pip gets the known part of the Python version, and the names of its ABIs") {
+TEST_CASE("pip gets the known part of the image's Python version, and the name of the ABI of this version") {
   struct Row {
     const char *version, *full, *words;
   };
@@ -207,7 +207,7 @@ TEST_CASE("pip gets the known part of the Python version, and the names of its A
   }
 }
 
-TEST_CASE("for this machine's own python3, pip itself finds the platforms and ABIs of wheels") {
+TEST_CASE("if this machine runs the packages, pip gets no platforms and no ABI") {
   const Machine machine;
   PythonPackages packages = machine.packages();
   packages.target.markers = {{"os_name", "posix"}};
@@ -223,7 +223,7 @@ TEST_CASE("for this machine's own python3, pip itself finds the platforms and AB
                         "--no-compile --progress-bar off --target "));
 }
 
-TEST_CASE("pip gets constraints and sources of packages if the requirements have some") {
+TEST_CASE("pip gets the constraints and the sources of packages that the requirements name") {
   const Machine machine;
   (void)mlk::image::python_layer(machine.packages(), "mlk/python");
   CHECK(machine.calls().find("--constraint") == std::string::npos);
@@ -255,7 +255,7 @@ TEST_CASE("packages of another name, version or platform give another layer") {
   CHECK(machine.installations() == 4);
 }
 
-TEST_CASE("mlk changes only the RECORD of a package, and writes the programs of its entry points") {
+TEST_CASE("only folders that end with .dist-info get programs and a changed RECORD") {
   const Machine machine(playing_pip + R"(
 mkdir -p "$2/own.egg-info" "$2/own"
 printf '[console_scripts]\nown = own:main\n' > "$2/own.egg-info/entry_points.txt"
@@ -285,7 +285,7 @@ echo six-1.16.0.dist-info/direct_url.json,sha256=b,9 >> "$2/six-1.16.0.dist-info
   CHECK(tar.find("six-1.16.0.dist-info/RECORD,,\n") != std::string::npos);
 }
 
-TEST_CASE("mlk reads pip's settings from the file in PIP_CONFIG_FILE, and none if this is /dev/null") {
+TEST_CASE("mlk reads pip's settings from the file that PIP_CONFIG_FILE names, and none from /dev/null") {
   const Machine machine("case \"$*\" in *pip._internal.configuration*) env > \"$PLAYED/listing\";; esac\n" +
                         playing_pip);
   machine.folder().write("settings", "global.index-url='one'\n");
@@ -324,7 +324,7 @@ TEST_CASE("the program that starts pip gets the known environment and the unknow
   CHECK(told["refusal"].get<std::string>().ends_with("/refusal.json"));
 }
 
-TEST_CASE("a folder of packages that other users may write to is made anew and closed to them") {
+TEST_CASE("python_folder() makes a folder again, closed to other users, if other users could write to it") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   CHECK(fs::status(folder).permissions() == fs::perms::owner_all);
@@ -336,7 +336,7 @@ TEST_CASE("a folder of packages that other users may write to is made anew and c
   CHECK(machine.installations() == 2);
 }
 
-TEST_CASE("missing or too long requirements leave nothing in the cache") {
+TEST_CASE("if the file of requirements is missing or too long, the cache stays empty") {
   const Machine machine;
   machine.folder().write("code/requirements.txt", std::string((4 << 20) - 4, '#') + "\nsix");
   CHECK_NOTHROW((void)mlk::image::python_folder(machine.packages()));

@@ -1,4 +1,4 @@
-// Names of images as Docker reads them, and the names that mlk refuses.
+// Checks that mlk reads names of images as Docker does, and which names mlk refuses.
 #include "cli/image/reference.h"
 
 #include <string>
@@ -39,7 +39,7 @@ mlk::Error repository_refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a name without a registry is on Docker Hub, and a name without a slash is in its library/") {
+TEST_CASE("a name without a registry is on Docker Hub, and a name without a slash gets the prefix library/") {
   CHECK(parse_reference("python").text() == "docker.io/library/python:latest");
   CHECK(parse_reference("python:3.11-slim").text() == "docker.io/library/python:3.11-slim");
   CHECK(parse_reference("team/trainer").text() == "docker.io/team/trainer:latest");
@@ -76,7 +76,7 @@ TEST_CASE("a digest has priority over a tag, and parse_reference() keeps both") 
     CHECK_MESSAGE(name_refusal(bad).code() == mlk::ExitCode::usage, bad);
 }
 
-TEST_CASE("parts of a repository are lower-case letters and digits with one separator between them") {
+TEST_CASE("a part of a repository has lower-case letters and digits, with single separators between them") {
   for (const std::string& good : Texts{"a.b", "a_b", "a__b", "a-b", "a---b", "0/1/2/3", "a.b_c-d"})
     CHECK_MESSAGE(name_refusal("r.example/" + good).code() == mlk::ExitCode::ok, good);
   for (const std::string& bad :
@@ -129,7 +129,7 @@ TEST_CASE("parse_reference() refuses a registry that no URL can name") {
   CHECK(name_refusal(std::string("[::1\0]/x", 9)).code() == mlk::ExitCode::usage);
 }
 
-TEST_CASE("a login in a name is refused, and no message repeats it") {
+TEST_CASE("a login in a name is refused, and no message repeats the login") {
   for (const std::string& bad :
        Texts{"me:secret@r.example/x", "me:secret@r.example", "https://me:secret@r.example/x",
              "https://me:secret@r.example", "me:secret@r.example:5000", "r.example/me:secret@x",
@@ -151,7 +151,7 @@ TEST_CASE("parse_repository() refuses a name with a tag or a digest") {
     CHECK_MESSAGE(repository_refusal(bad).code() == mlk::ExitCode::usage, bad);
 }
 
-TEST_CASE("is_digest() accepts only sha256: and 64 small hexadecimal digits") {
+TEST_CASE("is_digest() accepts only sha256: and 64 lower-case hexadecimal digits") {
   CHECK(mlk::image::is_digest(some_digest));
   for (const std::string& bad :
        Texts{std::string(), std::string(64, 'a'), "sha256:" + std::string(63, 'a'), some_digest + "0",
@@ -159,7 +159,7 @@ TEST_CASE("is_digest() accepts only sha256: and 64 small hexadecimal digits") {
     CHECK_FALSE(mlk::image::is_digest(bad));
 }
 
-TEST_CASE("names may have all letters and digits, but not the characters beside these ranges in ASCII") {
+TEST_CASE("names may have all letters and digits, but not the characters next to these in ASCII") {
   for (const std::string& good : Texts{"az09", "0", "z"})
     CHECK_MESSAGE(name_refusal("r.example/" + good).code() == mlk::ExitCode::ok, good);
   for (const char c : std::string("`{:AZ~@+=,"))
@@ -188,7 +188,7 @@ TEST_CASE("a port is a number from 1 to 65535") {
 }
 
 TEST_CASE(
-    "the error for a bad name has the fault, and for a bad digest it shows only the text from the @ on") {
+    "the error for a bad name tells the fault, and the error for a bad digest shows no text before the @") {
   const auto told = [](const std::string& text) { return std::string(name_refusal(text).what()); };
   CHECK(told("x@sha256:abc") ==
         "'@sha256:abc' in the name of an image: after @ stands sha256: and 64 hexadecimal digits");
@@ -205,7 +205,7 @@ TEST_CASE(
   CHECK(told("r.example/" + std::string(1000, 'a')).size() < 500);
 }
 
-TEST_CASE("parse_repository() reads a repository of Docker Hub as an image name without a tag") {
+TEST_CASE("parse_repository() adds docker.io and library/, but no tag, to a repository of Docker Hub") {
   CHECK(parse_repository("python").text() == "docker.io/library/python");
   CHECK(parse_repository("index.docker.io/team/x").text() == "docker.io/team/x");
   CHECK(parse_reference("x@" + some_digest).text() == "docker.io/library/x@" + some_digest);

@@ -1,4 +1,4 @@
-// Checks which lines of a file of requirements are safe for pip, and in which form pip gets them.
+// Checks which lines of requirements are safe for pip, and in which form mlk passes these lines to pip.
 #include "cli/image/requirements.h"
 
 #include <map>
@@ -88,7 +88,7 @@ TEST_CASE("classify_requirement() distinguishes packages, wheels and sources tha
   CHECK(classify_requirement("./own.whl[extra]").place == "./own.whl");
 }
 
-TEST_CASE("a file of requirements in UTF-16 is refused with its name") {
+TEST_CASE("a file of requirements in UTF-16 is refused, and the error names the file") {
   for (const std::string& utf_16 :
        {std::string("\xff\xfes\0i\0x\0\n\0", 10), std::string("\xfe\xff\0s", 4)}) {
     const mlk::Error error = requirement_refusal({{"requirements.txt", "-r more.txt"}, {"more.txt", utf_16}});
@@ -97,7 +97,7 @@ TEST_CASE("a file of requirements in UTF-16 is refused with its name") {
   }
 }
 
-TEST_CASE("pip gets a file of requirements line by line, with absolute paths") {
+TEST_CASE("read_requirements() joins continued lines, removes comments, and makes paths absolute") {
   CHECK(wanted_of("# all\n\nsix==1.16.0  # why\ncow\\\nsay==6.1\n") == "six==1.16.0\ncowsay==6.1\n");
   CHECK(wanted_of("\xef\xbb\xbfsix\r\n") == "six\n");
   CHECK(wanted_of("own @ https://x/o.whl#sha256=aa\n") == "own @ https://x/o.whl#sha256=aa\n");
@@ -110,7 +110,7 @@ TEST_CASE("pip gets a file of requirements line by line, with absolute paths") {
   CHECK(wanted_of("--only-binary=:none:\nsix") == "six\n");
 }
 
-TEST_CASE("options for the sources of packages are kept, in `wanted` and in `options`") {
+TEST_CASE("options for the sources of packages stand both in `wanted` and in `options`") {
   const Requirements found = read_all({{"requirements.txt",
                                         "-i one\n--extra-index-url=two-${TOKEN} --pre\n"
                                         "--trusted-host y\n-f wheels\n--find-links https://z/w\nsix\n"
@@ -123,7 +123,7 @@ TEST_CASE("options for the sources of packages are kept, in `wanted` and in `opt
   CHECK(found.constraints.empty());
 }
 
-TEST_CASE("words are quoted as in a shell, and a backslash within single quotes is literal") {
+TEST_CASE("values of options may have quotes and backslashes, as in a shell") {
   const auto links = [](const std::string& word) { return wanted_of("--find-links " + word + "\nsix\n"); };
   CHECK(links("'two words'") == links("\"two words\""));
   CHECK(links("'two words'") == links("two\\ words"));
@@ -133,7 +133,7 @@ TEST_CASE("words are quoted as in a shell, and a backslash within single quotes 
   CHECK(links(R"(a'b'"c")") == links("abc"));
 }
 
-TEST_CASE("included files are read from the folder of the including file, and constraints stay constraints") {
+TEST_CASE("paths of -r and -c begin at the folder of their file, and -c reads only constraints") {
   const Requirements found = read_all({{"requirements.txt", "-r sub/more.txt\n-c limits.txt\nsix\n"},
                                        {"sub/more.txt", "--requirement=again.txt\ncowsay\n"},
                                        {"sub/again.txt", "tomli\n"},
@@ -143,7 +143,7 @@ TEST_CASE("included files are read from the folder of the including file, and co
   CHECK(found.constraints == "six<2\ntomli<3\n");
 }
 
-TEST_CASE("a source that pip would build is refused with its file, its line and a hint") {
+TEST_CASE("a line that would make pip build a package is refused with its file, its number and a hint") {
   const std::vector<std::pair<std::string, std::string>> table{
       {"-e .", "is a folder, which would be built"},
       {"-e.", "is a folder, which would be built"},
@@ -194,7 +194,7 @@ TEST_CASE("no message shows a login in a URL") {
 }
 
 TEST_CASE(
-    "classify_requirement() knows every ending of an archive, and repositories of git and other programs") {
+    "classify_requirement() knows all endings of archives, and the schemes of all version control systems") {
   for (const char* ending : {".zip", ".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz",
                              ".tar.lzma", ".tlz", ".tar.lz"}) {
     for (const char* begin :
@@ -247,7 +247,7 @@ TEST_CASE("a comment begins after a blank, and a backslash at the end continues 
   CHECK(wanted_of("  \n\t\n").empty());
 }
 
-TEST_CASE("options are kept or refused, each with its value") {
+TEST_CASE("options for sources reach pip with their values, and options for builds are refused") {
   const std::vector<std::pair<std::string, std::string>> kept{
       {"--pypi-url x", "--pypi-url=x"},
       {"-ix", "--index-url=x"},
@@ -294,7 +294,7 @@ TEST_CASE("files may include each other at most sixteen deep") {
         "code.python: 17.txt is one of more than 16 files that name each other");
 }
 
-TEST_CASE("-r and -c are refused in the line of a package, and for a file that is not on this machine") {
+TEST_CASE("-r and -c are refused behind a package in one line, and with a URL") {
   const auto told = [](const std::string& line) {
     return std::string(requirement_refusal({{"requirements.txt", line}, {"x.txt", "six"}}).what());
   };
@@ -305,7 +305,7 @@ TEST_CASE("-r and -c are refused in the line of a package, and for a file that i
   CHECK(told("-r x.txt") == "accepted");
 }
 
-TEST_CASE("${NAME} is replaced only with both braces, capital letters and a variable that has a value") {
+TEST_CASE("${NAME} is replaced only if NAME is in capital letters and the variable has a value") {
   const std::vector<std::pair<std::string, std::string>> table{
       {"${TOKEN}", "word"},
       {"a${TOKEN}b${TOKEN}", "awordbword"},
@@ -329,7 +329,7 @@ TEST_CASE("${NAME} is replaced only with both braces, capital letters and a vari
 }
 
 TEST_CASE(
-    "options in a -c file stay with its constraints, and paths of wheels begin at the first file's folder") {
+    "options of a -c file stay in `constraints`, and paths of wheels begin at the first file's folder") {
   const Requirements found = read_all({{"requirements.txt", "-c sub/c.txt\n-r sub/r.txt\nsix\n"},
                                        {"sub/c.txt", "--no-index\nsix<2\n"},
                                        {"sub/r.txt", "./w/own.whl\n-r ../more.txt\n"},
@@ -339,7 +339,7 @@ TEST_CASE(
   CHECK(found.wanted == "/code/w/own.whl\ncow\nsix\n");
 }
 
-TEST_CASE("the places of wheels on this machine are listed as pip finds them") {
+TEST_CASE("`places` has the absolute paths of wheels and of --find-links on this machine") {
   using Places = std::vector<fs::path>;
   const std::vector<std::pair<std::string, Places>> table{
       {"six\nhttps://x/own.whl\n-f https://x/w", {}},
@@ -364,7 +364,7 @@ TEST_CASE("the places of wheels on this machine are listed as pip finds them") {
   CHECK(wanted_of("FILE:///w/own.whl") == "FILE:///w/own.whl\n");
 }
 
-TEST_CASE("a message shows only the beginning of a long line") {
+TEST_CASE("the error for a long line shows only the beginning of the line") {
   const std::string told = requirement_refusal({{"requirements.txt", "./" + std::string(1000, 'a')}}).what();
   CHECK(told.find("'./" + std::string(150, 'a')) != std::string::npos);
   CHECK(told.find(std::string(201, 'a')) == std::string::npos);
@@ -380,8 +380,7 @@ TEST_CASE("without_logins() finds a login only before the path, the query and th
   CHECK(without_logins("a://b@c?d a://e@f#g", "") == "a://c?d a://f#g");
 }
 
-TEST_CASE(
-    "--find-links means a folder beside its own file if this folder exists, or else beside the first file") {
+TEST_CASE("--find-links names a folder beside its own file, or else a folder beside the first file") {
   const TemporaryFolder folder;
   folder.write("sub/beside/x", "");
   const auto links = [&](const std::string& value) {

@@ -35,7 +35,7 @@ std::string refusal(const std::string& tar) {
 
 }  // namespace
 
-TEST_CASE("read_tar() returns the entries that were written, also those with long names") {
+TEST_CASE("read_tar() returns the entries that append_to_tar() has written, also with long names") {
   const std::string name(300, 'n'), target(200, 't');
   const std::string tar = tar_of({{{.path = "a", .kind = Kind::folder}, ""},
                                   {{.path = "a/" + name, .kind = Kind::file, .executable = true}, "content"},
@@ -69,7 +69,7 @@ TEST_CASE("an archive that would write outside of its folder is refused") {
   CHECK(refusal(tar_of({{{.path = "a"}, "x"}, {{.path = "a"}, "y"}})).find("no order") != std::string::npos);
 }
 
-TEST_CASE("an archive that is cut off at any place, or of another kind, is refused") {
+TEST_CASE("read_tar() refuses an archive that is cut off, has a device, or has a size that is not octal") {
   const std::string tar =
       tar_of({{{.path = "a"}, std::string(700, 'x')}, {{.path = std::string(200, 'b')}, "y"}});
   for (std::size_t size = 0; size + 1024 < tar.size(); size += 100)
@@ -82,7 +82,7 @@ TEST_CASE("an archive that is cut off at any place, or of another kind, is refus
   CHECK(refusal(number).find("a number in a header is not octal") != std::string::npos);
 }
 
-TEST_CASE("gunzip() returns the bytes that gzip() was given, and refuses more bytes than allowed") {
+TEST_CASE("gunzip() restores the bytes that gzip() compressed, and refuses more bytes than allowed") {
   const std::string text(100'000, 'a');
   const std::string packed = mlk::image::gzip(text);
   CHECK(mlk::image::gunzip(packed, text.size()) == text);
@@ -93,7 +93,7 @@ TEST_CASE("gunzip() returns the bytes that gzip() was given, and refuses more by
 }
 
 TEST_CASE(
-    "GzipStream gives the same file for the same bytes in any parts, and gunzip() reads a long file whole") {
+    "GzipStream gives the same result however its input is split, and gunzip() reads all of a long file") {
   std::string text;
   for (unsigned i = 0, draw = 1; text.size() < 3'000'000; ++i) {
     draw = draw * 1664525 + 1013904223;
@@ -116,7 +116,7 @@ TEST_CASE(
     CHECK(in_parts(part) == packed);
 }
 
-TEST_CASE("an archive is unpacked into a folder, and never over an existing file") {
+TEST_CASE("unpack() writes an archive into a folder, but does not replace an existing file") {
   const TemporaryFolder folder;
   const std::string tar = tar_of({{{.path = "d", .kind = Kind::folder}, ""},
                                   {{.path = "d/f", .kind = Kind::file, .executable = true}, "text"},
@@ -129,7 +129,8 @@ TEST_CASE("an archive is unpacked into a folder, and never over an existing file
                        mlk::Error);
 }
 
-TEST_CASE("a link may have .. only at the beginning of its target, so that no chain of links leads out") {
+TEST_CASE(
+    "leads_inside() accepts .. only at the beginning of a target, so that no chain of links leads out") {
   using mlk::image::leads_inside;
   CHECK(leads_inside("a/b/l", "../c"));
   CHECK(leads_inside("a/b/l", "../../c/d"));
@@ -139,7 +140,7 @@ TEST_CASE("a link may have .. only at the beginning of its target, so that no ch
   CHECK_FALSE(leads_inside("a/l", "../b/../../c"));
 }
 
-TEST_CASE("paths of more than 4096 bytes are refused before they are checked") {
+TEST_CASE("read_tar() refuses paths and targets of more than 4096 bytes") {
   const auto deep = [](std::size_t bytes) {
     std::string path(bytes, 'a');
     for (std::size_t i = 1; i < bytes; i += 2) path[i] = '/';
@@ -153,7 +154,7 @@ TEST_CASE("paths of more than 4096 bytes are refused before they are checked") {
   CHECK(refusal(tar_of({{{.path = deep(2'000'000)}, ""}})) != "accepted");
 }
 
-TEST_CASE("an interruption ends the reading and the unpacking at the next entry") {
+TEST_CASE("an exception of before_each ends read_tar() and unpack() at this entry") {
   const TemporaryFolder folder;
   const std::string tar = tar_of({{{.path = "a"}, "1"}, {{.path = "b"}, "2"}, {{.path = "c"}, "3"}});
   int calls = 0;
@@ -170,7 +171,7 @@ TEST_CASE("an interruption ends the reading and the unpacking at the next entry"
   CHECK_FALSE(std::filesystem::exists(folder.path() / "b"));
 }
 
-TEST_CASE("a name or target of up to 100 bytes is in its header, and a longer one is in an entry before it") {
+TEST_CASE("a name or target of more than 100 bytes gets an extra entry before its header") {
   struct Row {
     Kind kind;
     std::size_t name, target, blocks;
@@ -191,7 +192,7 @@ TEST_CASE("a name or target of up to 100 bytes is in its header, and a longer on
   }
 }
 
-TEST_CASE("fields of a header are octal digits, and a size of 8 GiB or more is in base 256") {
+TEST_CASE("numbers in a header are octal, but a size of 8 GiB or more is in base 256") {
   const auto field = [](const std::string& header, std::size_t at, std::size_t width) {
     return header.substr(at, width);
   };
@@ -228,7 +229,8 @@ TEST_CASE("fields of a header are octal digits, and a size of 8 GiB or more is i
   }
 }
 
-TEST_CASE("tar_padding() fills the last block of a content, and end_tar() adds two blocks") {
+TEST_CASE(
+    "tar_padding() is the number of bytes up to a whole block, and end_tar() adds two blocks of zeros") {
   using mlk::image::tar_padding;
   CHECK(tar_padding(0) == 0);
   CHECK(tar_padding(1) == 511);
@@ -242,7 +244,7 @@ TEST_CASE("tar_padding() fills the last block of a content, and end_tar() adds t
   CHECK(tar.size() == 1024);
 }
 
-TEST_CASE("a header is refused if one of its fields has a form that mlk's own writer does not use") {
+TEST_CASE("read_tar() refuses numbers that are not octal and types of entries that mlk does not write") {
   const auto changed = [](std::size_t at, const std::string& bytes, const TarEntry& entry = {.path = "a"}) {
     return refusal(tar_of({{entry, ""}}).replace(at, bytes.size(), bytes));
   };
@@ -264,7 +266,7 @@ TEST_CASE("a header is refused if one of its fields has a form that mlk's own wr
   CHECK_FALSE(executable(0677));
 }
 
-TEST_CASE("an entry below a link or a file at any depth is refused, and so is a path with unsafe parts") {
+TEST_CASE("read_tar() refuses an entry below a link at any depth, and a path with unsafe parts") {
   const auto told = [](const std::vector<std::pair<TarEntry, std::string>>& entries) {
     return refusal(tar_of(entries));
   };

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using mlk::image::write_new_file;
 }  // namespace
 
-TEST_CASE("a new file has its content and its executable bit, and the folders above it are made") {
+TEST_CASE("write_new_file() writes content and executable bit, and makes the folders above the file") {
   const TemporaryFolder folder;
   const std::string large(3 << 20, 'x');
   write_new_file(folder.path() / "a/b/plain", large);
@@ -30,7 +30,7 @@ TEST_CASE("a new file has its content and its executable bit, and the folders ab
   CHECK(may_be_executed("program"));
 }
 
-TEST_CASE("no file is written over an existing file, through a link or below a file") {
+TEST_CASE("write_new_file() writes over no existing file, through no link and below no file") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("file", "before");
   fs::create_symlink("target", folder.path() / "dangling");
@@ -44,7 +44,7 @@ TEST_CASE("no file is written over an existing file, through a link or below a f
   CHECK_FALSE(fs::exists(folder.path() / "target"));
 }
 
-TEST_CASE("unpack() makes the files, links and folders of an archive, and folders that it does not name") {
+TEST_CASE("unpack() makes all entries of an archive and their parent folders, but replaces no entry") {
   const TemporaryFolder folder;
   using Kind = mlk::image::TarEntry::Kind;
   std::string tar;
