@@ -26,13 +26,13 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t large_file = 10 << 20;
 constexpr std::uint64_t most_of_a_layer = std::uint64_t{16} << 30;
 
-// If the code may become a layer, and has more than this many times the bytes of an archive, mlk does not try
-// to compress it for an archive. Programs rarely shrink to a tenth.
+// If the code may become a layer, and is more than this many times larger than an archive may be, mlk does
+// not try to compress the code for an archive: programs rarely shrink to a tenth.
 constexpr std::size_t most_gain = 16;
 
 using Take = std::function<void(std::string_view)>;
 
-// Entries that one task reads. A large file is a batch of its own.
+// The entries that one task reads. A large file is a batch of its own.
 struct Batch {
   std::size_t begin = 0, end = 0;
   std::uint64_t size = 0;  // of the files
@@ -72,8 +72,8 @@ class TarOfFolder {
  public:
   TarOfFolder(const fs::path& folder, const Tree& tree) : folder_(folder), tree_(tree) {}
 
-  // To open ten thousand files takes as long as to compute the digest of their content. So other threads open
-  // the files.
+  // Opening ten thousand files takes as long as computing the digest of their content. So other threads open
+  // and read the files.
   void write(const Take& take) const {
     const std::vector<Batch> batches = batches_of(tree_.entries);
     std::deque<std::future<Part>> ahead;
@@ -161,8 +161,8 @@ std::string largest_files(const Code& code) {
               "type the command again when nothing writes there, or leave it out with exclude:");
 }
 
-// In a layer, a name with this prefix deletes the file with the rest of the name, or the whole content of the
-// folder.
+// In a layer of an image, a file .wh.NAME deletes the file NAME of the layers below, and .wh..wh..opq deletes
+// the whole content of its folder.
 void refuse_marks_of_deletion(const fs::path& folder, const Tree& tree) {
   constexpr char mark[] = ".wh.";
   for (const TreeEntry& entry : tree.entries) {
@@ -211,8 +211,8 @@ void warn_and_count(const fs::path& folder, Code& out) {
                 "leave files out with exclude: or a file .mlkignore, and put data on a volume (data:)");
 }
 
-// Warns of pointers of Git LFS. Reads the files only if a file .gitattributes tells git of such pointers,
-// because without such pointers mlk would not have to read them.
+// Warns of pointers of Git LFS. Reads the files only if there is a file .gitattributes: without such a file
+// git writes no pointers, and mlk need not read the files here.
 void warn_of_pointers(const fs::path& folder, Code& out) {
   const auto tells_git = [](const TreeEntry& entry) {
     return name_of_path(entry.of_tar.path) == ".gitattributes";

@@ -16,12 +16,12 @@
 
 namespace mlk::image {
 
-// The most bytes of all files together, and of the uncompressed archive, which also has the names of the
-// files. Pods unpack the archive into their memory or disk.
+// The most bytes of all files in an archive, and the most bytes of the uncompressed archive, which also has
+// the names of the files. Pods unpack the archive into their memory or disk.
 inline constexpr std::size_t most_unpacked_code = 64 << 20, longest_tar = 2 * most_unpacked_code;
 
-// Code of more bytes takes seconds to compress. So mlk first reads it only for its digest, because its layer
-// may already exist.
+// Code of more bytes takes seconds to compress. So mlk first reads such code only to compute the digest,
+// because a layer with this digest may already exist.
 inline constexpr std::uint64_t long_to_compress = 64 << 20;
 
 struct Code {
@@ -47,30 +47,30 @@ struct CodeLayers {
 struct PackOptions {
   std::size_t most_bytes;  // of the archive; 0: no archive, the code becomes a layer
   TooLarge too_large = TooLarge::is_refused;
-  std::filesystem::path cache{};  // stores records that save reading the files again; empty: none
-  // The place of the layer, for code that becomes a layer. The layer is written while mlk reads the files for
-  // the digest, except for code above long_to_compress.
+  std::filesystem::path cache{};  // the folder of records (pack_cache.h); empty: no records
+  // The place of the layer, for code that becomes a layer. mlk writes the layer while it reads the files for
+  // the digest. write_code_layer() writes the layer of code of more than long_to_compress bytes.
   std::optional<CodeLayers> layers{};
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();
 };
 
-// The same files, executable bits and links give the same digest on every machine. Owners and times do not
-// matter. Throws Error: usage for a folder without anything that travels, or with more than an image should
-// hold; failure for a file that cannot be read, or changes meanwhile; and as list_tree(). Never throws
-// because of the cache.
+// Packs the files of the folder that travel. The same files, executable bits and links give the same digest
+// on every machine. Owners and times do not matter. Throws Error{usage} if nothing travels, or more than an
+// archive or an image may hold. Throws Error{failure} if a file cannot be read, or changes meanwhile. Throws
+// as list_tree(). Never throws because of the cache.
 Code pack_code(const std::filesystem::path& folder, const TreeRules& rules, const PackOptions& options);
 
-// Writes the files as a layer, unless the layer exists. Any user of a container may write to the files, since
-// each container has its own copy. Throws Error: failure, and usage for a name that has a special meaning in
-// layers.
+// Writes the files as a layer if the layer does not exist yet. Any user of a container may write to the
+// files, since each container has its own copy. Throws Error{failure}, and Error{usage} for a name that has a
+// special meaning in layers.
 void write_code_layer(const std::filesystem::path& folder, const Code& code, const CodeLayers& layers);
 
-// The archive of the files in a layer that write_code_layer() has made, as pack_code() would make it. Throws
-// Error{failure}. Pure.
+// The uncompressed archive of the code in a layer that write_code_layer() has made. The digest of this
+// archive is Code::digest. `layer`: without compression. Throws Error{failure}. Pure.
 std::string archive_of_layer(std::string_view layer, const std::string& prefix);
 
-// Writes the archive of `code`, whose Code::archive is empty, to a file, unless the file exists. Throws
-// Error{failure}.
+// Writes the archive of `code` to a file if the file is missing or damaged, for code whose Code::archive is
+// empty. Throws Error{failure}.
 void write_archive(const std::filesystem::path& folder, const Code& code, const std::filesystem::path& file,
                    const std::function<bool()>& go_on = {});
 

@@ -80,7 +80,7 @@ Folder read_folder(const fs::path& top, const std::string& path) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;
     mode_t mode = DTTOIF(entry->d_type);
-    if (entry->d_type == DT_UNKNOWN) {  // some file systems do not report it
+    if (entry->d_type == DT_UNKNOWN) {  // some file systems do not report the type
       struct stat status{};
       if (fstatat(number, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) fail_with(folder / name, errno);
       mode = status.st_mode;

@@ -1,5 +1,5 @@
-// Lists the folders and files of the code by system calls, since std::filesystem takes most of the time for
-// folders of ten thousand files.
+// Lists the folders and files of the code by system calls. For folders of ten thousand files, std::filesystem
+// would take most of the time.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ struct Folder {
   std::vector<NamedEntry> entries;  // in no order
 };
 
-// The folder `path` below `top`. `path` is empty or ends with a slash. Only `top` itself may be a link.
-// Throws Error: not_found if there is no such folder, failure if the folder cannot be read.
+// Opens and lists the folder `path` below `top`. `path` is empty or ends with a slash. Only `top` itself may
+// be a link. Throws Error{not_found} if there is no such folder, Error{failure} if it cannot be read.
 Folder read_folder(const std::filesystem::path& top, const std::string& path);
 
 // The target of the link at `path` below `top`. `folder`: the open folder that holds the link. Throws

@@ -24,8 +24,8 @@ PartsOfPath parts_of(std::string_view path) {
   return out;
 }
 
-// Whether `c` is in the class, such as [:digit:], at `at`; moves `at` behind the class. nullopt if there is
-// no class.
+// Whether `c` is in the class at `at`, such as [:digit:]. Moves `at` behind the class. nullopt if there is no
+// class at `at`.
 std::optional<bool> in_class(std::string_view pattern, std::size_t& at, unsigned char c) {
   struct Class {
     std::string_view name;
@@ -53,7 +53,7 @@ bool is_same(char a, char b, Case letters) {
   return a == b || (letters == Case::is_ignored && lower(a) == lower(b));
 }
 
-// Whether `c` is in the set, such as [a-z] or [!0-9], at `at`; moves `at` behind the set. nullopt if the set
+// Whether `c` is in the set at `at`, such as [a-z] or [!0-9]. Moves `at` behind the set. nullopt if the set
 // has no end: then the bracket is a literal character.
 std::optional<bool> in_set(std::string_view pattern, std::size_t& at, char c, Case letters) {
   std::size_t i = at + 1;
@@ -87,7 +87,7 @@ std::optional<bool> in_set(std::string_view pattern, std::size_t& at, char c, Ca
   return found != negated;
 }
 
-// Whether the element of the pattern at `at`, which is no '*', matches `c`; moves `at` behind the element.
+// Whether the element of the pattern at `at` matches `c`. Moves `at` behind the element, which is no '*'.
 bool matches_character(std::string_view pattern, std::size_t& at, char c, Case letters) {
   if (pattern[at] == '?') return ++at, true;
   if (pattern[at] == '[') {
@@ -97,7 +97,7 @@ bool matches_character(std::string_view pattern, std::size_t& at, char c, Case l
   return is_same(pattern[at++], c, letters);
 }
 
-// The length of each name that matches this pattern without a '*'.
+// The length of the names that match this pattern. Without a '*', all these names have the same length.
 std::size_t length_of_match(std::string_view pattern) {
   std::size_t length = 0;
   for (std::size_t at = 0; at < pattern.size(); ++length)
@@ -105,14 +105,14 @@ std::size_t length_of_match(std::string_view pattern) {
   return length;
 }
 
-// Matches one part of a path. Only the last '*' is ever retried, so the time is at most the product of both
-// lengths.
+// Matches one part of a path. Only the last '*' is ever retried, so the time is at most the product of the
+// lengths of pattern and text.
 bool matches_part(std::string_view pattern, std::string_view text, Case letters) {
   std::size_t p = 0, t = 0, star = pattern.npos, tried = 0;
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = ++p;
-      // The pattern after the last '*' can match only at the end.
+      // The pattern after the last '*' can match only the end of the text.
       if (pattern.find('*', p) == pattern.npos) {
         const std::size_t length = length_of_match(pattern.substr(p));
         if (length > text.size() - t) return false;
@@ -135,7 +135,8 @@ bool matches_part(std::string_view pattern, std::string_view text, Case letters)
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
-// Matches a whole path part by part; only the last "**" is retried. At the end "**" matches one part or more.
+// Matches a whole path part by part. Only the last "**" is retried. "**" at the end of the pattern matches
+// one part or more.
 bool matches_path(const Parts& pattern, std::span<const std::string_view> path, Case letters) {
   std::size_t p = 0, t = 0, star = pattern.size(), tried = 0;
   bool has_star = false;

@@ -10,7 +10,7 @@
 
 namespace mlk::image {
 
-// Whether "A" differs from "a". If case is ignored, then only for the letters of ASCII, as in git.
+// Whether "A" differs from "a". is_ignored ignores case only for the letters of ASCII, as in git.
 enum class Case { counts, is_ignored };
 
 // Paths are relative to the top folder, with '/' between their parts.
@@ -18,8 +18,8 @@ class IgnoreRules {
  public:
   explicit IgnoreRules(Case letters = Case::counts) : case_(letters) {}
 
-  // Adds the lines of an ignore file in `folder` ("" is the top folder). They have priority over rules added
-  // before.
+  // Adds the lines of an ignore file in `folder` ("" is the top folder). New lines have priority over the
+  // lines of earlier calls.
   void add(std::string_view text, const std::string& folder);
 
   // Whether the last matching rule leaves the path out; nullopt if no rule matches. The caller does not ask
@@ -36,7 +36,7 @@ class IgnoreRules {
   std::vector<Rule> rules_;
 };
 
-// Patterns of paths that travel although a rule leaves them, or a folder above them, out. Safe from several
+// Patterns of paths that travel although a rule leaves out the path or a folder above it. Safe from several
 // threads.
 class Includes {
  public:

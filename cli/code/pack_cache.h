@@ -18,7 +18,7 @@ struct PackedCode {
 };
 
 struct ArchiveBounds {
-  std::size_t archive, content;  // most bytes of an archive, and of the files to pack into it
+  std::size_t archive, content;  // most bytes of an archive, and of the files in an archive
 };
 
 class KeptCode {
@@ -28,8 +28,8 @@ class KeptCode {
   KeptCode(std::filesystem::path cache, const std::filesystem::path& folder, const TreeRules& rules,
            const ArchiveBounds& bounds);
 
-  // The record for a tree with the same paths, sizes, times and inodes; marks the record as used. nullopt
-  // also if the record is of another version or user, or is damaged. Never throws an Error.
+  // Finds the record of a tree with the same paths, sizes, times and inodes, and marks the record as used.
+  // nullopt if there is none, or if it is of another version or user, or is damaged. Never throws an Error.
   std::optional<PackedCode> find(const Tree& tree) const;
 
   // `listed`: when the listing of the tree began. Stores no record if a file is so young that it may change

@@ -42,7 +42,7 @@ std::optional<std::vector<std::string>> harmless_settings(const std::string& nam
         name.ends_with(".clean") || name.ends_with(".smudge") || name.ends_with(".process");
     const bool is_need = name.ends_with(".required");
     if (!is_program && !is_need) continue;
-    // `git -c` ends the name at the first of these characters, so it cannot overrule this setting.
+    // `git -c` ends a name at the first of these characters, so mlk cannot overrule this setting.
     if (name.find('=') != name.npos || name.find('\n') != name.npos) return std::nullopt;
     out.push_back(name + (is_need ? "=false" : "="));
   }
@@ -77,8 +77,8 @@ std::optional<std::vector<std::string>> settings_for(const std::filesystem::path
   return harmless_settings(filters.output);
 }
 
-// Whether one of git's files of settings may change which files git ignores, or mlk does not know where the
-// repository has its files.
+// Whether one of git's files of settings may change which files git ignores. Also true if mlk does not know
+// where the repository has its files.
 bool may_settings_change_ignoring(const std::filesystem::path& repository) {
   std::error_code error;
   if (!std::filesystem::is_directory(repository / ".git", error)) return true;
@@ -96,7 +96,7 @@ bool may_settings_change_ignoring(const std::filesystem::path& repository) {
   });
 }
 
-// A variable of git may name other files of settings.
+// Whether a variable of git is set. Such a variable may name other files of settings.
 bool has_variable_of_git() {
   for (char** each = environ; *each != nullptr; ++each) {
     if (std::string_view(*each).starts_with("GIT_")) return true;
@@ -104,7 +104,7 @@ bool has_variable_of_git() {
   return false;
 }
 
-// The output of git, without the end of the line; nullopt without git, or if git fails.
+// The output of git, without the end of the line. nullopt if there is no git, or if git fails.
 std::optional<std::string> answer_of_git(const std::filesystem::path& folder,
                                          const std::vector<std::string>& words) {
   try {
@@ -123,7 +123,7 @@ std::optional<Revision> revision_of(const std::filesystem::path& folder) {
   try {
     const std::optional<std::vector<std::string>> settings = settings_for(folder);
     if (!settings) return std::nullopt;
-    // For a submodule git would start another git without these settings, so mlk ignores changes in it.
+    // For submodules git would start another git without these settings, so mlk ignores their changes.
     const ProcessResult result = run_process(git(
         folder, *settings, {"status", "--porcelain=v2", "--branch", "--ignore-submodules=dirty", "--", "."}));
     if (result.ok()) return parse_revision(result.output);
@@ -162,10 +162,10 @@ IgnoreSettings ignore_settings(const std::filesystem::path& repository) {
   const auto home = config_home_if_any();
   const std::filesystem::path usual = home ? home->parent_path() / "git" / "ignore" : std::filesystem::path();
   std::optional<std::string> own, users;
-  // A call of git takes as long as the listing of a small folder.
+  // A call of git takes as long as the listing of a small folder, so mlk calls git only if necessary.
   const bool may_change = may_settings_change_ignoring(repository);
   if (may_change || has_variable_of_git()) {
-    // git refuses a repository of another user, but answers for the settings of this user.
+    // If the repository belongs to another user, git refuses to read it, but reads this user's settings.
     own = answer_of_git(repository, {"rev-parse", "--git-path", "info/exclude"});
     users = answer_of_git(repository, {"config", "--type=path", "--get", "core.excludesFile"});
     out.ignores_case =

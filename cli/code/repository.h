@@ -15,7 +15,8 @@ struct Revision {
   bool clean = false;  // the folder has no changes and no untracked files
 };
 
-// nullopt without git, or if the folder is in no repository. Waits for git, 10 s at most.
+// The revision of the repository that contains the folder. nullopt if git is missing or fails, or if there is
+// no repository. Waits for git, 10 s at most per call of git.
 std::optional<Revision> revision_of(const std::filesystem::path& folder);
 
 // Settings that prevent git from starting programs that the configuration of the repository names. `names`:
@@ -23,15 +24,15 @@ std::optional<Revision> revision_of(const std::filesystem::path& folder);
 // if a setting cannot be overruled. Pure.
 std::optional<std::vector<std::string>> harmless_settings(const std::string& names);
 
-// The paths in the folder that git tracks, in the order of their bytes; empty without git. Waits for git, 10
-// s at most.
+// The paths in the folder that git tracks, in the order of their bytes. Empty if git is missing or fails.
+// Waits for git, 10 s at most.
 std::vector<std::string> tracked_files(const std::filesystem::path& folder);
 
 // The settings by which git ignores files, in addition to the files .gitignore in the folders of a
 // repository.
 struct IgnoreSettings {
   std::vector<std::filesystem::path>
-      files{};  // the user's file for all repositories, then the repository's, which has priority
+      files{};  // the user's file for all repositories, then the repository's file, which has priority
   bool ignores_case = false;
   bool are_known = true;  // false: git gave no answer, although its files of settings may name other files
 };

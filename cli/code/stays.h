@@ -15,7 +15,7 @@ namespace mlk::image {
 // order of their bytes.
 std::vector<std::string> describe_what_stays(const Tree& tree, const std::vector<std::string>& tracked);
 
-// Whether `content` is the pointer that Git LFS writes in the place of a file that it has not fetched.
+// Whether `content` is a pointer, which Git LFS writes in the place of a file that was not fetched.
 bool is_lfs_pointer(std::string_view content);
 // Whether a file of `size` bytes may be a pointer of Git LFS.
 bool may_be_lfs_pointer(std::uint64_t size);

@@ -47,8 +47,8 @@ node_modules/
 slurm-[0-9]*.out
 )";
 
-// Names of files of tools for logins, shells and keys. A few hidden names that describe the folder are
-// exceptions.
+// Hidden names, and names of files that usually hold keys or logins. The exceptions are hidden names that
+// describe the folder.
 constexpr char usually_secret[] = R"(
 .*
 !.gitignore
@@ -74,7 +74,7 @@ credentials.json
 kubeconfig
 )";
 
-// The top folder of the repository that contains `folder`; empty if no repository contains it.
+// The top folder of the repository that contains `folder`; empty if there is no such repository.
 fs::path repository_of(const fs::path& folder) {
   std::error_code error;
   for (fs::path each = folder;; each = each.parent_path()) {
@@ -101,7 +101,7 @@ struct IgnoreFiles {
 // The part of one folder that travels. Several threads each fill in one Listing.
 struct Listing {
   std::string path;                // from the top, with a slash at its end; empty for the top
-  bool is_empty = false;           // it has no content at all, and travels as an empty folder
+  bool is_empty = false;           // the folder has no content at all, and travels
   std::vector<TreeEntry> files{};  // files and links, in the order of the bytes of their paths
   std::vector<std::string> no_files{}, secrets{}, ignored{};
   std::deque<Listing> folders{};
@@ -109,8 +109,8 @@ struct Listing {
   std::string_view name() const { return std::string_view(path).substr(0, path.size() - 1); }
 };
 
-// Whether the folder travels. A folder whose whole content stays behind stays behind too: what tools leave in
-// it must not make another run of the same code.
+// Whether the folder travels. If the whole content of a folder stays behind, the folder stays behind too:
+// files that tools leave there must not give the same code another digest.
 bool holds_something(const Listing& folder) {
   return folder.is_empty || !folder.files.empty() ||
          std::any_of(folder.folders.begin(), folder.folders.end(), holds_something);
@@ -119,7 +119,7 @@ bool holds_something(const Listing& folder) {
 // Moves all entries to `to` in the order of the bytes of their paths. In this order "a-b" is between "a" and
 // "a/c".
 void put_in_order(Listing& from, Tree& to) {
-  std::vector<std::pair<std::string_view, Listing*>> folders;  // each folder as an entry, and its content
+  std::vector<std::pair<std::string_view, Listing*>> folders;  // each folder twice: entry, content
   for (Listing& folder : from.folders) {
     folders.emplace_back(folder.name(), &folder);
     folders.emplace_back(folder.path, &folder);
@@ -176,7 +176,7 @@ class Lister {
   enum class Verdict { travels, travels_unless_made_by_tools, stays, stays_as_secret, stays_for_git };
   static bool stays(Verdict verdict) { return verdict >= Verdict::stays; }
 
-  // A folder as its parent folder has found it.
+  // The facts about a folder that the listing of its parent folder has found.
   struct Found {
     Verdict verdict;
     bool included = false, may_hold_included = false;
@@ -262,7 +262,7 @@ class Lister {
     entry.of_tar.executable = status.executable;
   }
 
-  // As in git, the ignore files of the folders above apply, up to the top of the repository.
+  // The rules of the ignore files above the listed folder, up to the top of the repository, as in git.
   std::shared_ptr<const IgnoreFiles> ignore_files_above() {
     std::error_code error;
     const fs::path real = fs::canonical(top_, error);
@@ -319,7 +319,7 @@ class Lister {
     if (fs::is_regular_file(file, error)) rules.add(read_file(file, longest_ignore_file), folder);
   }
 
-  // The first source that has a rule for the path decides.
+  // Asks the sources of rules in the order of their priority. The first source that decides wins.
   Verdict verdict_on(const std::string& path, bool is_folder, const IgnoreFiles* files) const {
     const auto as_verdict = [](bool out) { return out ? Verdict::stays : Verdict::travels; };
     if (const std::optional<bool> out = excludes_.leaves_out(path, is_folder)) return as_verdict(*out);
@@ -348,7 +348,7 @@ class Lister {
            (is_wandb && has(folder, "latest-run"));
   }
 
-  // Whether mlk wrote the file beside the program, such as a report. Such a file does not change the program.
+  // Whether mlk itself wrote the file, such as a report. Such a file is no part of the program.
   static bool is_written_by_mlk(const Folder& folder, const NamedEntry& entry) {
     return entry.kind == Kind::file && may_be_own_file(entry.name) &&
            is_own_file(beginning_of(*folder.open, entry.name, longest_sign));
@@ -386,7 +386,7 @@ class Lister {
   const TreeRules& rules_;
   const std::size_t most_entries_;
   std::string
-      above_;  // the path from the repository to the top, with a slash at its end; empty if there is none
+      above_;  // the path from the top of the repository to top_, with a slash at its end; may be empty
   IgnoreRules usual_, secret_, excludes_;
   Case case_for_git_ = Case::counts;
   bool are_ignored_known_ = true;

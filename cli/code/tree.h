@@ -1,5 +1,5 @@
-// Lists the files, folders and links of a folder that travel. Paths that ignore files leave out do not
-// travel.
+// Lists the files, folders and links below a folder that travel. Paths that .mlkignore or .gitignore names do
+// not travel.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace mlk::image {
 
 struct TreeRules {
   std::vector<std::string> include;  // patterns of paths from the top, which travel in any case
-  std::vector<std::string> exclude;  // lines as in an ignore file; they have priority over the folder's own
-  std::vector<std::string> never;    // paths that travel in no case
+  std::vector<std::string> exclude;  // lines as in .gitignore; win over the folder's ignore files
+  std::vector<std::string> never;    // paths that never travel
 };
 
 struct TreeEntry {
@@ -27,23 +27,23 @@ struct TreeEntry {
 
 struct Tree {
   std::vector<TreeEntry>
-      entries{};  // in the order of the bytes of their paths: a folder before what is in it
+      entries{};  // in the order of the bytes of their paths: a folder comes before its content
   std::vector<std::string> no_files{};  // sockets, pipes and devices, which cannot travel
   std::vector<std::string> vain{};      // patterns of `include` that match nothing
   // The paths that do not travel, in the order of their bytes, folders with a slash at the end. `secrets`:
   // hidden names and files that usually hold secrets. `ignored`: paths that git ignores.
   std::vector<std::string> secrets{}, ignored{};
-  bool are_ignored_known = true;  // false: git did not tell which files its settings ignore
+  bool are_ignored_known = true;  // false: mlk does not know which files git's settings ignore
 };
 
 inline constexpr std::size_t most_tree_entries = 100'000;  // files, links and folders
 
-// Leaves out repositories, virtual environments, caches, hidden names (except .gitignore and a few others
-// that describe the folder) and files that usually hold secrets. Leaves out paths that files .mlkignore name,
-// and then paths that git ignores. git ignores by files .gitignore, also those above the folder in a
-// repository, and there by .git/info/exclude, the user's file for all repositories, and core.ignoreCase.
-// Links are not followed. Throws Error: usage for a link that leads out of the folder and for too many files,
-// not_found or failure if a folder cannot be read.
+// Leaves out .git, virtual environments, caches, hidden names (except .gitignore and a few others that
+// describe the folder) and files that usually hold secrets. Leaves out paths that files .mlkignore name, and
+// then paths that git ignores: mlk reads the files .gitignore in the folder and above it up to the top of the
+// repository, .git/info/exclude, the user's file for all repositories, and core.ignoreCase. Does not follow
+// links. Throws Error{usage} for a link that leads out of the folder, and for too many files. Throws
+// Error{not_found} or Error{failure} if a folder cannot be read.
 Tree list_tree(const std::filesystem::path& folder, const TreeRules& rules,
                std::size_t most_entries = most_tree_entries);
 

@@ -39,7 +39,7 @@ std::string without_logins(std::string text, const std::string& instead);
 struct Requirements {
   std::string wanted;               // the text of a file for pip, with absolute paths
   std::string constraints;          // the text of a file for -c of pip; empty: no constraints
-  std::string options;              // the option lines of `wanted`: indexes and other sources of wheels
+  std::string options;              // all option lines: indexes and other sources of wheels
   std::vector<std::string> urls{};  // of wheels, as the user wrote them, with logins
   // The wheel files on this machine that lines name, and the folders and HTML files that --find-links names.
   // They need not exist, and may lie outside of the folder of the code.
