@@ -8,7 +8,7 @@ TEST_SUITE_BEGIN("code/changes");
 
 using namespace mlk::image;
 
-TEST_CASE("two archives differ in files that are new, gone or changed") {
+TEST_CASE("changed_paths() lists files that are new, gone or changed, in the order of their paths") {
   const auto archive = [](const std::vector<std::pair<TarEntry, std::string>>& entries) {
     std::string out;
     for (const auto& [entry, content] : entries) append_to_tar(out, entry, content);
@@ -32,7 +32,7 @@ TEST_CASE("two archives differ in files that are new, gone or changed") {
   CHECK(changed_paths(after, after).empty());
 }
 
-TEST_CASE("a file that becomes a folder is gone, and a folder that becomes a file is new") {
+TEST_CASE("changed_paths() shows a file that becomes a folder as gone, and the reverse as new") {
   const auto archive = [](const TarEntry& entry) {
     std::string out;
     append_to_tar(out, entry, "");

@@ -1,4 +1,4 @@
-// Checks how much code travels, in which form, and the messages about the bounds.
+// Checks how much code may travel as an archive or as a layer, and the messages about these bounds.
 #include <algorithm>
 #include <fstream>
 #include <functional>
@@ -37,7 +37,7 @@ using mlk::test::code::write;
 
 }  // namespace
 
-TEST_CASE("an archive may have exactly the allowed number of bytes") {
+TEST_CASE("code travels as an archive only if the archive has at most the allowed number of bytes") {
   const TemporaryFolder folder;
   write(folder.path() / "noise", mlk::random_bytes(100'000));
   const std::size_t size = mlk::image::pack_code(folder.path(), {}, {plenty}).archive.size();
@@ -53,7 +53,7 @@ TEST_CASE("an archive may have exactly the allowed number of bytes") {
   CHECK(std::string(error.what()).find(" has more when it is compressed, but at most ") != std::string::npos);
 }
 
-TEST_CASE("code of more than sixteen times the allowed archive is not compressed if it may become a layer") {
+TEST_CASE("code that may become a layer gets no archive if it is over sixteen times the archive's bound") {
   const TemporaryFolder folder;
   constexpr std::size_t most = 64 << 10;
   const auto packed = [&](std::size_t size) {
@@ -87,7 +87,7 @@ TEST_CASE("warnings name files above 10 MiB, and the error for too large code na
             .ends_with("; the largest files are large (60.0 MiB), more (10.1 MiB), exact (10.0 MiB)"));
 }
 
-TEST_CASE("code may have 64 MiB for an archive, and 16 GiB in total") {
+TEST_CASE("code of more than 64 MiB is refused for an archive, and code of more than 16 GiB in any form") {
   const TemporaryFolder folder;
   const auto told = [&](std::uintmax_t size) {
     write(folder.path() / "zeros", "");
@@ -123,7 +123,7 @@ TEST_CASE("pack_code() writes a layer only if there is no archive and the code h
   CHECK(layers_of((64 << 20) + 1, 0) == 0);
 }
 
-TEST_CASE("files around the size of a batch are packed whole") {
+TEST_CASE("pack_code() packs whole files, also if their sizes are close to the size of a batch") {
   const TemporaryFolder folder;
   constexpr std::size_t at_once = 1 << 20;
   write(folder.path() / "a", std::string(at_once / 2, 'a'));
@@ -150,8 +150,8 @@ TEST_CASE("files around the size of a batch are packed whole") {
   CHECK(size == 4 * at_once + 601);
 }
 
-TEST_CASE("the error for a file that changes while it is read has its path, for an archive and for a layer") {
-  const fs::path folder = "/proc/sys/kernel/random";  // its files report a size of 0
+TEST_CASE("the error for a file that changes while mlk reads it names the file, for archive and layer") {
+  const fs::path folder = "/proc/sys/kernel/random";  // files in this folder report a size of 0
   if (!fs::exists(folder / "boot_id")) return;
   const TemporaryFolder cache;
   for (const std::size_t most : {plenty, std::size_t{0}}) {
@@ -192,7 +192,7 @@ TEST_CASE("a warning names three pointers of Git LFS, and counts the rest") {
   CHECK(mlk::image::pack_code(folder.path(), {}, {plenty}).warnings.size() == 1);
 }
 
-TEST_CASE("archive_of_layer() gives the archive of the code, without entries outside of its folder") {
+TEST_CASE("archive_of_layer() returns the archive of the code, without entries outside of the prefix") {
   const TemporaryFolder folder, out;
   write(folder.path() / "src/train.py", "print()");
   write(folder.path() / "run.sh", "#!/bin/sh");
@@ -208,7 +208,7 @@ TEST_CASE("archive_of_layer() gives the archive of the code, without entries out
   CHECK_THROWS_AS((void)mlk::image::archive_of_layer("x", "mlk/code"), mlk::Error);
 }
 
-TEST_CASE("a layer has the folders of the prefix, and any user may write only to the last of them") {
+TEST_CASE("a layer has the folders of the prefix, and any user may write to the last folder only") {
   const TemporaryFolder folder;
   write(folder.path() / "f");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
@@ -221,12 +221,12 @@ TEST_CASE("a layer has the folders of the prefix, and any user may write only to
     Paths found;
     for (const mlk::image::TarFile& file : mlk::image::read_tar(tar)) found.push_back(file.entry.path);
     REQUIRE(found.size() == wanted.size());
-    for (std::size_t i = 0; i < found.size(); ++i)  // each entry has one block, and the last entry one more
+    for (std::size_t i = 0; i < found.size(); ++i)  // the header of each entry is one block
       CHECK(found[i] + " " + tar.substr(i * mlk::image::tar_block + 103, 4) == wanted[i]);
   }
 }
 
-TEST_CASE("an interruption ends the writing of a layer or an archive, and no file stays") {
+TEST_CASE("if the user interrupts mlk, the writing of a layer or an archive ends, and no file stays") {
   const TemporaryFolder folder, out;
   write(folder.path() / "f");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
@@ -255,7 +255,7 @@ TEST_CASE("an interruption ends the writing of a layer or an archive, and no fil
   }
 }
 
-TEST_CASE("a name that begins with the mark of deletion is refused, and a name that contains it is not") {
+TEST_CASE("a layer accepts names that contain .wh., but no name that begins with .wh.") {
   const TemporaryFolder folder, out;
   const mlk::image::CodeLayers layers{.cache = out.path(), .prefix = "mlk/code"};
   for (const char* name : {"a.wh.b", "wh.a", "x.wh.", ".wh", ".whx"}) write(folder.path() / name);

@@ -38,7 +38,7 @@ using mlk::test::code::write;
 
 }  // namespace
 
-TEST_CASE("repositories, environments, caches, passwords and files that ignore files name stay behind") {
+TEST_CASE("version control, environments, caches, passwords and ignored files stay behind") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   for (const char* file : {"train.py", "src/model.py", "src/__pycache__/model.pyc", ".git/config",
@@ -54,7 +54,7 @@ TEST_CASE("repositories, environments, caches, passwords and files that ignore f
         Paths{"runs/1/log"});
 }
 
-TEST_CASE("files that mlk, Slurm and Weights & Biases write stay behind, unless a rule keeps them") {
+TEST_CASE("files that mlk, Slurm and Weights & Biases write stay behind if no rule keeps these files") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   const std::string report = std::string(mlk::sign_of_report) + "<html>",
@@ -105,7 +105,7 @@ TEST_CASE("the digest depends only on names, contents, executable bits and links
   CHECK(digest != digest_of(two.path()));
 }
 
-TEST_CASE("tar unpacks the archive to the same tree, with names of all kinds") {
+TEST_CASE("the program tar unpacks an archive of mlk to the same tree, also with unusual names") {
   const TemporaryFolder folder, out;
   const std::string long_name(255, 'n'), deep = "d/" + std::string(90, 'e') + "/" + std::string(90, 'f');
   for (const std::string& file :
@@ -128,7 +128,7 @@ TEST_CASE("tar unpacks the archive to the same tree, with names of all kinds") {
   CHECK(std::system(command.c_str()) == 0);
 }
 
-TEST_CASE("a link that leads out of the folder is refused with its name, and other links stay links") {
+TEST_CASE("a link that leads out of the folder is refused, and the error names link and target") {
   for (const char* target : {"/etc/passwd", "../x", "a/../../x"}) {
     const TemporaryFolder folder;
     write(folder.path() / "f");
@@ -160,7 +160,7 @@ TEST_CASE("a path that is no file, folder or link gives a warning and does not t
   CHECK(code.warnings[0].find("pipe is a socket, a pipe or a device") != std::string::npos);
 }
 
-TEST_CASE("code is refused before it is read if it is too large, and the error names its largest files") {
+TEST_CASE("the error for code that is too large names the bound and the largest files") {
   const TemporaryFolder folder;
   write(folder.path() / "small");
   write(folder.path() / "noise", mlk::random_bytes(200'000));
@@ -183,7 +183,7 @@ TEST_CASE("code without files is refused, and a missing folder is not_found") {
   CHECK(refusal(folder.path() / "gone").code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("a large file, many small files and an empty file are packed in order") {
+TEST_CASE("an archive of a large file, many small files and an empty file unpacks to the same files") {
   const TemporaryFolder folder, out;
   write(folder.path() / "m", mlk::random_bytes(3 << 20));
   for (int i = 0; i < 700; ++i)
@@ -197,8 +197,7 @@ TEST_CASE("a large file, many small files and an empty file are packed in order"
   CHECK(std::system(command.c_str()) == 0);
 }
 
-TEST_CASE(
-    "pack_code() returns the digest of code that is too large for an archive, without making an archive") {
+TEST_CASE("pack_code() returns the digest, but no archive, of code that is too large for an archive") {
   const TemporaryFolder folder;
   write(folder.path() / "zeros", std::string(1 << 20, '\0'));
   constexpr std::size_t small = 16 << 10;
@@ -210,13 +209,13 @@ TEST_CASE(
   CHECK(without.digest == whole.digest);
 }
 
-TEST_CASE("ten thousand files are packed") {
+TEST_CASE("pack_code() packs ten thousand files") {
   const TemporaryFolder folder;
   for (int i = 0; i < 10'000; ++i) write(folder.path() / std::to_string(i % 100) / std::to_string(i), "");
   CHECK(files_of(folder.path()).size() == 10'000);
 }
 
-TEST_CASE("entries are in the order of the bytes of their paths, each with its own size") {
+TEST_CASE("list_tree() sorts entries by the bytes of their paths, and each file has its own size") {
   const TemporaryFolder folder;
   constexpr std::size_t many = 1300;
   for (const char* file : {"a/c", "a-b", "a.b/c-d", "a.b/c/d", "a.b/c.d", "a0", "z/z/z/z"})
@@ -238,7 +237,7 @@ TEST_CASE("entries are in the order of the bytes of their paths, each with its o
   CHECK(tree.entries.size() == files + 7);
 }
 
-TEST_CASE("no ignore file includes repositories or passwords, and .mlkignore has priority in all folders") {
+TEST_CASE("no ignore file brings back .git or passwords, and .mlkignore wins over each .gitignore") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   for (const char* file : {".git/config", ".env", "src/x", "d/w.bin", "d/v.bin", "e"}) write(top / file);
@@ -254,7 +253,8 @@ TEST_CASE("no ignore file includes repositories or passwords, and .mlkignore has
             .warnings.empty());
 }
 
-TEST_CASE("ignore files above the folder in its repository apply, unless the repository ignores the folder") {
+TEST_CASE(
+    "ignore files of the repository above the folder apply if the repository does not ignore the folder") {
   const TemporaryFolder folder;
   write(folder.path() / ".git/HEAD");
   write(folder.path() / ".gitignore", "*.pem\n/sub/a\n/mine/\n");
@@ -264,7 +264,7 @@ TEST_CASE("ignore files above the folder in its repository apply, unless the rep
         Paths{"key.pem"});
 }
 
-TEST_CASE("paths that git ignores stay behind, for each source of git's rules") {
+TEST_CASE("exactly the paths that git itself ignores stay behind, whatever file names the paths") {
   const TemporaryFolder folder;
   const fs::path top = folder.path() / "repository";
   for (const char* file :
@@ -296,7 +296,7 @@ TEST_CASE("paths that git ignores stay behind, for each source of git's rules") 
         Paths{"A.TMP", "a.log", "bin/", "sub/b.log"});
 }
 
-TEST_CASE("code above the bound of an archive has only a digest, and code above 16 GiB is refused") {
+TEST_CASE("code that is too large for an archive has only a digest, and code above 16 GiB is refused") {
   const TemporaryFolder folder;
   write(folder.path() / "noise", mlk::random_bytes(200'000));
   const auto packed = [&](std::size_t most) {
@@ -326,7 +326,7 @@ TEST_CASE("code above the bound of an archive has only a digest, and code above 
         std::string::npos);
 }
 
-TEST_CASE("the layer of code has its folders, and any user may write to its files") {
+TEST_CASE("a layer has the folders, files and links of the code, and any user may write to the files") {
   const TemporaryFolder folder, out;
   write(folder.path() / "src/train.py", "print()");
   write(folder.path() / "run.sh", "#!/bin/sh");
@@ -353,7 +353,7 @@ TEST_CASE("the layer of code has its folders, and any user may write to its file
         "-rw-rw-rw- 0/0 mlk/code/src/train.py  \n");
 }
 
-TEST_CASE("pack_code() can write a complete layer while it reads the files, and leaves no other file") {
+TEST_CASE("pack_code() can write the same layer as write_code_layer(), and leaves no other file") {
   const TemporaryFolder folder, at_once, later;
   write(folder.path() / "src/train.py", "print()");
   write(folder.path() / "data", std::string(300'000, 'x'));
@@ -366,18 +366,18 @@ TEST_CASE("pack_code() can write a complete layer while it reads the files, and 
   CHECK(code.digest == digest_of(folder.path()));
   CHECK(std::distance(fs::directory_iterator(at_once.path()), {}) == 2);  // the layer and its note
   const mlk::image::Layer written = layer_of(folder.path(), code, later.path());
-  fs::remove_all(folder.path() / "src");  // to read it would fail
+  fs::remove_all(folder.path() / "src");  // so that reading the code again would fail
   CHECK(layer_of(folder.path(), code, at_once.path()).blob.digest == written.blob.digest);
 }
 
-TEST_CASE("write_archive() writes the archive with the digest of the code, and does not write it twice") {
+TEST_CASE("write_archive() writes an archive with the digest of the code, and writes no archive twice") {
   const TemporaryFolder folder, out;
   write(folder.path() / "src/train.py", "print()");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
   const fs::path file = out.path() / "archive";
   mlk::image::write_archive(folder.path(), code, file);
   CHECK(mlk::sha256_hex(mlk::image::gunzip(mlk::read_file(file, plenty), plenty)) == code.digest);
-  write(folder.path() / "src/train.py", "print");  // to read it would fail
+  write(folder.path() / "src/train.py", "print");  // so that reading the code again would fail
   mlk::image::write_archive(folder.path(), code, file);
 }
 
@@ -400,7 +400,7 @@ TEST_CASE("a file that changes between packing and writing is refused, and no fi
   CHECK(fs::is_empty(out.path()));
 }
 
-TEST_CASE("a name that would delete files in a layer is refused in a layer, but travels in an archive") {
+TEST_CASE("a name that begins with .wh. is refused in a layer, but travels in an archive") {
   for (const std::string& name : Paths{".wh.train.py", "src/.wh..wh..opq", ".wh.folder/file"}) {
     const TemporaryFolder folder, out;
     write(folder.path() / "train.py", "print()");
@@ -414,7 +414,7 @@ TEST_CASE("a name that would delete files in a layer is refused in a layer, but 
   }
 }
 
-TEST_CASE("hidden names and files that usually hold secrets stay behind unless they are included") {
+TEST_CASE("hidden names and files that usually hold secrets travel only if `include` names them") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   const Paths secrets{".Xauthority",
@@ -453,7 +453,7 @@ TEST_CASE("hidden names and files that usually hold secrets stay behind unless t
   }
 }
 
-TEST_CASE("paths that .gitignore names are listed, a folder as one path, without paths of other rules") {
+TEST_CASE("`ignored` lists only the paths that .gitignore leaves out, and a whole folder as one path") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   for (const char* file :
@@ -467,7 +467,7 @@ TEST_CASE("paths that .gitignore names are listed, a folder as one path, without
   CHECK(with.tree.ignored == Paths{"runs/"});
 }
 
-TEST_CASE("pointers of Git LFS give a warning if .gitattributes tells git of such files") {
+TEST_CASE("pointers of Git LFS give a warning if the code has a file .gitattributes") {
   const TemporaryFolder folder;
   write(folder.path() / "model.bin",
         "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 12345\n");

@@ -1,4 +1,4 @@
-// Reads folders of code: their entries, and paths that are no folder.
+// Checks what mlk reads from a folder of code, and the errors for paths that are no folder.
 #include "cli/code/folder.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ TEST_CASE("read_folder() lists the names in a folder and the kind of each") {
   CHECK(text == "below:folder file:file link:link pipe:other ");
 }
 
-TEST_CASE("a missing path, a file, and a path through a link are not found as a folder") {
+TEST_CASE("read_folder() refuses a missing path, a file, and a path through a link") {
   const TemporaryFolder folder;
   folder.write("file", "x");
   folder.write("real/below/x", "x");
@@ -71,12 +71,14 @@ TEST_CASE("a missing path, a file, and a path through a link are not found as a 
   CHECK(code(folder.path(), "absent/") == ExitCode::not_found);
   CHECK(code(folder.path(), "file/") == ExitCode::not_found);
   CHECK(code(folder.path(), "link/") == ExitCode::not_found);
-  CHECK(code(folder.path(), "link/below/") == ExitCode::failure);  // replaced by a link while it was listed
+  CHECK(code(folder.path(), "link/below/") ==
+        ExitCode::failure);  // as if a link replaces the folder meanwhile
   CHECK(code(folder.path(), "real/below/") == ExitCode::ok);
   CHECK(code(folder.path() / "link", "") == ExitCode::ok);  // the top itself may be a link
 }
 
-TEST_CASE("an open folder gives the current state of its files and links") {
+TEST_CASE(
+    "link_target(), status_of() and beginning_of() read the current state of a path in an open folder") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("file", "12345");
   fs::create_symlink("../elsewhere", folder.path() / "link");
@@ -98,7 +100,7 @@ TEST_CASE("an open folder gives the current state of its files and links") {
   CHECK(mlk::image::beginning_of(*open.open, "link", 3).empty());
 }
 
-TEST_CASE("list_tree() reads the size of each file, also if several tasks share a large folder") {
+TEST_CASE("list_tree() reads the size of each file, also if several threads share one large folder") {
   const TemporaryFolder folder;
   for (const int count : {500, 501, 1001}) {
     const std::string name = "many" + std::to_string(count);
@@ -110,7 +112,7 @@ TEST_CASE("list_tree() reads the size of each file, also if several tasks share 
   }
 }
 
-TEST_CASE("the times of a file are in nanoseconds, and the owner's bit decides whether it is executable") {
+TEST_CASE("status_of() gives times in nanoseconds, and the executable bit of the owner") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("file", "x");
   const timespec times[] = {{0, 0}, {1'700'000'001, 23'000'045}};
@@ -129,7 +131,7 @@ TEST_CASE("the times of a file are in nanoseconds, and the owner's bit decides w
   }
 }
 
-TEST_CASE("link_target() gives the whole target, and a path that is no file has no status and no beginning") {
+TEST_CASE("link_target() reads a target of 4095 bytes, and a folder or pipe has no status and no beginning") {
   const TemporaryFolder folder;
   const std::string longest(4095, 't');
   fs::create_symlink(longest, folder.path() / "link");
@@ -158,7 +160,7 @@ TEST_CASE("link_target() gives the whole target, and a path that is no file has 
   }
 }
 
-TEST_CASE("a folder that cannot be read is a failure, and the error for a missing folder has its path") {
+TEST_CASE("errors name the path of a folder that cannot be read, or that is missing") {
   const TemporaryFolder folder;
   const fs::path top = folder.path() / std::string(300, 'n');
   try {

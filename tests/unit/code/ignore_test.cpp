@@ -18,7 +18,7 @@ bool leaves_out(const std::string& rules, const std::string& path, bool is_folde
 
 }  // namespace
 
-TEST_CASE("a pattern without a slash matches names in all folders, and with a slash paths from the top") {
+TEST_CASE("a pattern without a slash matches names in all folders, and one with a slash only from the top") {
   CHECK(leaves_out("*.pt", "a.pt"));
   CHECK(leaves_out("*.pt", "x/y/a.pt"));
   CHECK_FALSE(leaves_out("*.pt", "a.pth"));
@@ -75,7 +75,7 @@ TEST_CASE("comments, blanks at the end, escapes and the line ends of Windows wor
   CHECK_FALSE(leaves_out("\n/\n!\n", "a"));
 }
 
-TEST_CASE("sets of characters have ranges and negations, and a set without an end is literal text") {
+TEST_CASE("a set of characters may have ranges and a negation, and a set without an end is literal text") {
   CHECK(leaves_out("[a-c]x", "bx"));
   CHECK_FALSE(leaves_out("[a-c]x", "dx"));
   CHECK(leaves_out("[!a-c]x", "dx"));
@@ -93,7 +93,7 @@ TEST_CASE("sets of characters have ranges and negations, and a set without an en
   CHECK_FALSE(leaves_out("?", ""));
 }
 
-TEST_CASE("if case is ignored, upper and lower case are the same in names, patterns and sets") {
+TEST_CASE("if case is ignored, names, patterns and sets match letters of both cases") {
   const auto either = [](const std::string& rule, const std::string& path) {
     IgnoreRules ignore(mlk::image::Case::is_ignored);
     ignore.add(rule, "");
@@ -113,10 +113,10 @@ TEST_CASE("if case is ignored, upper and lower case are the same in names, patte
   }
   CHECK_FALSE(either("[!a-c]x", "BX"));
   CHECK_FALSE(either("[a-c]", "D"));
-  CHECK_FALSE(either("\xc3\xa4", "\xc3\x84"));  // letters beyond ASCII are bytes
+  CHECK_FALSE(either("\xc3\xa4", "\xc3\x84"));  // other letters than those of ASCII differ
 }
 
-TEST_CASE("the time to match a pattern of many stars grows slowly") {
+TEST_CASE("a pattern of many stars is matched in a short time") {
   std::string stars, deep;
   for (int i = 0; i < 200; ++i) stars += "*a", deep += "**/a/";
   const std::string text(4000, 'a');
@@ -165,7 +165,7 @@ TEST_CASE("a class such as [:digit:] matches only its own characters, and no byt
   CHECK_FALSE(leaves_out("x[[:none:]]", "xy"));
 }
 
-TEST_CASE("a range includes its ends and no character outside") {
+TEST_CASE("a range such as [b-d] matches both of its ends, and no character outside") {
   struct Row {
     const char *pattern, *name;
     bool matches;
@@ -182,7 +182,7 @@ TEST_CASE("a range includes its ends and no character outside") {
                   std::string(row.name));
 }
 
-TEST_CASE("a star matches any characters of one name, also none") {
+TEST_CASE("a star matches any number of characters of one name, also none") {
   struct Row {
     const char *pattern, *name;
     bool matches;
@@ -217,7 +217,7 @@ TEST_CASE("two stars match as many folders as the rest of the pattern needs") {
                   std::string(row.path));
 }
 
-TEST_CASE("blanks at the end of a line are removed up to an escaped blank") {
+TEST_CASE("add() removes blanks at the end of a line, but not an escaped blank") {
   CHECK(leaves_out("a\\  ", "a "));
   CHECK_FALSE(leaves_out("a\\  ", "a  "));
   CHECK(leaves_out("a\\\\  ", "a\\"));
@@ -229,7 +229,7 @@ TEST_CASE("blanks at the end of a line are removed up to an escaped blank") {
   CHECK(leaves_out("a#b", "a#b"));
 }
 
-TEST_CASE("the name of the folder of an ignore file is literal, not a pattern") {
+TEST_CASE("add() treats the name of the folder as literal text, not as a pattern") {
   struct Row {
     const char *folder, *same, *other;
   };
@@ -251,7 +251,7 @@ TEST_CASE("the name of the folder of an ignore file is literal, not a pattern") 
   CHECK_FALSE(below.leaves_out("a/b/z", false));
 }
 
-TEST_CASE("a rule with an exclamation mark may match only folders, and patterns of folders may have stars") {
+TEST_CASE("a slash at the end limits a rule to folders, also with an exclamation mark or a star") {
   CHECK_FALSE(leaves_out("*\n!*/", "a", true));
   CHECK(leaves_out("*\n!*/", "a"));
   CHECK(leaves_out("lo*/", "x/logs", true));
@@ -260,7 +260,7 @@ TEST_CASE("a rule with an exclamation mark may match only folders, and patterns 
   CHECK_FALSE(leaves_out("x/logs/", "x/logs"));
 }
 
-TEST_CASE("vain() omits every pattern that has matched, even if another pattern matched the same path") {
+TEST_CASE("vain() lists only patterns that matched no path, even if several patterns match one path") {
   Includes several({"a*", "ab", "none", "d/e"});
   CHECK(several.matches("ab"));
   CHECK(several.vain() == std::vector<std::string>{"none", "d/e"});

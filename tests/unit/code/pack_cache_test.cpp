@@ -1,4 +1,4 @@
-// Checks that the records of packed code save reading unchanged files, and that changed files are read.
+// Checks that mlk does not read unchanged files of packed code again, and that it reads changed files.
 #include "cli/code/pack_cache.h"
 
 #include <atomic>
@@ -25,7 +25,7 @@ using std::chrono::hours;
 using std::chrono::system_clock;
 
 constexpr std::size_t most_archive = 1 << 20;
-const std::string planted(64, 'd');  // no folder has this digest, so a result with it has read no file
+const std::string planted(64, 'd');  // no folder has this digest: it comes from a record
 
 void put(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
 
@@ -82,7 +82,7 @@ TEST_CASE("if the code has not changed, pack_code() reads no file and returns th
   CHECK((status.st_mode & 0777) == 0600);
 }
 
-TEST_CASE("any change of a file, its name, its executable bit or a link is detected") {
+TEST_CASE("pack_code() detects changed content, names, executable bits and links") {
   const std::function<void(const Kept&)> changes[] = {
       [](const Kept& code) { put(code.file, "longer"); },
       [](const Kept& code) { put(code.folder.path() / "new", ""); },
@@ -101,7 +101,7 @@ TEST_CASE("any change of a file, its name, its executable bit or a link is detec
   }
 }
 
-TEST_CASE("changed content of the same size is detected although the time of the file was set back") {
+TEST_CASE("pack_code() detects changed content of the same size even if the file has its old time again") {
   const Kept code;
   struct stat before{};
   REQUIRE(stat(code.file.c_str(), &before) == 0);
@@ -114,20 +114,20 @@ TEST_CASE("changed content of the same size is detected although the time of the
   CHECK(code.digest() == code.true_digest());
 }
 
-TEST_CASE("a touched file is read again and gives the same digest") {
+TEST_CASE("a file with a new time but the same content gives the same digest") {
   const Kept code;
   const std::string before = code.true_digest();
   fs::last_write_time(code.file, fs::file_time_type::clock::now() - hours(5));
   CHECK(code.digest() == before);
 }
 
-TEST_CASE("no record is stored if files may change within the same tick of the clock") {
+TEST_CASE("no record is stored while a file is younger than two seconds") {
   for (const auto later : {system_clock::duration(0), system_clock::duration(std::chrono::seconds(1))}) {
     const Kept code;
     fs::remove_all(code.cache);
     code.plant(later);
     CHECK(code.records() == 0);
-    CHECK(code.digest() == code.true_digest());  // nor by a call at the current time
+    CHECK(code.digest() == code.true_digest());  // this call must not store a record either
     CHECK(code.records() == 0);
   }
 }
@@ -152,7 +152,7 @@ TEST_CASE("a record that is damaged, cut off or of another version is ignored") 
   CHECK(code.digest() == planted);
 }
 
-TEST_CASE("a record that others can write, and a link or a pipe in its place, are ignored") {
+TEST_CASE("find() ignores a record that other users can write, or that a link or a pipe has replaced") {
   const Kept code;
   const fs::path record = code.record();
   for (const fs::perms bit : {fs::perms::group_write, fs::perms::others_write}) {
@@ -174,7 +174,7 @@ TEST_CASE("a record that others can write, and a link or a pipe in its place, ar
   CHECK(code.digest() == code.true_digest());
 }
 
-TEST_CASE("the code is packed also if no record can be stored") {
+TEST_CASE("pack_code() returns the digest also if no record can be stored") {
   const Kept code;
   for (const char* nowhere : {"", "/proc/mlk", "/dev/null/code"})
     CHECK(mlk::image::pack_code(code.folder.path(), {}, {.most_bytes = most_archive, .cache = nowhere})
@@ -195,7 +195,7 @@ TEST_CASE("each set of rules and each set of bounds has a record of its own") {
   CHECK(code.digest() == planted);
 }
 
-TEST_CASE("if there are too many records, the least recently used ones are removed") {
+TEST_CASE("if there are too many records, store() removes the least recently used records") {
   const Kept code;
   const fs::path first = code.record();
   for (std::size_t i = 0; i < KeptCode::most_records + 3; ++i) {
@@ -231,7 +231,7 @@ TEST_CASE("pack_code() gives the digest and the archive to each of several threa
 
 namespace {
 
-// A listed tree. Tests can change each part of it separately.
+// A tree whose entries are old enough for a record.
 mlk::image::Tree tree_of(std::size_t entries) {
   mlk::image::Tree out;
   for (std::size_t i = 0; i < entries; ++i)
@@ -250,7 +250,7 @@ system_clock::time_point time_after_1970(std::int64_t nanoseconds) {
 
 }  // namespace
 
-TEST_CASE("the fingerprint of a record depends on each field of each entry") {
+TEST_CASE("find() returns no record if any field of any entry differs") {
   using mlk::image::TreeEntry;
   const std::function<void(TreeEntry&)> changes[] = {
       [](TreeEntry& entry) { entry.of_tar.path += "x"; },
@@ -284,7 +284,7 @@ TEST_CASE("the fingerprint of a record depends on each field of each entry") {
   CHECK_FALSE(kept.find(tree));
 }
 
-TEST_CASE("files are old enough two seconds after the later of their times") {
+TEST_CASE("store() stores a record if the newest time of all files is at least two seconds old") {
   struct Row {
     std::int64_t modified, changed, listed;
     bool is_kept;
@@ -305,8 +305,7 @@ TEST_CASE("files are old enough two seconds after the later of their times") {
   }
 }
 
-TEST_CASE(
-    "a record is found again for an archive of the most allowed bytes, and for code without an archive") {
+TEST_CASE("find() returns a record with the largest allowed archive, and a record without an archive") {
   const TemporaryFolder folder, cache;
   constexpr std::size_t most = 1000;
   const KeptCode kept(cache.path(), folder.path(), {}, {.archive = most, .content = 1});

@@ -1,4 +1,4 @@
-// Folders of code for tests, and their packed code.
+// Helpers for tests that write folders of code and pack the code.
 #pragma once
 
 #include <filesystem>

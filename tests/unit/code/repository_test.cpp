@@ -1,4 +1,4 @@
-// The information that mlk reads from git.
+// Checks what mlk reads from git about a folder, and that git starts no program of a repository.
 #include "cli/code/repository.h"
 
 #include <cstdlib>
@@ -15,7 +15,8 @@ TEST_SUITE_BEGIN("code/repository");
 using mlk::image::parse_revision;
 using mlk::image::Revision;
 
-TEST_CASE("parse_revision() reads commit and branch, and changed or unknown files make the folder unclean") {
+TEST_CASE(
+    "parse_revision() reads commit and branch, and finds the folder unclean if a file is new or changed") {
   const std::string head =
       "# branch.oid 0123abcd\n# branch.head main\n# branch.upstream origin/main\n# branch.ab +1 -0\n";
   Revision revision = parse_revision(head);
@@ -29,7 +30,7 @@ TEST_CASE("parse_revision() reads commit and branch, and changed or unknown file
   CHECK(revision.branch.empty());
 }
 
-TEST_CASE("harmless_settings() overrules every filter, and gives nothing if it cannot overrule one of them") {
+TEST_CASE("harmless_settings() overrules every filter, and is nullopt if one filter cannot be overruled") {
   using Settings = std::optional<std::vector<std::string>>;
   const std::vector<std::string> always{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
   CHECK(mlk::image::harmless_settings("") == Settings(always));
@@ -44,7 +45,8 @@ TEST_CASE("harmless_settings() overrules every filter, and gives nothing if it c
   CHECK(mlk::image::harmless_settings("filter.a=b.other") == Settings(always));
 }
 
-TEST_CASE("ignore_settings() gives the files by which git ignores, and the usual ones without a repository") {
+TEST_CASE(
+    "ignore_settings() returns the ignore files that git reads, and the usual files without a repository") {
   const TemporaryFolder folder;
   const std::filesystem::path top = folder.path();
   CHECK(mlk::image::ignore_settings(top).files.size() <= 2);
@@ -79,7 +81,7 @@ TEST_CASE("may_change_ignoring() is true only for settings that may change which
   CHECK(may_change_ignoring("[includeIf \"gitdir:~/other/\"]\n"));
 }
 
-TEST_CASE("git starts no program that the repository names, and lists the tracked files of the folder") {
+TEST_CASE("revision_of() and tracked_files() start no program that the repository names") {
   const TemporaryFolder folder;
   const std::string top = folder.path().string();
   const std::string program = "sh -c 'echo ran >" + top + "/ran; cat'";
@@ -114,7 +116,7 @@ TEST_CASE("git starts no program that the repository names, and lists the tracke
 
 namespace {
 
-// Until the end of the test, removes git's variables from this process and sets others.
+// While this object lives, the process has no GIT_ variables except `values`.
 class VariablesOfGit {
  public:
   explicit VariablesOfGit(const std::vector<std::pair<std::string, std::string>>& values) {
@@ -150,7 +152,7 @@ void played_git(const TemporaryFolder& folder, const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("git is run for its ignore settings if one of its files or variables may change them") {
+TEST_CASE("ignore_settings() runs git only if a file or a variable of git may change the ignore settings") {
   using Files = std::vector<std::filesystem::path>;
   const std::string says_so = "[core]\n\tignoreCase = true\n", says_nothing = "[core]\n\tbare = false\n";
   struct Row {
@@ -183,7 +185,7 @@ TEST_CASE("git is run for its ignore settings if one of its files or variables m
     CAPTURE(row.variable);
     CAPTURE(row.text.substr(0, 30));
     CHECK(std::filesystem::exists(folder.path() / "bin/asked") == row.asks);
-    CHECK(found.files == usual);  // git refuses to answer
+    CHECK(found.files == usual);  // because the played git fails
     CHECK_FALSE(found.ignores_case);
     const bool by_file = row.asks && *row.variable == '\0';
     CHECK(found.are_known == !by_file);
@@ -224,7 +226,7 @@ TEST_CASE("the user's default ignore file applies if git's settings name no othe
   CHECK_FALSE(mlk::image::revision_of(top));
 }
 
-TEST_CASE("there is no information about a folder without a repository, or without git") {
+TEST_CASE("without a repository or without git, there is no revision and no tracked file") {
   const TemporaryFolder folder;
   CHECK_FALSE(mlk::image::revision_of(folder.path()));
   CHECK(mlk::image::tracked_files(folder.path()).empty());
@@ -237,7 +239,7 @@ TEST_CASE("there is no information about a folder without a repository, or witho
   CHECK_FALSE(found.are_known);
 }
 
-TEST_CASE("files that git ignores stay behind if git refuses the repository of another user, or is absent") {
+TEST_CASE("ignored files stay behind also if git refuses the repository or git is missing") {
   const TemporaryFolder folder;
   const std::filesystem::path top = folder.path() / "top";
   folder.write("top/.git/info/exclude", "private.txt\n");
@@ -265,14 +267,14 @@ TEST_CASE("files that git ignores stay behind if git refuses the repository of a
   }
   folder.write("home/.gitconfig", "[core]\n\texcludesFile = ~/ignore\n");
   for (const bool has_git : {true, false}) CHECK_FALSE(listed(has_git).are_ignored_known);
-  // git refuses the repository, but answers for the settings of the user.
+  // This git refuses to read the repository, but returns a setting of the user.
   const std::string answer = "echo '" + (folder.path() / "home/ignore").string() + "'";
   played_git(folder, "case \"$*\" in *excludesFile) " + answer + " ;; *) exit 128 ;; esac");
   CHECK(paths(listed(true)) == std::vector<std::string>{"train.py", "usual.txt"});
   CHECK(listed(true).are_ignored_known);
 }
 
-TEST_CASE("lines of git's status other than commit, branch and changes are ignored") {
+TEST_CASE("parse_revision() ignores unknown header lines of git status") {
   CHECK(parse_revision("").clean);
   CHECK(parse_revision("\n\n# other x\n").clean);
   CHECK_FALSE(parse_revision("u UU N... x\n").clean);
@@ -282,7 +284,7 @@ TEST_CASE("lines of git's status other than commit, branch and changes are ignor
   CHECK_FALSE(mlk::image::may_change_ignoring("excludes file, ignore case, inclusion"));
 }
 
-TEST_CASE("changes outside of the folder are ignored, and tracked paths are relative to the folder") {
+TEST_CASE("revision_of() ignores changes outside of the folder, and tracked paths begin at the folder") {
   const TemporaryFolder folder;
   const auto git = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"git", "-c", "user.name=x", "-c", "user.email=x@example.com"});

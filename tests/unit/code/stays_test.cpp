@@ -1,4 +1,4 @@
-// The messages about files that do not travel.
+// Checks the messages about files that do not travel.
 #include "cli/code/stays.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ TEST_CASE("messages name committed files that stay behind, and paths that git ig
                       "code: left out, as git ignores it: data/" + more});
 }
 
-TEST_CASE("uncommitted hidden names stay behind without a message, and visible secrets with a message") {
+TEST_CASE("there is no message about uncommitted hidden names, but one about visible secrets") {
   const std::string more = "; name the files that the program needs in include:";
   CHECK(describe_what_stays({.secrets = {".envrc", ".aws/", "sub/.npmrc"}}, {"train.py"}).empty());
   CHECK(describe_what_stays({.secrets = {".envrc", "sub/key.pem"}}, {}) ==
@@ -35,7 +35,7 @@ TEST_CASE("uncommitted hidden names stay behind without a message, and visible s
   CHECK(describe_what_stays({.secrets = {"key.pem"}}, {"key.pem"}).size() == 1);
 }
 
-TEST_CASE("a message says that ignored files may travel if git does not tell which files it ignores") {
+TEST_CASE("if git does not tell which files it ignores, a message says that ignored files may travel") {
   const std::string unknown =
       "code: git does not tell which files its settings ignore, so such files may travel; see: git status";
   CHECK(describe_what_stays({.are_ignored_known = false}, {}) == PathsThatStay{unknown});
@@ -55,8 +55,7 @@ TEST_CASE("a pointer of Git LFS is identified by its first line and its digest")
   CHECK_FALSE(mlk::image::may_be_lfs_pointer(201));
 }
 
-TEST_CASE(
-    "a message names three paths and counts the rest, and only a listed folder includes paths below it") {
+TEST_CASE("a message names three paths and counts the rest, and a listed folder stands for the paths below") {
   const std::string more = "; name the files that the program needs in include:";
   CHECK(describe_what_stays({.ignored = {"a", "b", "c"}}, {}) ==
         PathsThatStay{"code: left out, as git ignores it: a, b, c" + more});

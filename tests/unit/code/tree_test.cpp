@@ -1,4 +1,4 @@
-// The part of a folder that travels, rule by rule.
+// Checks which paths of a folder travel, rule by rule.
 #include "cli/code/tree.h"
 
 #include <cstdlib>
@@ -47,7 +47,7 @@ mlk::Error tree_refusal(const fs::path& top) {
 
 }  // namespace
 
-TEST_CASE("each file that tools store beside a program stays behind without a message") {
+TEST_CASE("files that tools store beside a program stay behind, and no list names them") {
   for (const char* file : {".git/x",
                            ".hg/x",
                            ".svn/x",
@@ -80,7 +80,7 @@ TEST_CASE("each file that tools store beside a program stays behind without a me
   }
 }
 
-TEST_CASE("a folder whose whole content stays behind stays behind too, and an empty folder travels") {
+TEST_CASE("a folder travels if it is empty, but not if all of its content stays behind") {
   const TemporaryFolder folder;
   folder.write("f", "");
   folder.write(".gitignore", "*.pt\n");
@@ -105,7 +105,7 @@ TEST_CASE("files travel if their names only resemble the names of files that sta
   }
 }
 
-TEST_CASE("hidden names that describe the folder travel, and secrets of each kind are listed") {
+TEST_CASE("hidden names that describe the folder travel, and `secrets` lists secrets of each kind") {
   for (const char* file : {".gitignore", ".gitattributes", ".gitmodules", ".gitkeep", ".keep", ".mlkignore",
                            ".dockerignore", ".python-version", "sub/.gitkeep"}) {
     const TemporaryFolder folder;
@@ -121,7 +121,7 @@ TEST_CASE("hidden names that describe the folder travel, and secrets of each kin
   }
 }
 
-TEST_CASE("an exclusion with an exclamation mark brings back files that are usually left out") {
+TEST_CASE("a line of `exclude` with an exclamation mark brings back files that are usually left out") {
   const TemporaryFolder folder;
   for (const char* file : {"a.pyc", "b.pyc", ".env", "env/pyvenv.cfg", "env/x", "a.log"})
     folder.write(file, "");
@@ -132,7 +132,7 @@ TEST_CASE("an exclusion with an exclamation mark brings back files that are usua
         PathsOfTree{".env", ".mlkignore", "a.log", "a.pyc", "env/", "env/pyvenv.cfg", "env/x"});
 }
 
-TEST_CASE("a rule of .mlkignore brings back an environment, but a rule of .gitignore does not") {
+TEST_CASE("a rule of .mlkignore can bring back a virtual environment, but a rule of .gitignore cannot") {
   const TemporaryFolder folder;
   folder.write("env/pyvenv.cfg", "");
   folder.write(".gitignore", "!env\n");
@@ -141,7 +141,7 @@ TEST_CASE("a rule of .mlkignore brings back an environment, but a rule of .gitig
   CHECK(paths_in(folder.path()) == PathsOfTree{".gitignore", ".mlkignore", "env/", "env/pyvenv.cfg"});
 }
 
-TEST_CASE("an included path in a folder that stays behind travels, with the folders above the path only") {
+TEST_CASE("an included path travels from a folder that stays behind, together with its parent folders only") {
   const TemporaryFolder folder;
   for (const char* file : {"env/pyvenv.cfg", "env/lib/x.py", "env/lib/y.py", "env/z", "env/empty/a"})
     folder.write(file, "");
@@ -156,7 +156,7 @@ TEST_CASE("an included path in a folder that stays behind travels, with the fold
   CHECK(with({"env/none"}).empty());
 }
 
-TEST_CASE("a path in `never` stays behind although it is included, and so does everything below it") {
+TEST_CASE("a path in `never` and everything below it stay behind, even if `include` names the path") {
   const TemporaryFolder folder;
   for (const char* file : {"a", "b/c", "b/d", "ab"}) folder.write(file, "");
   CHECK(paths_in(folder.path(), {.include = {"a", "b"}, .exclude = {}, .never = {"a", "b/c"}}) ==
@@ -165,7 +165,7 @@ TEST_CASE("a path in `never` stays behind although it is included, and so does e
         PathsOfTree{"a", "ab"});
 }
 
-TEST_CASE("ignore files from the repository down to the folder apply, and the nearest has priority") {
+TEST_CASE("ignore files from the top of the repository to the file apply, and the nearest has priority") {
   const TemporaryFolder folder;
   folder.write(".git/HEAD", "");
   folder.write(".gitignore", "*.a\n*.b\n/x/y/top\n");
@@ -179,7 +179,7 @@ TEST_CASE("ignore files from the repository down to the folder apply, and the ne
   CHECK(tree.ignored == PathsOfTree{"f.b", "middle", "top", "z/f.b"});
 }
 
-TEST_CASE("a folder below an ignored folder does not belong to the repository") {
+TEST_CASE("the repository's ignore files do not apply to code in a folder that the repository ignores") {
   const TemporaryFolder folder;
   folder.write(".git/HEAD", "");
   folder.write(".gitignore", "/out/\n*.a\n");
@@ -189,7 +189,7 @@ TEST_CASE("a folder below an ignored folder does not belong to the repository") 
   CHECK(paths_in(folder.path() / "in/x").empty());
 }
 
-TEST_CASE("an ignore file has at most 1 MiB") {
+TEST_CASE("list_tree() refuses an ignore file of more than 1 MiB") {
   const TemporaryFolder folder;
   folder.write("f", "");
   const std::string longest = "f\n#" + std::string((1 << 20) - 3, 'x');
@@ -199,7 +199,7 @@ TEST_CASE("an ignore file has at most 1 MiB") {
   CHECK(tree_refusal(folder.path()).code() == mlk::ExitCode::usage);
 }
 
-TEST_CASE("folders are nested at most 200 deep") {
+TEST_CASE("list_tree() refuses folders that are nested more than 200 deep") {
   const TemporaryFolder folder;
   std::string path;
   for (int i = 0; i < 200; ++i) path += "d/";
@@ -211,11 +211,11 @@ TEST_CASE("folders are nested at most 200 deep") {
   CHECK(std::string(error.what()).ends_with("has more than 200 folders in each other"));
 }
 
-TEST_CASE("a path has at most 4095 bytes") {
+TEST_CASE("list_tree() refuses a path of more than 4095 bytes") {
   const TemporaryFolder folder;
   constexpr int folders = 16;
   const std::string name(240, 'd');
-  // Sixteen folders, and the name of a file. A longer path cannot be opened in one call.
+  // Makes sixteen nested folders and a file. One call cannot open such a long path.
   const auto make = [&](const std::string& of_file) {
     int open = ::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY);
     for (int i = 0; i < folders; ++i) {
@@ -237,7 +237,7 @@ TEST_CASE("a path has at most 4095 bytes") {
   CHECK(std::string(error.what()).ends_with("has a path that is too long: more than 4095 bytes"));
 }
 
-TEST_CASE("files, links and folders are counted, and more entries than allowed are refused") {
+TEST_CASE("list_tree() counts files, links and folders, and refuses more entries than allowed") {
   const TemporaryFolder folder;
   folder.write("a/f", "");
   folder.write("g", "");
@@ -254,7 +254,7 @@ TEST_CASE("files, links and folders are counted, and more entries than allowed a
   CHECK(mlk::image::most_tree_entries == 100'000);
 }
 
-TEST_CASE("a tree has the size, the executable bit and the times of each file, and the target of each link") {
+TEST_CASE("a tree has the size and the executable bit of each file, and the target of each link") {
   const TemporaryFolder folder;
   folder.write("a", "12345");
   folder.write("b", "");
@@ -271,7 +271,7 @@ TEST_CASE("a tree has the size, the executable bit and the times of each file, a
   CHECK(tree.no_files.empty());
 }
 
-TEST_CASE("paths that are no files are listed in order, and the error for a link that leads out has a hint") {
+TEST_CASE("`no_files` lists pipes in order, and the error for a link that leads out has a hint") {
   const TemporaryFolder folder;
   for (const char* name : {"z", "b", "m"}) {
     folder.write(std::string(name) + "d/f", "");

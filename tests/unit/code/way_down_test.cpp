@@ -1,4 +1,4 @@
-// Checks that mlk opens paths part by part, so that a program cannot redirect it by a link.
+// Checks that mlk opens paths part by part, so that a program cannot redirect mlk by a link.
 #include <fcntl.h>
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ using mlk::image::WayDown;
 
 }  // namespace
 
-TEST_CASE("the folder of a path is opened through folders only, and the folders on the way stay open") {
+TEST_CASE("folder_of() opens folders but no links, and keeps the folder open for the next path") {
   const TemporaryFolder folder;
   folder.write("a/b/file", "x");
   folder.write("file", "y");
@@ -43,7 +43,7 @@ TEST_CASE("the folder of a path is opened through folders only, and the folders 
   CHECK(mlk::image::name_of_path("b") == "b");
 }
 
-TEST_CASE("if a link replaces a folder while code is packed, the target of the link is never packed") {
+TEST_CASE("if a link replaces a folder while mlk packs code, the archive never has the link's target") {
   const TemporaryFolder folder;
   folder.write("secret/f", "SECRET");
   folder.write("src/z/f", "public");
