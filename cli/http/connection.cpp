@@ -145,15 +145,15 @@ struct Connection::State {
 
   void set_network() {
     // mlk prefers a stream to a separate connection, so libcurl waits until it knows the protocol of a new
-    // connection. Without TLS there are no streams. libcurl would notice this only at the first answer, so it
-    // must not wait.
+    // connection. libcurl must not wait without TLS, because there are no streams then, and libcurl would
+    // notice this only at the first answer.
     const bool may_be_stream = options.pool != nullptr && call->url.starts_with("https:");
     set(CURLOPT_HTTP_VERSION,
         static_cast<long>(may_be_stream ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
     set(CURLOPT_PIPEWAIT, may_be_stream ? 1L : 0L);
-    // libcurl before 8.1 reads data for another stream of the connection, and the data has to fit into the
-    // buffer of that stream. The upload buffer stays small, because libcurl 7.88 corrupts memory with a large
-    // one.
+    // While libcurl before 8.1 serves one stream, it reads data for other streams of the connection. This
+    // data has to fit into the buffer of the other stream. The upload buffer stays small, because libcurl
+    // 7.88 corrupts memory with a large upload buffer.
     constexpr long buffer = 256L << 10, large_buffer = 2L << 20;
     set(CURLOPT_BUFFERSIZE, may_be_stream ? large_buffer : buffer);
     set(CURLOPT_UPLOAD_BUFFERSIZE, buffer);
@@ -173,9 +173,9 @@ struct Connection::State {
     } else {
       note_certificate_problems(easy, certificate);
     }
-    if (options.ca_pem.empty()) return;  // the folder of the system's authorities stays in use
+    if (options.ca_pem.empty()) return;
     curl_blob authorities{const_cast<char*>(options.ca_pem.data()), options.ca_pem.size(), CURL_BLOB_NOCOPY};
-    set(CURLOPT_CAINFO_BLOB, &authorities);
+    set(CURLOPT_CAINFO_BLOB, &authorities);  // in addition to the folder of the system's authorities
   }
 
   void set_callbacks() {
@@ -202,8 +202,8 @@ struct Connection::State {
     }
     curl_slist_free_all(headers);
     // A header without a value keeps libcurl from sending this header. "Expect" costs a second for each part
-    // if the registry does not know it. Without a Content-Type of the caller, libcurl would add its own to a
-    // POST.
+    // if the registry does not know this header. If the caller gives no Content-Type, libcurl would add one
+    // to a POST.
     headers = curl_slist_append(nullptr, "Expect:");
     bool has_type = false;
     for (const auto& [name, value] : call->headers) {

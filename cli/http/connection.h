@@ -1,7 +1,7 @@
-// Runs one exchange after another with any servers. Without a pool, a Connection has its own connections and
-// runs in the caller's thread: for large bodies that stream. With a pool, it shares connections: for small
-// bodies, from several threads. The loop (cli/http/loop.h) is for thousands of small exchanges with one
-// server.
+// A Connection runs one exchange after another with any servers. Without a pool, a Connection has connections
+// of its own and runs in the caller's thread, which suits large bodies. With a pool, several Connections
+// share connections, which suits small bodies from several threads. The loop (cli/http/loop.h) is for
+// thousands of small exchanges with one server.
 #pragma once
 
 #include <chrono>
@@ -25,13 +25,13 @@ struct Call {
   Headers headers{};
   std::string_view body{};  // must outlive the exchange
   // Called with each part of the body of a good answer (2xx) when the part arrives. Reply::body then stays
-  // empty. Return false to stop: the exchange ends with Failure::Kind::closed. The function may itself wait
-  // for an exchange of another connection. Its exceptions pass through exchange().
+  // empty. If `take` returns false, the exchange ends with Failure::Kind::closed. Without a pool, `take` may
+  // wait for an exchange of another Connection. Exceptions of `take` pass through exchange().
   std::function<bool(std::string_view)> take{};
   std::function<void(int)> begun{};           // called with the status of a good answer, before `take`
   std::size_t most_bytes = 1 << 20;           // of Reply::body
   std::function<void(std::uint64_t)> sent{};  // called with the number of newly sent bytes of `body`
-  bool is_long = false;                       // large, or `take` waits: not for a pool's connection
+  bool is_long = false;                       // large, or `take` waits: needs a Connection without a pool
 };
 
 struct Reply {
@@ -50,8 +50,8 @@ struct ConnectionOptions {
   std::string ca_pem{};               // authorities in addition to those of the system
   bool insecure = false;              // certificates are not checked
   std::function<bool()> go_on{};      // called about once a second; false ends the exchange with Kind::closed
-  std::chrono::seconds patience{60};  // longest time below 1 KiB a second. Other values are for tests
-  std::shared_ptr<ConnectionPool> pool{};  // provides the connections; then Call::take must not wait
+  std::chrono::seconds patience{60};  // longest time below 1 KiB per second; other values are for tests
+  std::shared_ptr<ConnectionPool> pool{};  // if not null: shared connections, and Call::take must not wait
 };
 
 // For one thread at a time. Returns a redirect as an answer, since the caller decides which servers may get

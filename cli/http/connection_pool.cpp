@@ -12,8 +12,8 @@ namespace {
 // once. Otherwise some exchanges would wait until they time out.
 constexpr long most_connections = 32;
 
-// The pool reports progress and checks for an interruption at least this often. Also, libcurl before 8.1 may
-// have read data for another stream of a connection without reporting it.
+// The pool reports progress and checks for an interruption at least this often. The next call also delivers
+// data that libcurl before 8.1 has read for another stream of a connection without reporting it.
 constexpr int look_again_ms = 50;
 
 }  // namespace

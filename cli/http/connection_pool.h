@@ -20,7 +20,7 @@ class ConnectionPool {
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
 
-  // As curl_easy_perform(), except that callbacks run in the thread of the pool and must not wait.
+  // Does the same as curl_easy_perform(), but callbacks run in the thread of the pool and must not wait.
   CURLcode perform(CURL* easy);
 
  private:

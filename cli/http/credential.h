@@ -13,7 +13,7 @@ namespace mlk::http {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// Any member may be empty. Never print a credential. It is sent over TLS only.
+// Any member may be empty. Never print a credential. mlk sends credentials over TLS only.
 struct Credential {
   std::string authorization;  // the value of the header
   std::string certificate_pem, key_pem;
@@ -21,7 +21,8 @@ struct Credential {
 
 using CredentialPtr = std::shared_ptr<const Credential>;
 
-// The loop's thread calls every function except `news`. These functions must not wait.
+// The loop's thread calls next(), poll_news(), refused() and accepted(), which must not wait. The threads
+// that construct and stop the loop call start() and stop().
 class CredentialSource {
  public:
   CredentialSource() = default;
@@ -29,7 +30,7 @@ class CredentialSource {
   CredentialSource(const CredentialSource&) = delete;
   CredentialSource& operator=(const CredentialSource&) = delete;
 
-  // Called first. `news` is called, from any thread, when poll_news() has a result.
+  // Called first. The source calls `news`, from any thread, when poll_news() has a result.
   virtual void start(std::function<void()> news) = 0;
 
   struct Turn {
@@ -43,12 +44,12 @@ class CredentialSource {
   };
   [[nodiscard]] virtual std::optional<News> poll_news() = 0;
 
-  // Called when the server has answered 401. True: the request may be sent once more, with the credential of
-  // a new next().
+  // Called when the server has answered 401. Returns true if the request may be sent once more, with the
+  // credential that next() then returns.
   [[nodiscard]] virtual bool refused(const CredentialPtr& used, SteadyTime now) = 0;
   // Called when the server has answered with another status.
   virtual void accepted(const CredentialPtr& used) = 0;
-  // Called last; `news` is not called after it.
+  // Called last. After stop() the source does not call `news`.
   virtual void stop() = 0;
 };
 

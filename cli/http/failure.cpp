@@ -17,7 +17,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// Removes libcurl's number of the stream, which differs each time.
+// Removes the number of the stream from a text of libcurl, because the number differs each time.
 std::string without_stream_number(std::string text) {
   constexpr std::string_view words = "HTTP/2 stream ";
   const std::size_t begin = text.find(words);
@@ -28,7 +28,7 @@ std::string without_stream_number(std::string text) {
   return end == number ? text : text.erase(number, std::min(end + 1, text.size()) - number);
 }
 
-// Begins in lower case, unless the first word is an abbreviation.
+// The text of libcurl for a message. The first letter becomes lower case, except in an abbreviation.
 std::string detail_of(CURLcode code, const std::string& text) {
   std::string detail = without_stream_number(printable(text.empty() ? curl_easy_strerror(code) : text));
   if (detail.size() > 1 && std::islower(static_cast<unsigned char>(detail[1])) != 0)
@@ -36,7 +36,8 @@ std::string detail_of(CURLcode code, const std::string& text) {
   return detail;
 }
 
-// Whether the handshake was cut. libcurl reports only the words of OpenSSL or of the system.
+// Whether the connection ended within the TLS handshake. libcurl reports this only in a text of OpenSSL or of
+// the system.
 bool is_cut(const std::string& text, int os_error) {
   const auto has = [&](const char* words) { return text.find(words) != std::string::npos; };
   return os_error == ECONNRESET || os_error == EPIPE || has("SSL_ERROR_SYSCALL") || has("unexpected eof") ||
@@ -79,7 +80,7 @@ Failure failure_of(CURLcode code, const std::string& text, int os_error, const C
     case CURLE_SSL_CIPHER:
     case CURLE_SSL_ISSUER_ERROR:
       return {Kind::tls, detail};
-    case CURLE_ABORTED_BY_CALLBACK:  // libcurl called Transfer::on_start() again
+    case CURLE_ABORTED_BY_CALLBACK:  // on_start() has refused a second start
       return {Kind::broken, ""};
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:

@@ -14,14 +14,14 @@ struct Failure {
   enum class Kind {
     none,
     resolve,  // no such host
-    proxy,    // the proxy on the way is at fault
+    proxy,    // the proxy is at fault
     refused,  // no process listens
     no_route,
     timed_out,           // no connection, or no answer in time
     untrusted,           // the authority of the server's certificate is not trusted
     expired,             // the server's certificate has expired, or is not valid yet
     host_name,           // the server's certificate has other names
-    authority,           // the authorities' certificates, against which the server's is checked, are unusable
+    authority,           // the certificates of the trusted authorities cannot be read
     client_certificate,  // our certificate cannot be used
     credentials,         // no credential is available
     tls,
@@ -29,7 +29,7 @@ struct Failure {
     broken,     // the connection ended before the answer did
     silent,     // abandoned: no data came for long, while another connection got an answer
     too_large,
-    closed,  // the loop was stopped
+    closed,  // the caller has stopped the loop or the exchange
     other,
   };
   Kind kind = Kind::none;
@@ -38,12 +38,12 @@ struct Failure {
   bool for_good = false;  // a retry cannot help
 };
 
-// The failure that a result of libcurl means. `text`: libcurl's own words, may be empty. `os_error`:
-// CURLINFO_OS_ERRNO. Pure.
+// The failure for a result code of libcurl. `text`: the text in libcurl's error buffer, may be empty.
+// `os_error`: CURLINFO_OS_ERRNO. Pure.
 [[nodiscard]] Failure failure_of(CURLcode code, const std::string& text, int os_error,
                                  const CertificateProblem& problem);
 
-// The failure of a request that went through `proxy`. A failure of the proxy is reported as the proxy's.
+// The failure of a request that went through `proxy`. If the proxy is at fault, the result names the proxy.
 // `answered`: the status of the proxy's answer to CONNECT, 0 without an answer. Pure.
 [[nodiscard]] Failure blame_proxy(Failure failure, const Proxy& proxy, long answered);
 

@@ -7,12 +7,13 @@
 
 namespace mlk::http {
 
-// The caller cleans the handle up. Both throw Error{failure} if memory is short, and are safe from several
-// threads.
+// The caller cleans the handle up. Both functions throw Error{failure} if memory is short, and are safe from
+// several threads.
 CURL* new_easy();
 CURLM* new_multi();
 
-// Sends requests through the proxy, or directly; libcurl's own reading of the environment has no effect.
+// Makes libcurl send requests through the proxy, or directly if `proxy` has no URL. libcurl then ignores the
+// proxies that the environment names.
 void set_proxy(CURL* easy, const Proxy& proxy);
 long proxy_status(CURL* easy);  // of the answer to CONNECT; 0: none
 

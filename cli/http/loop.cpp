@@ -17,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 // loop calls libcurl at least this often while transfers are running.
 constexpr milliseconds poll_interval{100};
 
-// A hundred streams fit on one HTTP/2 connection; libcurl would open a connection for each further transfer
-// of a burst. Among many transfers each POST has its own connection (set_network).
+// About a hundred streams fit on one HTTP/2 connection. Without a limit, libcurl would open a connection for
+// each further transfer of a burst. Beside many transfers, each POST has its own connection (set_network).
 constexpr long connections_http2 = 40;
 constexpr long connections_http1 = 512;
 
@@ -144,7 +144,7 @@ void Loop::widen() {
   }
 }
 
-// Takes new and cancelled transfers.
+// Begins the transfers that other threads have added, and drops the transfers that they have cancelled.
 void Loop::obey_orders() {
   std::vector<std::shared_ptr<Transfer>> added, dropped;
   {
@@ -183,7 +183,7 @@ void Loop::begin(std::shared_ptr<Transfer> transfer) {
   curl_multi_add_handle(multi_.get(), transfer->easy);
 }
 
-// Transfers that waited for a credential continue, or fail.
+// If the source has news, the transfers that wait for a credential continue or fail.
 void Loop::poll_news() {
   const std::optional<CredentialSource::News> news = credentials_->poll_news();
   if (!news) return;
@@ -246,8 +246,8 @@ void Loop::end(Transfer* ended, CURLcode code) {
   transfer->release();
 }
 
-// Sends a transfer again if repeat_after() returns a time. Also sends it again once after a 401 with a
-// renewed credential, because the server has not executed a request that it answered with 401.
+// Plans to send a transfer again if repeat_after() returns a time. Also plans this once after a 401, with a
+// renewed credential, because the server has not executed the request. Returns false if nothing is planned.
 bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now) {
   note_acceptance(*transfer);
   for (const auto& other : running_) note_acceptance(*other);  // also for streams, which may last for days

@@ -22,7 +22,8 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // From any thread. `done` runs once on the loop's thread, unless the transfer is cancelled before.
+  // From any thread. Transfer::done runs once in the loop's thread, except if the transfer is cancelled
+  // before its end. After stop(), add() itself calls `done` with Failure::Kind::closed.
   void add(std::shared_ptr<Transfer> transfer);
   // From any thread, also from a callback of this transfer. After cancel() returns, no callback of the
   // transfer runs.
@@ -51,7 +52,7 @@ class Loop {
   int patience(SteadyTime now) const;
 
   const ServerAccess server_;
-  Peer peer_;  // for the loop's thread; outlives the connections
+  Peer peer_;  // for the loop's thread; must outlive the connections
   const std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi_;
   // For the loop's thread.
   const std::unique_ptr<CredentialSource> credentials_;
@@ -60,7 +61,7 @@ class Loop {
                                                               // for a credential
   SteadyTime silence_due_{};
   bool checks_ = false;                                // a check over a new connection is under way
-  std::optional<SteadyTime> answered_, check_failed_;  // when that check last passed, and failed
+  std::optional<SteadyTime> answered_, check_failed_;  // when such a check last passed, or failed
   // Shared by all threads.
   std::mutex mutex_;
   std::vector<std::shared_ptr<Transfer>> added_, dropped_;

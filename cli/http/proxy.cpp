@@ -33,7 +33,7 @@ std::optional<IpAddress> ip_of(const std::string& text) {
   return address;
 }
 
-// For an entry like "192.0.2.0/24": whether it is a network, and whether `ip` is in this network.
+// Whether an entry of NO_PROXY is a network such as "192.0.2.0/24", and whether the network holds an address.
 struct InNetwork {
   bool is_network = false, holds = false;
 };
@@ -73,7 +73,7 @@ HostAndPort split_port(const std::string& text) {
   return {host, text.substr(colon + 1)};
 }
 
-// Whether one entry of NO_PROXY means this host and port.
+// Whether one entry of NO_PROXY matches this host and port.
 bool is_meant(const std::string& entry, const std::string& host, const std::string& port,
               const std::optional<IpAddress>& ip) {
   if (entry == "*") return true;
@@ -92,7 +92,7 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-// The name and the value of the variable that applies.
+// The name and the value of a variable. The name in upper case wins over the name in lower case.
 std::pair<std::string, std::string> variable(const ProxyEnvironment& environment, const std::string& name) {
   for (const std::string& each : {name, lower_case(name)}) {
     const auto found = environment.find(each);
@@ -136,7 +136,8 @@ Proxy proxy_for(const std::string& url, const ProxyEnvironment& environment) {
   const std::optional<UrlParts> parts = parts_of(url);
   if (!parts) return {};
   const bool is_https = parts->scheme == "https";
-  // A web server passes a header "Proxy" to its programs as HTTP_PROXY, so in such a program mlk ignores it.
+  // If REQUEST_METHOD is set, a web server has started mlk (CGI). The server passes the header "Proxy" of a
+  // request as HTTP_PROXY, so mlk ignores HTTP_PROXY.
   if (!is_https && !variable(environment, "REQUEST_METHOD").second.empty()) return {};
   const auto [origin, text] = variable(environment, is_https ? "HTTPS_PROXY" : "HTTP_PROXY");
   if (text.empty() || is_loopback(parts->host)) return {};

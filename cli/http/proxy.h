@@ -10,19 +10,20 @@ namespace mlk::http {
 struct Proxy {
   std::string url{};     // for libcurl; may hold a login, so never show it; empty: no proxy
   std::string host{};    // "host:port"
-  std::string origin{};  // the setting that names it: "HTTPS_PROXY", or "proxy-url" of a kubeconfig
+  std::string origin{};  // the setting that names the proxy: "HTTPS_PROXY", or "proxy-url" of a kubeconfig
 };
 
 using ProxyEnvironment = std::map<std::string, std::string>;
 
-// The set variables of HTTPS_PROXY, HTTP_PROXY and NO_PROXY in upper and lower case, and REQUEST_METHOD.
+// The variables of this process that decide about proxies, if they are set: HTTPS_PROXY, HTTP_PROXY and
+// NO_PROXY in upper and lower case, and REQUEST_METHOD.
 ProxyEnvironment proxy_environment();
 
 // The proxy for a request to this http or https URL. A variable in upper case wins. ALL_PROXY is ignored, as
 // in Go. This machine is always reached directly. Pure.
 [[nodiscard]] Proxy proxy_for(const std::string& url, const ProxyEnvironment& environment);
 
-// The proxy that `text` means; no proxy if `text` is no address of a proxy. Pure.
+// The proxy at the address `text`. No proxy if `text` is no address. Pure.
 [[nodiscard]] Proxy proxy_of(const std::string& text, const std::string& origin);
 
 }  // namespace mlk::http

@@ -12,9 +12,9 @@ namespace mlk::http {
 struct Attempt {
   Failure::Kind failure = Failure::Kind::none;
   int status = 0;                                     // of the answer, if there was no failure
-  std::optional<std::chrono::seconds> retry_after{};  // ... and its Retry-After
+  std::optional<std::chrono::seconds> retry_after{};  // of the answer
   bool twice = false;                      // the request is idempotent: the server may execute it twice
-  bool is_stream = false;                  // the reader of a stream opens it again at its last position
+  bool is_stream = false;                  // not sent again: the reader of a stream opens it again
   int attempts = 1;                        // up to now
   std::chrono::milliseconds trying_for{};  // since the first attempt began
 };

@@ -18,13 +18,13 @@ struct Request {
   std::string body{};
   std::string content_type = "application/json";
   std::string accept = "application/json";
-  std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the
-                                             // answer has come, 0 for no bound
+  std::chrono::milliseconds timeout{30000};  // for the whole exchange; for a stream only until the head of
+                                             // the answer, and 0 is no bound
   bool twice = false;                        // idempotent: may be executed twice, as a GET may
-  bool patient = false;                      // each part of the answer restarts the timeout if true
-  std::size_t longest_line = 0;              // bytes, 8 or more; of a stream: a longer line loses its middle.
-                                             // 0: a line of more than 16 MiB is a failure
-  Headers headers{};                         // replace the server's own (ServerAccess::headers), unless empty
+  bool patient = false;                      // true: each part of the answer restarts the timeout
+  std::size_t longest_line = 0;              // of a stream, in bytes, at least 8: a longer line loses its
+                                             // middle. 0: a line of more than 16 MiB is a failure
+  Headers headers{};                         // if not empty, these replace ServerAccess::headers
 };
 
 struct Response {

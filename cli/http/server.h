@@ -12,9 +12,9 @@ namespace mlk::http {
 
 struct ServerAccess {
   std::string url{};     // without a trailing slash; valid for parts_of()
-  std::string ca_pem{};  // its authorities; empty: those of the system
+  std::string ca_pem{};  // the only trusted authorities; empty: those of the system
   bool insecure = false;
-  std::string tls_server_name{};  // the name in its certificate; empty: the URL's
+  std::string tls_server_name{};  // the name in the server's certificate; empty: the URL's host
   std::string proxy_url{};        // empty: as proxy_for() says
   bool compression = true;
   std::size_t most_held = 512u << 20;  // bytes of all answers in progress

@@ -13,15 +13,15 @@ namespace mlk::http {
 // Other values are for tests.
 struct SilenceTimes {
   std::chrono::milliseconds suspect{20'000};  // after this silence the connection is checked
-  std::chrono::milliseconds leave{30'000};    // after this silence it is abandoned if others get answers
+  std::chrono::milliseconds leave{30'000};    // after this silence mlk gives it up if others get answers
 };
 
 // The state of a connection on which data is expected.
 struct Quiet {
   std::chrono::milliseconds silent{0};
-  bool takes_more = false;  // HTTP/2: it can carry a request beside those in progress
-  bool owes = false;        // a request waits for its answer. A stream may have nothing to say
-  std::optional<std::chrono::milliseconds> asked{};  // time since a check was sent over it, in this silence
+  bool takes_more = false;                           // HTTP/2: the connection can carry one more request
+  bool owes = false;                                 // a request waits for its answer; streams do not count
+  std::optional<std::chrono::milliseconds> asked{};  // time since a check was sent in this silence
 };
 
 // The state of the last check over a separate connection. The times are durations until now.
@@ -55,7 +55,7 @@ class Silence {
 
  private:
   int requests_ = 0;
-  SteadyTime since_{};             // while requests are in progress
+  SteadyTime since_{};             // beginning of the silence of the requests in progress
   SteadyTime::duration before_{};  // silence of earlier requests
   std::optional<SteadyTime> asked_;
 };

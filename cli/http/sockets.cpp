@@ -42,7 +42,7 @@ std::shared_ptr<Socket> Sockets::with_port(int port) {
 curl_socket_t Sockets::on_open(void* self, curlsocktype, curl_sockaddr* address) {
   const curl_socket_t number = ::socket(address->family, address->socktype, address->protocol);
   if (number == CURL_SOCKET_BAD) return number;
-  ::fcntl(number, F_SETFD, FD_CLOEXEC);  // programs that mlk starts do not inherit it
+  ::fcntl(number, F_SETFD, FD_CLOEXEC);  // programs that mlk starts do not inherit the socket
   try {
     static_cast<Sockets*>(self)->open_[number] = std::make_shared<Socket>(Socket{.number = number});
   } catch (const std::bad_alloc&) {  // no exception may pass through libcurl

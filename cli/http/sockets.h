@@ -17,10 +17,10 @@ struct Socket {
   int port = 0;                            // the local port; 0: not read yet
   Silence silence{};
 
-  void shut_down() const;  // both directions: a reader of the socket sees its end
+  void shut_down() const;  // both directions: a reader of the socket gets end of file
 };
 
-// For one thread. Must outlive the connections of the handles that it was given to.
+// For one thread. Must outlive the connections of all handles that were passed to watch().
 class Sockets {
  public:
   Sockets() = default;

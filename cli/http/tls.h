@@ -7,10 +7,10 @@
 
 namespace mlk::http {
 
-// The fault of the newest certificate that was refused.
+// The fault of the certificate that was refused last.
 struct CertificateProblem {
   long error = 0;      // X509_V_ERR_...
-  std::string text;    // the same in OpenSSL's words
+  std::string text;    // OpenSSL's text for `error`
   std::string issuer;  // of the certificate where the check stopped
 };
 

@@ -117,8 +117,8 @@ void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& 
   set_body();
 }
 
-// TLS requests and checks the name in the URL. So the URL gets the name in the certificate, and CONNECT_TO
-// names the real host. Returns the URL.
+// libcurl checks the certificate against the host name in the URL. So the URL gets the name in the
+// certificate, and CURLOPT_CONNECT_TO names the real host. Returns this URL.
 std::string Transfer::set_other_name(const ServerAccess& server) {
   const UrlParts parts = parts_of(server.url).value();
   // libcurl connects to the address of the real host, because only the certificate has the other name.
@@ -168,9 +168,9 @@ void Transfer::set_headers(const ServerAccess& server) {
 }
 
 void Transfer::set_network(const ServerAccess& server) {
-  // mlk prefers a shared connection to a new connection, so libcurl waits for the protocol of a new
-  // connection. Without TLS there is no HTTP/2. libcurl would then wait for the first answer, so it must not
-  // wait.
+  // mlk prefers a shared connection to a new connection, so libcurl waits until it knows the protocol of a
+  // new connection. libcurl must not wait without TLS, because there is no HTTP/2 then, and libcurl would
+  // wait for the first answer.
   const bool https = server.url.starts_with("https:");
   // Many small requests cost a server a sixth less time on separate connections. So a POST beside many
   // transfers gets its own connection.
@@ -269,7 +269,7 @@ std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count,
 
 void Transfer::receive_header(std::string_view header) {
   header = trim(header);
-  if (header.starts_with("HTTP/")) {  // also of a 1xx answer and of a proxy; the last answer decides
+  if (header.starts_with("HTTP/")) {  // 1xx answers and proxies also send this line; the last one counts
     if (!by_http1_) peer_->speaks_http1 = header.starts_with("HTTP/1");
     return;
   }
@@ -308,7 +308,8 @@ std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, v
   return taken ? size * count : 0;
 }
 
-// Appends the data, unless this answer, or all answers in progress, would then exceed their limit.
+// Appends the data to `place`. Appends nothing and returns false if this answer, or all answers in progress
+// together, would exceed a limit.
 bool Transfer::hold(std::string& place, std::string_view data, std::size_t limit, const char* what) {
   if (place.size() + data.size() > limit) {
     too_large_ = std::string(what) + "more than " + std::to_string(limit >> 20) + " MiB";

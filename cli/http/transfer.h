@@ -26,7 +26,7 @@ namespace mlk::http {
 // The facts that transfers learn about the server. The loop owns the Peer.
 struct Peer {
   Sockets sockets;
-  Proxy proxy;  // the proxy on the way, if it has a URL
+  Proxy proxy;  // without a URL: there is no proxy
   CertificateProblem certificate;
   bool speaks_http1 = false;  // answers are HTTP/1: a connection carries one transfer at a time
   std::size_t held = 0;       // bytes of all answers in progress
@@ -47,22 +47,22 @@ struct Transfer {
   std::function<void(Response&, const Failure&)> done;
 
   std::recursive_mutex
-      callbacks;  // held while one of the above runs; recursive: a callback may destroy its own stream
+      callbacks;  // locked while a callback runs; recursive, since a callback may destroy its own stream
   bool cancelled = false;  // guarded by `callbacks`
 
   bool is_stream() const { return static_cast<bool>(line); }
   bool twice() const { return request.twice || request.method == "GET"; }
   bool has_http2() const { return !by_http1_ && !peer_->speaks_http1; }  // as far as known
 
-  // Makes a new handle: at the start, and for each further attempt.
+  // Makes a new handle for the first attempt and for each further attempt.
   void prepare(const ServerAccess& server, CredentialPtr credential, Peer& peer);
   void release();
-  // Call after the end of the transfer: returns the failure, if any.
+  // Call after the end of the transfer. Returns the failure, or Failure::Kind::none.
   [[nodiscard]] Failure failure(CURLcode code) const;
-  // Call after an answer: reads its warnings and its Retry-After.
+  // Call after an answer. Reads the warnings and the Retry-After header of the answer.
   void read_headers();
-  // Runs `done` unless cancelled. If a stream ended without a failure, first delivers the rest of its last
-  // line.
+  // Runs `done` if the transfer is not cancelled. If a stream ended without a failure, first delivers the
+  // rest of its last line.
   void finish(const Failure& failure);
 
   CURL* easy = nullptr;
@@ -70,14 +70,14 @@ struct Transfer {
   std::optional<std::chrono::seconds> retry_after;
   std::optional<SteadyTime> deadline;  // of the whole exchange; for a stream: until the head of the answer
   CredentialPtr credential;            // sent with this attempt; null before the first one
-  std::optional<SteadyTime> begun;     // its first attempt
+  std::optional<SteadyTime> begun;     // when the first attempt began
   int attempts = 0;
-  bool under_way = false;            // it has a connection
+  bool under_way = false;            // libcurl sends it over a connection
   bool sent_again = false;           // once, after a 401
-  bool is_check = false;             // a check: beside others, or over a new connection
+  bool is_check = false;             // it only checks whether the server answers
   bool alone = false;                // it opens a new connection
   std::shared_ptr<Socket> socket;    // the socket that it uses; null: unknown
-  std::optional<SteadyTime> parked;  // waits for a credential since then, without a deadline
+  std::optional<SteadyTime> parked;  // since when it waits for a credential, without a deadline
   SteadyTime due{};                  // time of the next attempt
 
  private:
@@ -108,7 +108,7 @@ struct Transfer {
   std::string too_large_;   // the part that exceeded its limit
   bool no_memory_ = false;  // for the received data
   bool by_http1_ = false;   // the request uses HTTP/1 even if the server speaks HTTP/2
-  std::size_t held_ = 0;    // our part of Peer::held
+  std::size_t held_ = 0;    // the part of Peer::held for this transfer
   std::size_t most_held_ = 0;
   char error_[CURL_ERROR_SIZE] = {};
 };
