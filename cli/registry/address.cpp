@@ -23,8 +23,8 @@ bool is_of_this_link(const std::string& host) {
          (IN6_IS_ADDR_LINKLOCAL(&v6) || IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_V4MAPPED(&v6));
 }
 
-// Also true for names below localhost, which lead to this machine too (RFC 6761), in upper or lower case and
-// with a dot at the end. is_loopback() is false for such names, because it grants rights.
+// Whether the host leads to this machine. Also true for localhost and all names below it (RFC 6761), in upper
+// or lower case and with a dot at the end. http::is_loopback() is stricter, because mlk trusts its result.
 bool is_of_this_machine(std::string host) {
   std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
   if (host.ends_with('.')) host.pop_back();

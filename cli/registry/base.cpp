@@ -17,7 +17,7 @@ struct Found {
   Registry::Document document;
 };
 
-// Skips a mirror that lacks the image or cannot be reached.
+// Asks the mirror first, and then the registry itself. Skips a mirror that lacks the image or fails.
 std::optional<Found> find_document(const Access& access, const image::Reference& reference) {
   const auto ask = [&](const image::Reference& where) -> std::optional<Found> {
     auto registry = std::make_shared<Registry>(access, where);
@@ -38,7 +38,7 @@ std::optional<Found> find_document(const Access& access, const image::Reference&
   return ask(reference);
 }
 
-// The platform of the index if it has only one, or else the platform of this machine.
+// The only platform in the index, or else the platform of this machine.
 image::Platform usual_platform(const image::Index& index) {
   std::vector<image::Platform> there;
   for (const image::Index::Entry& entry : index.entries) {

@@ -1,4 +1,4 @@
-// Finds the base image of a new image. mlk reads only its manifests and its configuration.
+// Finds the base image of a new image, and reads the manifests and the configuration of the base.
 #pragma once
 
 #include <functional>
@@ -21,14 +21,13 @@ struct FoundImage {
 
 // `platform`: selects the image in an index. nullopt: the only platform of the index, or else the platform of
 // this machine. Before find_image() reads the configuration, it calls `know_layers` with all other members.
-// Throws Error: not_found if there is no such image, or no image for the platform; and the errors of
-// Registry.
+// Throws Error{not_found} if there is no such image, or no image for the platform. Throws as Registry.
 FoundImage find_image(const Access& access, const image::Reference& reference,
                       const std::optional<image::Platform>& platform,
                       const std::function<void(const FoundImage&)>& know_layers = {});
 
-// The C library of the programs of an image. Reads the layers from the first one, until a file implies the C
-// library. nullopt if no file implies one. Throws as Registry.
+// The C library of the programs of an image. Reads the layers in their order, until a file implies the C
+// library, but at most 256 MiB. nullopt if no file in these bytes implies a C library. Throws as Registry.
 std::optional<image::Libc> libc_of(const FoundImage& image);
 
 // linux, and the architecture of this machine's processor.

@@ -1,5 +1,5 @@
-// Reads blobs of a registry in one stream, and writes blobs in parts. Both can continue after a lost
-// connection.
+// Reads blobs of a registry in one stream, and writes blobs in parts. Reading and writing continue after a
+// lost connection.
 
 #include <algorithm>
 #include <cstdlib>
@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 namespace {
 constexpr std::size_t part_bytes = 16 << 20;  // of an upload; each upload holds one part in memory
 constexpr std::size_t most_shared = 1 << 20;  // a larger blob delays other exchanges of its connection
-constexpr int most_losses = 5;                // lost connections in a row with next to nothing sent
+constexpr int most_losses = 5;                // lost connections in a row, each after almost no bytes
 constexpr std::uint64_t next_to_nothing = 64 << 10;
 }  // namespace
 
@@ -125,7 +125,7 @@ class Upload {
     while (true) {
       if (session_.empty()) begin();
       std::string part;
-      part.reserve(std::min<std::uint64_t>(part_bytes, descriptor_.size));  // growth takes twice the memory
+      part.reserve(std::min<std::uint64_t>(part_bytes, descriptor_.size));  // growth doubles the memory
       bool going = true;
       source([&](std::string_view bytes) {
         while (going && !bytes.empty()) {
@@ -188,7 +188,7 @@ class Upload {
     registry_.wait(milliseconds(250 << losses_), "lost an upload");
   }
 
-  // Returns false if the registry has forgotten the upload, which then must begin again.
+  // Returns false if the registry has forgotten the upload. Then the upload must begin again.
   bool send_part(std::string_view part) {
     while (!part.empty()) {
       const std::string range = fmt::format("{}-{}", stored_, stored_ + part.size() - 1);
@@ -236,7 +236,7 @@ class Upload {
       return 0;
     }
     read_session(reply);
-    const std::string range = reply.header("range");  // "0-99"; "0-0" if it stored nothing
+    const std::string range = reply.header("range");  // "0-99"; "0-0" if nothing is stored
     const std::size_t dash = range.find('-');
     if (dash == range.npos) return 0;
     const std::uint64_t last = std::strtoull(range.c_str() + dash + 1, nullptr, 10);
@@ -259,8 +259,8 @@ class Upload {
         refuse("has stored other bytes than were sent");
       return true;
     }
-    // 400: the registry has stored other bytes than mlk has. If a connection was lost before, mlk begins the
-    // upload again.
+    // 400: the stored bytes do not match the digest. If a connection was lost before, a part may be missing,
+    // so mlk begins the upload again.
     const bool is_unclear =
         may_pass(reply) || (reply.failure.kind == Failure::Kind::none &&
                             (reply.status == 404 || (reply.status == 400 && is_doubtful_)));

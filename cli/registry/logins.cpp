@@ -26,7 +26,7 @@ constexpr std::size_t longest_file = 4 << 20;
 constexpr JsonBounds bounds{.depth = 20, .values = 100'000};
 constexpr char hub_key[] = "https://index.docker.io/v1/";
 
-// "https://host/v1/" becomes "host"; a path that is a repository stays.
+// The key without scheme and version: "https://host/v1/" becomes "host". The path of a repository stays.
 std::string bare_key(std::string key) {
   for (const char* scheme : {"https://", "http://"}) {
     if (key.starts_with(scheme)) key.erase(0, std::string_view(scheme).size());

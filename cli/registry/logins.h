@@ -17,17 +17,17 @@ namespace mlk::registry {
 // A login of a registry. Never print it.
 struct Login {
   std::string user, password;
-  std::string identity_token;  // in place of user and password: mlk exchanges it for the tokens of requests
+  std::string identity_token;  // in place of user and password; mlk exchanges this token for others
 };
 
-// A config.json of Docker, or an auth.json of the containers tools, which is a part of the same format.
+// A config.json of Docker, or an auth.json of the containers tools, which has a subset of the same format.
 struct LoginFile {
   std::map<std::string, Login> logins;         // by registry, or registry/repository
   std::map<std::string, std::string> helpers;  // programs docker-credential-NAME, by registry
   std::string store;                           // the helper for all other registries; empty: none
 };
 
-// Throws Error{failure}; the message has `name`, but no part of the text.
+// Throws Error{failure}. The message contains `name`, but no part of the text.
 LoginFile parse_login_file(std::string_view text, const std::string& name);
 
 // The keys under which a file may hold a login for the repository, the most specific first.
@@ -39,9 +39,10 @@ std::optional<Login> parse_helper_answer(std::string_view output, const std::str
 // The files of logins, in the order in which mlk reads them. `env`: the value of a variable, "" when unset.
 std::vector<std::filesystem::path> login_files(const std::function<std::string(const std::string&)>& env);
 
-// The first login in the files or from their helpers; nullopt: there is none. mlk skips a helper that is not
-// installed or cannot be executed, and stores this fact in `missing`. Waits for helpers, 30 s at most. Throws
-// Error: failure for a file or a helper that cannot be used, interrupted when go_on returns false.
+// The first login in the files or from the helpers of the files. nullopt: there is none. Skips a helper that
+// is not installed or cannot be executed, and describes this helper in `missing`. Waits 30 s at most for each
+// helper. Throws Error{failure} for a file or a helper that cannot be used, and Error{interrupted} when go_on
+// returns false.
 std::optional<Login> find_login(const std::vector<std::filesystem::path>& files,
                                 const image::Reference& reference, const std::function<bool()>& go_on,
                                 std::string* missing = nullptr);

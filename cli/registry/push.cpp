@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t at_once = 12;  // requests; most of them only mount a layer
 constexpr std::uint64_t most_sent_unasked = 1 << 20;
-constexpr std::ptrdiff_t uploads_at_once = 4;  // each holds a part of its blob in memory
+constexpr std::ptrdiff_t uploads_at_once = 4;  // each upload holds a part of its blob in memory
 
 struct Blob {
   image::Descriptor descriptor;
@@ -77,8 +77,8 @@ class Push {
   Push(Registry& registry, const image::Reference& target, const image::Composed& composed,
        const std::optional<FoundImage>& base, PushProgress& progress)
       : registry_(registry), target_(target), composed_(composed), base_(base), progress_(progress) {
-    // Puts the blobs that mlk has to send first, because these blobs need more time than blobs that the
-    // registry has.
+    // Blobs that mlk has to send come before blobs that the registry already has, because sending needs more
+    // time.
     for (const image::Layer& layer : composed.own) add({.descriptor = layer.blob, .own = &layer});
     add({.descriptor = composed.configuration_blob, .is_configuration = true});
     for (const image::Descriptor& layer : composed.of_base) add({.descriptor = layer});
@@ -100,7 +100,7 @@ class Push {
   }
 
  private:
-  // Adds a blob unless the list already has it, because two layers may be the same.
+  // Adds a blob if the list does not have it yet, because two layers may be the same.
   void add(Blob blob) {
     const auto same = [&](const Blob& other) { return other.descriptor.digest == blob.descriptor.digest; };
     if (std::none_of(blobs_.begin(), blobs_.end(), same)) blobs_.push_back(blob);
@@ -113,7 +113,7 @@ class Push {
     if (of_base && mount_ != nullptr && mount_->has_mounted(digest))
       return count(blob, out_.layers_mounted, 0);
     const bool is_mountable = of_base && may_be_mounted(registry_, target_, *base_);
-    // To ask for a small blob takes as long as to send the blob. So mlk asks for small blobs only if the
+    // Asking whether a small blob exists takes as long as sending it. So mlk asks for small blobs only if the
     // repository has the base.
     const bool is_small = !of_base && blob.descriptor.size <= most_sent_unasked;
     const bool asks_first = !base_was_missing_ || !(is_mountable || is_small);
@@ -159,7 +159,8 @@ class Push {
   Pushed out_;
 };
 
-// Asks only for the first layer. A repository that has the first layer most likely has the other layers too.
+// Whether the repository lacks the base's layers. Asks only for the first layer: a repository that has the
+// first layer most likely has the other layers too.
 bool lacks_base(Registry& registry, const image::Reference& target, const FoundImage& base) {
   const std::vector<image::Descriptor>& layers = base.image.manifest.layers;
   return !layers.empty() && !registry.has_blob(target.repository, layers.front().digest);

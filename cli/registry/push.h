@@ -28,12 +28,12 @@ struct Pushed {
   std::uint64_t bytes_sent = 0;  // of layers and the configuration
 };
 
-// Mounts the layers of a base that are in another repository of the registry. This happens in separate
-// threads, before the image above the base is complete.
+// Mounts the layers of a base from another repository of the same registry. Separate threads do this while
+// mlk still makes the layers above the base.
 class BaseMount {
  public:
-  // Asks the registry whether the target repository lacks the base's first layer. If so, mounts the layers.
-  // Ignores the tag of `target`.
+  // Asks the registry whether the target repository lacks the base's first layer. If so, mounts all layers of
+  // the base. Ignores the tag of `target`.
   BaseMount(Registry& registry, const image::Reference& target, const FoundImage& base);
   ~BaseMount();  // waits for the threads
   BaseMount(const BaseMount&) = delete;
@@ -50,8 +50,8 @@ class BaseMount {
 
 // `base`: the source of the lower layers. If base and target are in one registry, push() mounts the layers of
 // the base. Otherwise push() streams these layers through this machine, without storing them. Up to four
-// blobs are sent at once. `mount`: the BaseMount of the same base and target, if there is one. Throws Error.
-// A tag never names an image with a missing part.
+// blobs are sent at once. `mount`: the BaseMount of the same base and target, if there is one. Writes the tag
+// last, so that a tag never names an image with a missing part. Throws as Registry.
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
             const std::optional<FoundImage>& base, PushProgress& progress, const BaseMount* mount = nullptr);
 

@@ -80,13 +80,13 @@ std::string hint_for(const Failure& failure, const std::string& registry, const 
               "for example: MLK_REGISTRY_MIRRORS=docker.io=mirror.example:5000");
 }
 
-// Why a request may be sent again.
+// The failure of a request as text, for the note about the next attempt.
 std::string shown_failure(const Reply& reply) {
   return reply.failure.kind == Failure::Kind::none ? fmt::format("answered with status {}", reply.status)
                                                    : "cannot be reached: " + describe(reply.failure);
 }
 
-// The name of a registry alone, without a path.
+// The registry that one side of a pair names. Refuses a side with a path.
 std::string registry_in(const std::string& side, const std::string& pair) {
   const image::Reference named = image::parse_repository(side + "/a/b");
   if (named.repository != "a/b") refuse_mirror(pair);
@@ -160,9 +160,9 @@ Reply Registry::exchange(const Call& call) {
   return reply;
 }
 
-// If a registry without TLS is allowed, mlk first tries TLS. For a registry on this machine, where nobody can
-// eavesdrop, mlk first tries plain HTTP: to read the certificates of the authorities would take longer than
-// everything else.
+// Finds out whether the registry speaks TLS. mlk tries plain HTTP only if access_.insecure allows it and TLS
+// fails. For a registry on this machine, where nobody can eavesdrop, mlk tries plain HTTP first: reading the
+// certificates of the authorities would take longer than everything else.
 std::string Registry::find_base() {
   const std::string encrypted = url_of(name_, true), plain = url_of(name_, false);
   const bool on_this_machine = http::is_loopback(http::parts_of(encrypted)->host);
@@ -240,7 +240,7 @@ bool Registry::wait_to_repeat(Attempts& attempts, const Reply& reply, const std:
   return true;
 }
 
-// Other threads that need a token wait meanwhile, since Tokens calls this with its mutex held.
+// Other threads that need a token wait meanwhile, since Tokens calls this function with its mutex locked.
 Reply Registry::ask_for_token(const Call& call) {
   for (Attempts attempts;;) {
     Reply reply = exchange(call);

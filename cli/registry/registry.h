@@ -48,9 +48,9 @@ class Registry {
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // All these functions are safe from several threads, and throw Error: cluster if the registry cannot be
-  // reached or refuses, failure if its answer is not the requested content, interrupted. They retry temporary
-  // failures for about a minute.
+  // All functions below are safe from several threads. They throw Error{cluster} if the registry cannot be
+  // reached or refuses, Error{failure} if the answer is not the requested content, and Error{interrupted}.
+  // After a temporary failure they repeat a request up to five times, within 16 s or as Retry-After says.
 
   struct Document {
     std::string bytes, type, digest;
@@ -68,17 +68,19 @@ class Registry {
   std::vector<std::string> tags(const std::string& repository, std::size_t most);
 
   bool has_blob(const std::string& repository, const std::string& digest);
-  // The bytes of a small blob; its digest is checked.
+  // The bytes of a small blob. Checks the digest.
   std::string blob(const std::string& repository, const image::Descriptor& descriptor,
                    std::size_t most_bytes);
   // Passes the bytes of a blob to `take` in order, until `take` returns false. After a lost connection the
-  // reading continues where it stopped. Checks the digest. `take` may wait for other exchanges.
+  // reading continues where it stopped. Checks the digest of a whole blob. `take` may wait for other
+  // exchanges.
   void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take);
   // Mounts a blob from another repository of this registry; false: the registry does not mount it.
   bool mount_blob(const std::string& repository, const std::string& digest, const std::string& from);
 
-  // Each call passes the bytes of a blob to `take` in order, from the beginning, until `take` returns false.
+  // A function that passes a blob's bytes to `take` in order, until `take` returns false. Each call of a
+  // Source begins with the first byte.
   using Source = std::function<void(const std::function<bool(std::string_view)>& take)>;
   // `sent` is called with the number of sent bytes. Bytes may be sent again after a lost connection.
   void upload(const std::string& repository, const image::Descriptor& descriptor, const Source& source,
@@ -106,8 +108,8 @@ class Registry {
   http::Reply ask_for_token(const http::Call& call);
   void wait(std::chrono::milliseconds time, const std::string& why);
   struct Attempts;
-  // Waits before a request is sent again, also for the time that the answer asks for. False: do not send the
-  // request again.
+  // Waits before the next attempt, at least for the time in Retry-After. Returns false if no further attempt
+  // is allowed.
   bool wait_to_repeat(Attempts& attempts, const http::Reply& reply, const std::string& why);
   void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take, bool is_long);

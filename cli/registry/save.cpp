@@ -48,10 +48,11 @@ class File {
   const image::OpenFile file_;
 };
 
-// A temporary folder or file beside the final one. The destructor removes it unless keep() was called.
+// A temporary folder beside the final folder. keep() renames the temporary folder to the final one. Without
+// keep(), the destructor removes the temporary folder.
 class Aside {
  public:
-  explicit Aside(const fs::path& goal)  // "folder/" becomes "folder", so that path_ is not inside it
+  explicit Aside(const fs::path& goal)  // "folder/" becomes "folder", so that path_ is beside it
       : goal_(goal.has_filename() ? goal : goal.parent_path()), path_(beside(goal_)) {}
   ~Aside() {
     std::error_code ignored;
@@ -70,8 +71,8 @@ class Aside {
   const fs::path goal_, path_;
 };
 
-// Calls `put` once for each blob of the image, with its digest, its size, and a function that passes on its
-// bytes.
+// Calls `put` once for each blob of the image, with the descriptor of the blob and a function that passes on
+// the bytes of the blob.
 template <typename Put>
 void each_blob(const image::Composed& composed, const std::optional<FoundImage>& base,
                const std::function<bool()>& go_on, const Put& put) {

@@ -11,13 +11,14 @@
 
 namespace mlk::registry {
 
-// Writes an OCI image layout (specification 1.1) into a folder that is empty or does not exist. `name`
-// becomes its ref.name. `go_on`: false when the user wants to stop. Throws Error: usage for a folder that is
-// not empty, failure for a full disk, interrupted.
+// Writes an OCI image layout (specification 1.1) into a folder that is empty or does not exist. `name`: the
+// annotation ref.name of the image. `go_on`: returns false when the user wants to stop. Throws Error{usage}
+// for a folder that is not empty, Error{failure} for a full disk, and Error{interrupted}. Throws as Registry.
 void save_oci(const std::filesystem::path& folder, const std::string& name, const image::Composed& composed,
               const std::optional<FoundImage>& base, const std::function<bool()>& go_on = {});
 
-// Writes the archive that `docker load` and `ctr images import` read. The file is written as by OutputFile.
+// Writes the archive that `docker load` and `ctr images import` read, by means of OutputFile. `name`: the tag
+// of the image; empty: no tag.
 void save_docker_archive(const std::filesystem::path& file, const std::string& name,
                          const image::Composed& composed, const std::optional<FoundImage>& base,
                          const std::function<bool()>& go_on = {});

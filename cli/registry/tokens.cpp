@@ -94,7 +94,7 @@ bool Tokens::renew(const Scope& scope, const std::string& challenges, const std:
   return true;
 }
 
-// Called with the mutex held, so that other threads wait for a token that they need too.
+// Called with the mutex locked, so that other threads wait for the token and do not request it again.
 Token Tokens::fetch(const Scope& scope) {
   const std::string& realm = challenge_->parameters.at("realm");
   const auto parts = http::parts_of(realm);

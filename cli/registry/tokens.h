@@ -28,13 +28,13 @@ struct Token {
 // How long mlk uses a token. This time ends before the token expires, early enough for a request. Pure.
 std::chrono::seconds time_of_use(std::chrono::seconds lifetime);
 
-// The token in the answer of a token server. Throws Error{failure}; the message has `server`, but no part of
-// the answer.
+// The token in the answer of a token server. Throws Error{failure}. The message contains `server`, but no
+// part of the answer.
 Token parse_token(const std::string& body, const std::string& server);
 
-// The reason why mlk must not use a token server's URL. The realm is no URL, or is not encrypted although the
-// registry's URL is, or leads from a remote registry to this machine or a link-local address. Empty: mlk may
-// use it. Pure.
+// The reason why mlk must not use `realm`, the URL of a token server. Either `realm` is no URL, or it is not
+// encrypted although the registry's URL is, or it leads from a remote registry to this machine or a
+// link-local address. Empty: mlk may use `realm`. Pure.
 std::string wrong_with_realm(const std::string& realm, const std::string& registry_url);
 
 // Safe from several threads. `login` and `ask` may be called in each of these threads.
@@ -44,12 +44,13 @@ class Tokens {
   Tokens(std::string registry_url, std::function<std::optional<Login>()> login,
          std::function<http::Reply(const http::Call&)> ask);
 
-  // The value of the Authorization header for a request of this scope; empty: no header is needed, or the
-  // registry has not sent a challenge yet.
+  // The value of the Authorization header for a request of this scope. Empty: no header is needed, or the
+  // registry has not sent a challenge yet. Fetches a token if none is stored. Throws Error{cluster}, or
+  // Error{failure} if the answer of the token server has no token.
   std::string authorization(const Scope& scope);
 
-  // Call after the registry has answered 401 with these challenges to a request that sent `used`. True: the
-  // request may be sent again with a new authorization(). Throws Error{cluster}.
+  // Call after the registry has answered 401 with these challenges to a request that sent `used`. Returns
+  // true if the request may be sent again with a new authorization(). Passes on the errors of `login`.
   bool renew(const Scope& scope, const std::string& challenges, const std::string& used);
 
  private:
