@@ -31,7 +31,7 @@ struct Peer {
   explicit Peer(int fd, std::string_view key) : link(fd, Session::Side::server, key) {}
 
   Link link;
-  std::optional<Type> kind{};  // the type of its first frame
+  std::optional<Type> kind{};  // the type of the first frame of this peer
   bool gone = false;
   // The next members are only for a command.
   pid_t pid = 0;
@@ -113,7 +113,7 @@ class Agent {
         if (peer.pid != pid) continue;
         peer.ended = code_of(status);
         peer.ended_at = now_ms();
-        // The agent reports this failure to the launcher, since MPICH would wait for ever.
+        // Reports to the launcher that a part of MPI cannot run, since MPICH would wait for ever.
         if (*peer.ended == 126 || *peer.ended == 127) {
           log("a part of MPI that mpirun starts here is not there, or cannot be run");
           report_to_launcher({.code = static_cast<std::uint8_t>(*peer.ended)});
@@ -153,7 +153,7 @@ class Agent {
       if (*code_ != 0) say_what_failed();
     } else if (peer.kind == Type::process && frame.type == Type::ended) {
       if (const std::optional<End> end = decode_end(frame.payload)) ended(*end);
-      peer.link.session().send(Type::ended);  // acknowledges the end, for which the process waits
+      peer.link.session().send(Type::ended);  // acknowledges the end: the process waits for this
     } else {
       peer.gone = true;
     }
@@ -284,7 +284,7 @@ class Agent {
   const int signals_, listener_;
   std::vector<Peer> peers_;
   std::optional<int> code_;
-  std::optional<End> failed_;  // the first process of this pod that failed without a request to end
+  std::optional<End> failed_;  // the first failed process; one without a request to end has priority
   bool led_ = false;
   std::int64_t stop_at_ = 0, last_led_ = now_ms();
 };

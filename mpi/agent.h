@@ -10,7 +10,7 @@
 namespace mlk::mpi {
 
 // Serves until the launcher sends the exit code, until the pod gets SIGTERM or SIGINT, or until the pod has
-// had no launcher for its patience. Returns the exit code of the pod. `program`: the command line that the
+// had no launcher for patience_ms. Returns the exit code of the pod. `program`: the command line that the
 // processes of this pod execute.
 int serve(const PodEnvironment& environment, const std::vector<std::string>& program);
 

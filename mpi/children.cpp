@@ -30,7 +30,8 @@ struct Below {
   pid_t pid = 0, parent = 0;
 };
 
-// The number of the parent comes after the name, which may contain any text, and after the state.
+// The parent of a process; 0 for a zombie. In the line of the kernel, the parent follows the name, which may
+// contain any text, and the state.
 pid_t parent_of(const char* pid) {
   char path[300], text[512];
   std::snprintf(path, sizeof path, "/proc/%s/stat", pid);

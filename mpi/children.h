@@ -1,4 +1,4 @@
-// Processes that mlk-mpi starts, and how they end: all descendants of mlk-mpi end with it.
+// Starts and ends the processes of mlk-mpi: all descendants of mlk-mpi end together with mlk-mpi.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct Arrived {
 };
 Arrived read_signals(int fd);
 
-// Lets the kernel kill this process when `parent`, which has forked it, ends. If `parent` has already ended,
-// the kernel sends no signal, so end_with() ends this process at once.
+// Makes the kernel kill this process when `parent` ends. `parent`: the process that has forked this process.
+// If `parent` has already ended, the kernel sends no signal, so end_with() ends this process at once.
 void end_with(pid_t parent);
 
 // Starts a program in a process group of its own, with /dev/null as its input and the descriptors as its
@@ -28,9 +28,9 @@ void end_with(pid_t parent);
 // 127, as in a shell.
 pid_t spawn(const std::vector<std::string>& words, int out, int err);
 
-int code_of(int wait_status);  // as in a shell: 128 + the signal
+int code_of(int wait_status);  // as in a shell: the exit code, or 128 + the signal
 
-// The first 64 KiB of a program's output, and how the program has ended.
+// The standard output of a program, of which at least the first 64 KiB, and how the program has ended.
 struct Said {
   std::string text;
   int code = 0;
@@ -38,7 +38,7 @@ struct Said {
 };
 Said said_by(const std::vector<std::string>& words, std::int64_t bound_ms);
 
-// Kills all descendants of this process, but not `except` and the descendants of `except`.
+// Kills all descendants of this process. `except` and the descendants of `except` stay alive.
 void kill_descendants(pid_t except = 0);
 
 std::string number(long long value);

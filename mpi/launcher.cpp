@@ -19,14 +19,14 @@ namespace mlk::mpi {
 namespace {
 
 constexpr std::int64_t time_to_settle_ms =
-    2000;  // after the report of a failed process: the wait for the report of a lost pod that is the cause
+    2000;  // after a process has failed: the time for a report that a lost pod is the cause
 constexpr std::int64_t time_to_finish_ms = 10000;
-constexpr unsigned time_to_be_known_ms = 3000;  // the wait for the nodes to report the other pods' ends
+constexpr unsigned time_to_be_known_ms = 3000;  // the time for the nodes to report the other pods' ends
 constexpr int time_to_connect_ms = 2000;
 constexpr std::int64_t time_to_say_version_ms = 60000;  // mpirun may have to be loaded over a slow network
 constexpr int not_there = 127, not_usable = 126;
 
-// The version of mpirun, or of mpiexec if mpirun does not exist. Stores the name in `name`.
+// The version text of mpirun, or of mpiexec if mpirun does not exist. `name`: set to the one that exists.
 std::string version_of_mpirun(std::string& name) {
   for (const char* candidate : {"mpirun", "mpiexec"}) {
     const Said version = said_by({candidate, "--version"}, time_to_say_version_ms);
@@ -101,7 +101,7 @@ class Launcher {
     return false;
   }
 
-  // Runs mpirun once. True: mpirun has ended with 0.
+  // Runs mpirun once. Returns true if mpirun has ended with 0, and no process has failed.
   bool try_once() {
     reports_.clear();
     lost_ = stopping_ = false;
@@ -151,8 +151,8 @@ class Launcher {
     finishing_ = true;
     while (any() && now_ms() < until) wait(100);
     kill_descendants();
-    // Waits before this pod ends: at its end the Job deletes every pod whose end the Job does not know yet,
-    // together with the pod's log.
+    // Waits before this pod ends. When this pod ends, the Job deletes every pod whose end the Job does not
+    // know yet, together with the pod's log.
     if (!environment_.on_one_machine()) ::usleep(time_to_be_known_ms * 1000);
     ::_exit(0);
   }
@@ -182,7 +182,7 @@ class Launcher {
   }
 
   void on_frame(std::size_t pod, const Frame& frame) {
-    if (frame.type == Type::stopping) stopping_ = true;  // its processes save a last checkpoint
+    if (frame.type == Type::stopping) stopping_ = true;  // the pod's processes save a last checkpoint
     if (frame.type != Type::failed) return;
     if (const std::optional<End> end = decode_end(frame.payload)) reports_.push_back({pod, *end});
   }

@@ -29,8 +29,8 @@ Address parse_address(std::string_view text);  // host:port; port 7070 if there 
 struct PodEnvironment {
   std::string role = "worker", rank = "0", folder, key;
   Address own;
-  std::vector<Address> all;  // of the role, by rank
-  int processes = 1;         // of each pod
+  std::vector<Address> all;  // of all pods of the role, by rank
+  int processes = 1;         // in each pod
   std::int64_t patience_ms = 0;
   // Time limits. Only tests set other values.
   std::int64_t time_to_stop_ms = 25000;   // less than the 30 s that Kubernetes gives to a pod
@@ -44,12 +44,12 @@ struct PodEnvironment {
 // Ends the process with 126 and a message when something is missing.
 PodEnvironment read_pod_environment();
 
-// Writes all bytes, also to a non-blocking descriptor: another process that shares it may have set this mode.
-// False if the descriptor has no reader (errno is EPIPE), or if the reader has read nothing for the given
-// time.
+// Writes all bytes, also if the descriptor is non-blocking: another process that shares the descriptor may
+// have set this mode. False if the descriptor has no reader (errno is EPIPE), or if the reader has read
+// nothing for the given time.
 bool write_all(int fd, std::span<const std::byte> bytes, int longest_wait_ms);
 
-// "mlk: ..." on standard error, one line.
+// Prints "mlk: " and the text as one line on standard error. give_up() then ends the process with `code`.
 void log(std::string_view text);
 [[noreturn]] void give_up(int code, std::string_view text);
 
@@ -62,7 +62,7 @@ class Link {
 
   int fd() const { return fd_; }
   short events() const;  // for poll()
-  // Reads and writes what is possible without waiting. False: the connection has ended.
+  // Reads and writes without waiting. Returns false if the connection has ended.
   bool work(short events);
   bool flush();
   Session& session() { return session_; }
@@ -75,11 +75,13 @@ class Link {
   std::int64_t since_ = now_ms();
 };
 
-// A socket that listens at a literal address or, for a name, at its port on all interfaces. Retries for 10 s.
+// A socket that listens: at the address if the host is a literal address, or else on all interfaces. Retries
+// for 10 s, and then ends the process.
 int listen_at(const Address& where);
-// nullopt if no process answers within the time (resolving the name may take 10 s more).
+// Connects to a listening process. nullopt if no process answers within the time, which does not include the
+// resolution of the name (up to 10 s).
 std::optional<Link> connect_to(const Address& where, std::string_view key, int timeout_ms);
-// Waits until the other end has proven that it has the key. False if it has not done so within the time.
+// Waits until the other end has proven that it has the key. False if there is no proof within the time.
 bool wait_until_ready(Link& link, int timeout_ms);
 
 }  // namespace mlk::mpi

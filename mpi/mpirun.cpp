@@ -30,8 +30,8 @@ std::vector<std::string> mpirun_words(Flavour flavour, const std::string& mpirun
   const std::string count = number(static_cast<long long>(environment.all.size()) * environment.processes);
   if (flavour == Flavour::open_mpi)
     return {mpirun, "--hostfile", hosts, "-wdir", "/", "-n", count, self, "--rank"};
-  // mpirun passes no environment, since every process uses the environment of its own pod. The other pods can
-  // reach this address, but cannot resolve the host's name.
+  // -genvnone: mpirun passes no environment, since every process uses the environment of its own pod.
+  // -localhost: the other pods can reach this address, but cannot resolve the name of this host.
   return {mpirun,  "-f", hosts, "-genvnone", "-localhost", environment.own.host,
           "-wdir", "/",  "-n",  count,       self,         "--rank"};
 }

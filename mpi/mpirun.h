@@ -12,7 +12,7 @@ namespace mlk::mpi {
 
 enum class Flavour { open_mpi, hydra };
 
-// `version`: the output of `mpirun --version`.
+// The kind of mpirun. `version`: the output of `mpirun --version`. nullopt: mlk does not know this program.
 std::optional<Flavour> flavour_of(std::string_view version);
 
 // The content of the host file, in the order of the ranks.

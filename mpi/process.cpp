@@ -41,7 +41,8 @@ std::optional<Program> ask_for_program(Link& link, std::uint32_t rank) {
   return std::nullopt;
 }
 
-// Sends the output to the log of the pod. If this log cannot be opened, mpirun sends it to the log of rank 0.
+// Makes the program write to the log of the pod. If this log cannot be opened, mpirun sends the output to the
+// log of rank 0.
 void write_to_log_of(std::uint32_t agent) {
   for (const int fd : {1, 2}) {
     const std::string path = "/proc/" + number(agent) + "/fd/" + number(fd);
@@ -136,7 +137,7 @@ class Process {
 }  // namespace
 
 int run_process(const PodEnvironment& environment) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends this process with orted, or with MPICH's proxy
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // if the parent ends: orted, or MPICH's proxy
   const std::uint32_t rank = rank_of_environment();
   std::optional<Link> link = connect_to(environment.own, environment.key, time_to_answer_ms);
   if (!link || !wait_until_ready(*link, time_to_answer_ms))

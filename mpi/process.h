@@ -1,12 +1,13 @@
-// A process of the program: what mpirun starts, in every pod.
+// A process of the program, which mpirun starts in every pod.
 #pragma once
 
 #include "mpi/link.h"
 
 namespace mlk::mpi {
 
-// Asks the pod's agent for the program, runs it, tells the agent how it ended, and returns its exit code. The
-// program ends with this process, and writes to the log of its own pod.
+// Asks the pod's agent for the program, runs the program, reports the program's end to the agent, and returns
+// the program's exit code. If this process ends, the program ends too. The program writes to the log of its
+// own pod.
 int run_process(const PodEnvironment& environment);
 
 }  // namespace mlk::mpi

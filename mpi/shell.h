@@ -7,8 +7,9 @@
 
 namespace mlk::mpi {
 
-// Asks the agent of the host to run a command line, writes the output of the command, and returns its exit
-// code. Returns 255, like ssh, if the agent cannot be reached or is lost. The command ends with this process.
+// Asks the agent of the host to run a command line, writes the output of the command, and returns the
+// command's exit code. Returns 255, like ssh, if the agent cannot be reached or is lost. If this process
+// ends, the command ends too.
 int run_remotely(const PodEnvironment& environment, const std::string& host, const std::string& command);
 
 }  // namespace mlk::mpi

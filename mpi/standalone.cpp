@@ -1,5 +1,5 @@
-// The parts of the C++ library that mlk-mpi needs at run time where it is linked without that library:
-// statically, with musl. A program that is linked in this way catches no exceptions, so an exception ends the
+// mlk-mpi can be linked statically with musl and without the C++ library. Then this file replaces the parts
+// of the C++ library that mlk-mpi needs. Such a program catches no exceptions, so an exception ends the
 // process.
 #ifdef MLK_MPI_STANDALONE
 

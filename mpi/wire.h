@@ -54,17 +54,16 @@ std::string_view text_of(std::span<const std::byte> bytes);
 // How a process has ended.
 struct End {
   std::uint32_t rank = 0;  // of MPI; of a command: unused
-  std::uint8_t code = 0;   // 128 + the signal that killed it
+  std::uint8_t code = 0;   // the exit code, or 128 + the signal that killed it
   bool told = false;       // the agent or mpirun had asked the process to end
   bool operator==(const End&) const = default;
 };
 Bytes encode(const End& end);
 std::optional<End> decode_end(std::span<const std::byte> payload);
 
-// The program that the processes of a pod execute: the pod's own program, in the folder where the pod started
-// it.
+// The program that the processes of a pod execute, and the folder in which they execute it.
 struct Program {
-  std::uint32_t agent = 0;  // process id
+  std::uint32_t agent = 0;  // the process id of the agent
   std::string folder;
   std::vector<std::string> words;
   bool operator==(const Program&) const = default;
@@ -79,13 +78,13 @@ class Session {
   enum class Side { client, server };
   Session(Side side, std::string_view key, const Nonce& nonce);
 
-  // Bytes that have arrived. False: the connection must be closed.
+  // Accepts bytes that have arrived. Returns false if the connection must be closed.
   bool receive(std::span<const std::byte> bytes);
   bool ready() const { return stage_ == Stage::ready; }  // the other end has the key
   std::optional<Frame> next();
   bool broken() const { return stage_ == Stage::broken; }
 
-  void send(Type type, std::span<const std::byte> payload = {});  // only when ready
+  void send(Type type, std::span<const std::byte> payload = {});  // no effect before ready()
   std::span<const std::byte> output() const { return std::span(out_).subspan(sent_); }
   void sent(std::size_t bytes);
 
