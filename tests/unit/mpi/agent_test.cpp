@@ -1,4 +1,4 @@
-// The agent of a pod, in a process of its own, with the test as mpirun, the launcher and the processes.
+// Checks the agent of a pod in a process of its own. The test plays mpirun, the launcher and the processes.
 #include "mpi/agent.h"
 
 #include <doctest/doctest.h>
@@ -33,7 +33,7 @@ struct Pod {
     return link;
   }
 
-  // A process that has asked for the program.
+  // The connection of a process that has asked for the program.
   Link begin(std::uint32_t rank) const {
     Link link = connect();
     say_to(link, Type::process, encode(End{.rank = rank}));
@@ -68,7 +68,7 @@ Heard all_of(Link link) {
   }
 }
 
-// The process id of a command, which its first line contains.
+// The process id of a command. The command prints the id in its first line.
 pid_t pid_of(Link& link) {
   const std::string line = next_of(link);
   REQUIRE(line.starts_with("output 1 "));
@@ -97,7 +97,7 @@ TEST_CASE("the agent waits for the last output of a command, but only for a limi
   CHECK(heard.last == "ended 0 5");
 }
 
-TEST_CASE("a command whose mpirun is gone is ended with its child processes") {
+TEST_CASE("when mpirun closes the connection of a command, the agent kills the command") {
   const Pod pod;
   pid_t pid = 0;
   {
@@ -119,7 +119,7 @@ TEST_CASE("if a command of mpirun cannot be run, the agent reports this to the l
   }
 }
 
-TEST_CASE("a process gets the program, the folder and the process id of its agent") {
+TEST_CASE("the agent sends a process the program, the folder and the agent's own process id") {
   const Pod pod;
   Link link = pod.connect();
   say_to(link, Type::process, encode(End{.rank = 3}));
@@ -174,7 +174,7 @@ TEST_CASE("the pod ends with the code from the launcher, and its last line names
   }
 }
 
-TEST_CASE("at the end of the pod none of its processes remains") {
+TEST_CASE("when a pod ends, the agent kills the commands that still run") {
   Pod pod;
   Link leader = pod.lead();
   Link command = pod.run("echo $$; sleep 100");
@@ -184,7 +184,7 @@ TEST_CASE("at the end of the pod none of its processes remains") {
   CHECK(in_time([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("a newer launcher replaces the older one, and the agent ends the attempt of the older one") {
+TEST_CASE("a newer launcher replaces the older launcher, and the agent ends the older launcher's attempt") {
   const Pod pod;
   Link older = pod.lead();
   Link command = pod.run("echo $$; trap '' TERM; sleep 100"), process = pod.begin(0);
@@ -204,8 +204,7 @@ TEST_CASE("the first launcher does not end a process that was connected before t
   CHECK(next_of(process, 100) == "silence");
 }
 
-TEST_CASE(
-    "if an older attempt had a failure, the agent does not name it as the cause of a newer attempt's end") {
+TEST_CASE("when an attempt ends, the agent names no failure of an older attempt as the cause") {
   Pod pod;
   {
     Link older = pod.lead();
@@ -230,7 +229,7 @@ TEST_CASE("when the launcher is lost, the agent ends the attempt and waits for t
   CHECK(pod.agent.runs());
 }
 
-TEST_CASE("a pod ends after its patience only if it has no launcher") {
+TEST_CASE("a pod without a launcher ends after its patience, and a pod with a launcher continues") {
   Pod pod(300);
   std::optional<Link> leader = pod.lead();
   CHECK(next_of(*leader, 1200) == "silence");
@@ -258,7 +257,7 @@ TEST_CASE("a pod that gets SIGTERM informs its processes and its launcher, and e
   std::optional<Link> process = pod.begin(0);
   pod.agent.signal(SIGTERM);
   CHECK(next_of(*process) == "signal 15");
-  ::usleep(600000);  // longer than the agent waits for news
+  ::usleep(600000);  // longer than one wait of the agent in poll()
   CHECK(pod.agent.runs());
   process.reset();
   CHECK(pod.agent.code() == 143);
@@ -271,7 +270,8 @@ TEST_CASE("a pod without processes ends at once on SIGTERM") {
   CHECK(pod.agent.code() == 143);
 }
 
-TEST_CASE("an unexpected or repeated first frame closes its connection, and the other connections continue") {
+TEST_CASE(
+    "the agent closes a connection with an unexpected or repeated first frame, but no other connection") {
   const Pod pod;
   Link leader = pod.lead();
   Link first = pod.connect();
@@ -298,7 +298,7 @@ TEST_CASE("the agent rejects a client without the run's key") {
   CHECK_FALSE(wait_until_ready(*stranger, 5000));
 }
 
-TEST_CASE("many unauthenticated connections leave room for connections with the key") {
+TEST_CASE("the agent accepts a command beside six hundred unauthenticated connections") {
   const Pod pod;
   Link leader = pod.lead();
   std::vector<Link> strangers;
@@ -360,7 +360,7 @@ TEST_CASE("the agent closes a connection whose first frame is late, and keeps th
   CHECK(next_of(leader, 100) == "silence");
 }
 
-TEST_CASE("an agent keeps no descriptor of an ended command or connection") {
+TEST_CASE("the agent closes the descriptors of ended commands and connections") {
   const Pod pod;
   Link leader = pod.lead();
   const long before = descriptors(pod.agent.pid());
@@ -386,7 +386,7 @@ TEST_CASE("an agent keeps no descriptor of an ended command or connection") {
 TEST_CASE("a command of mpirun gets no descriptor of the agent, and has no signal blocked or ignored") {
   const PodEnvironment environment = pods(1);
   Child agent([&] {
-    ::close_range(3, ~0U, 0);  // descriptors of the parent of the tests
+    ::close_range(3, ~0U, 0);  // descriptors that the tests have inherited
     return serve(environment, {"train"});
   });
   const auto run = [&](const std::string& text) {

@@ -1,4 +1,4 @@
-// Processes that mlk-mpi starts: how it waits for these processes, and which other ends also end them.
+// Checks how mlk-mpi waits for the processes that it starts, and how it kills them.
 #include "mpi/children.h"
 
 #include <csignal>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t long_ms = 60'000, short_ms = 300;
 
-TEST_CASE("the output of a program is read to its end, with its exit code") {
+TEST_CASE("said_by() returns the whole output and the exit code of a program") {
   const Said said = said_by({"sh", "-c", "echo one; sleep 0.1; echo two; exit 3"}, long_ms);
   CHECK(said.text == "one\ntwo\n");
   CHECK(said.code == 3);
@@ -32,7 +32,7 @@ TEST_CASE("said_by() keeps only the beginning of a long output") {
   CHECK(said.text.size() < 1 << 17);
 }
 
-TEST_CASE("a program that does not end is killed with its child processes") {
+TEST_CASE("said_by() kills a program that does not end in time") {
   for (const char* script : {"echo first; sleep 1000 & wait", "exec 1>&-; sleep 1000", "yes"}) {
     const Said said = said_by({"sh", "-c", script}, short_ms);
     CHECK_MESSAGE(!said.in_time, script);
@@ -46,7 +46,7 @@ TEST_CASE("said_by() returns when the program has ended, even if another process
   CHECK(said.text == "version\n");
 }
 
-TEST_CASE("end_with() ends a process whose parent has already ended") {
+TEST_CASE("end_with() ends a process only if its parent has already ended") {
   for (const bool parent_lives : {true, false}) {
     const pid_t own = ::getpid(), child = ::fork();
     if (child == 0) {
@@ -59,7 +59,7 @@ TEST_CASE("end_with() ends a process whose parent has already ended") {
   }
 }
 
-TEST_CASE("kill_descendants() kills a process with any name") {
+TEST_CASE("kill_descendants() kills a child process, whatever the name of the process is") {
   for (const char* name : {"load", "load (2) x", ") S 1 (", "(", ")"}) {
     CAPTURE(name);
     Child child([name] {

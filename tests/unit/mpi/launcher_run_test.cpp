@@ -1,4 +1,4 @@
-// The launcher with a script instead of mpirun, and with the agents of two pods.
+// Checks the launcher with a script instead of mpirun, and with the agents of two pods.
 #include <doctest/doctest.h>
 
 #include "mpi/launcher.h"
@@ -23,7 +23,7 @@ struct Run {
 
   std::string path(const char* name) const { return (folder.path() / name).string(); }
 
-  // The version text and the actions of mpirun; $HERE is the folder.
+  // Writes a script that plays mpirun: it prints `version`, or else executes `does`. $HERE is the folder.
   void write_mpirun(const std::string& version, const std::string& does, const char* name = "mpirun") const {
     const std::filesystem::path file = folder.write(
         std::string("bin/") + name, "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '" + version +
@@ -46,7 +46,7 @@ std::string text_of_file(const std::string& path) {
 }
 
 TEST_CASE(
-    "mpirun is called with all hosts when all pods are connected, and all pods end with 0 when it succeeds") {
+    "the launcher starts mpirun when all pods are connected, and all pods end with 0 if mpirun succeeds") {
   const Run run;
   run.write_mpirun(open_mpi, "echo \"$@\" >$HERE/words; echo \"$TMPDIR\" >$HERE/tmp; echo hello");
   Child first([&] { return run.first_pod(); });
@@ -63,8 +63,8 @@ TEST_CASE(
   CHECK(text_of_file(run.path("tmp")) == run.path("mpirun") + "\n");
 }
 
-TEST_CASE("mpiexec replaces a missing mpirun, and an image without a known mpirun or mpiexec is an error") {
-  SUBCASE("mpiexec of MPICH") {
+TEST_CASE("the launcher uses mpiexec if there is no mpirun, and fails if it knows neither program") {
+  SUBCASE("only mpiexec exists") {
     const Run run;
     run.write_mpirun("HYDRA build details:", "echo \"$1\" >$HERE/words", "mpiexec");
     Child first([&] {
@@ -75,7 +75,7 @@ TEST_CASE("mpiexec replaces a missing mpirun, and an image without a known mpiru
     CHECK(first.code() == 0);
     CHECK(text_of_file(run.path("words")) == "-f\n");
   }
-  SUBCASE("neither") {
+  SUBCASE("neither mpirun nor mpiexec exists") {
     const Run run;
     Child first([&] {
       ::setenv("PATH", run.path("").c_str(), 1);
@@ -84,7 +84,7 @@ TEST_CASE("mpiexec replaces a missing mpirun, and an image without a known mpiru
     CHECK(first.code() == 127);
     CHECK(first.err().ends_with("mlk: the image has neither mpirun nor mpiexec in its PATH\n"));
   }
-  SUBCASE("strange") {
+  SUBCASE("mpirun is an unknown program") {
     const Run run;
     run.write_mpirun("srun 23.02", "true");
     Child first([&] { return run.first_pod(); });
@@ -101,7 +101,8 @@ TEST_CASE("if mpirun fails and no process has failed, the first pod fails") {
   CHECK(second.runs());  // the pod waits for the next attempt
 }
 
-TEST_CASE("the pod of a failed process ends with its code, and mpirun starts again when the pod is back") {
+TEST_CASE(
+    "the pod of a failed process ends with the process's code, and mpirun starts again with a new pod") {
   const Run run;
   run.write_mpirun(open_mpi, "if [ -e $HERE/failed ]; then exit 0; fi; echo >$HERE/started; exec sleep 100");
   Child first([&] { return run.first_pod(); });
@@ -141,7 +142,7 @@ TEST_CASE("if a pod is lost or is being stopped, no pod is at fault, and mpirun 
   }
 }
 
-TEST_CASE("after a pod was stopped or lost, a failure of mpirun in the next attempt is final") {
+TEST_CASE("if mpirun fails in the attempt after a pod was stopped or lost, the first pod ends") {
   for (const int signal : {SIGKILL, SIGTERM}) {
     const Run run;
     run.write_mpirun(open_mpi, "if [ -e $HERE/lost ]; then exit 3; fi; echo >$HERE/started; exec sleep 100");
@@ -195,7 +196,7 @@ TEST_CASE("the first pod ends on SIGTERM like any other pod") {
   CHECK(first.code() == 143);
 }
 
-TEST_CASE("the first pod waits for the other pods only for its patience, and then names the missing pod") {
+TEST_CASE("if another pod does not come within the patience, the first pod ends and names this pod") {
   Run run;
   run.environment.patience_ms = 500;
   run.write_mpirun(open_mpi, "true");
@@ -205,13 +206,13 @@ TEST_CASE("the first pod waits for the other pods only for its patience, and the
 }
 
 TEST_CASE(
-    "mpirun gets no descriptor and no blocked signal of the launcher, and its files belong to this user "
-    "alone") {
+    "mpirun gets no descriptor and no blocked signal of the launcher, and only this user can read its "
+    "files") {
   const Run run;
   run.folder.write("tell", tell_descriptors);
   run.write_mpirun(open_mpi, "sh -c \"$(cat $HERE/tell)\"; cat /proc/self/status");
   Child first([&] {
-    ::close_range(3, ~0U, 0);  // descriptors of the parent of the tests
+    ::close_range(3, ~0U, 0);  // descriptors that the tests have inherited
     return run.first_pod();
   });
   Child second([&] { return run.second_pod(); });

@@ -1,4 +1,4 @@
-// The command line of mpirun, and which process is at fault if mpirun fails.
+// Checks the command line of mpirun, and which process is at fault if mpirun fails.
 #include "mpi/launcher.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ PodEnvironment three_pods() {
   return environment;
 }
 
-TEST_CASE("the kind of mpirun follows from its version text") {
+TEST_CASE("flavour_of() finds the kind of mpirun in the version text") {
   CHECK(flavour_of("mpirun (Open MPI) 5.0.3\n") == Flavour::open_mpi);
   CHECK(flavour_of("mpirun.openmpi (OpenRTE) 4.1.4\n") == Flavour::open_mpi);
   CHECK(flavour_of("HYDRA build details:\n    Version: 4.0.2\n") == Flavour::hydra);
@@ -27,7 +27,7 @@ TEST_CASE("the kind of mpirun follows from its version text") {
   CHECK_FALSE(flavour_of(""));
 }
 
-TEST_CASE("each kind of mpirun has its own host file format and its own command line") {
+TEST_CASE("each kind of mpirun has its own host file format, and MPICH's mpirun gets no environment") {
   const PodEnvironment environment = three_pods();
   CHECK(host_file(Flavour::open_mpi, environment) ==
         "x-worker-0.x slots=2\nx-worker-1.x slots=2\nx-worker-2.x slots=2\n");
@@ -38,7 +38,7 @@ TEST_CASE("each kind of mpirun has its own host file format and its own command 
 }
 
 TEST_CASE(
-    "a host is found by its whole name or by the part before the first dot, but not by part of an address") {
+    "find() knows a host by its whole name or the part before the first dot, but not by part of an address") {
   PodEnvironment environment = three_pods();
   REQUIRE(environment.find("x-worker-2.x") != nullptr);
   CHECK(environment.find("x-worker-2.x")->port == "7071");

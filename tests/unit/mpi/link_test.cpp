@@ -1,4 +1,4 @@
-// The pod's settings, the connections of mlk-mpi, and the processes that it starts.
+// Checks the settings of a pod, the connections of mlk-mpi, and the processes that mlk-mpi starts.
 #include "mpi/link.h"
 
 #include <cstring>
@@ -124,7 +124,7 @@ TEST_CASE("code_of() returns the exit code of a process, or 128 + the signal tha
   CHECK(code_of(SIGKILL) == 137);
 }
 
-TEST_CASE("read_signals() returns stop requests and ended children separately, each once") {
+TEST_CASE("read_signals() reports each request to stop and each end of a child once") {
   Child child([] {
     const int fd = take_signals();
     const auto reads = [fd](bool stop, bool child_ended) {
@@ -223,14 +223,14 @@ TEST_CASE("a closed or failed connection leaves no socket") {
   }
   CHECK(descriptors(::getpid()) == before + 1);
   ::close(listener);
-  ::close(listen_at({"x-worker-0.x", "0"}));  // for a name it listens on all interfaces
+  ::close(listen_at({"x-worker-0.x", "0"}));  // for a name, listen_at() listens on all interfaces
   CHECK(descriptors(::getpid()) == before);
 }
 
-TEST_CASE("connect_to() abandons an address that does not answer after the timeout, and leaves no socket") {
+TEST_CASE("if an address does not answer in time, connect_to() returns nullopt and leaves no socket") {
   const PodEnvironment environment = pods(1);
   const int listener = listen_at(environment.own);
-  REQUIRE(::listen(listener, 0) == 0);  // the system accepts only the first one or two
+  REQUIRE(::listen(listener, 0) == 0);  // the system accepts only the first one or two connections
   const long before = descriptors(::getpid());
   std::vector<Link> connected;
   bool gave_up_one = false;
@@ -244,7 +244,7 @@ TEST_CASE("connect_to() abandons an address that does not answer after the timeo
   ::close(listener);
 }
 
-TEST_CASE("the file of the key is closed after reading") {
+TEST_CASE("read_pod_environment() closes the file of the key") {
   const TemporaryFolder folder;
   const std::string path = folder.write("key", test_key).string();
   Child child([&] {
@@ -297,7 +297,7 @@ TEST_CASE("a write to a closed connection ends the connection, and causes no sig
   CHECK(child.code() == 0);
 }
 
-TEST_CASE("a connection without new bytes has not ended") {
+TEST_CASE("work() returns true if there are no new bytes, and false if the other end has closed") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
   Link client(ends[0], Session::Side::client, test_key);
@@ -306,9 +306,9 @@ TEST_CASE("a connection without new bytes has not ended") {
   CHECK_FALSE(client.work(POLLIN));
 }
 
-TEST_CASE("a started program gets only its three descriptors, and does not inherit our ignored signals") {
+TEST_CASE("a started program gets only its three descriptors, and has no signal blocked or ignored") {
   Child child([] {
-    ::close_range(3, ~0U, 0);  // descriptors of the parent of the tests
+    ::close_range(3, ~0U, 0);  // descriptors that the tests have inherited
     (void)take_signals();
     int status = 0;
     for (const std::string script : {tell_descriptors, "cat /proc/self/status"}) {

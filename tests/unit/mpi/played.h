@@ -1,4 +1,4 @@
-// For the tests of mlk-mpi: parts of mlk-mpi in their own processes, and the other ends of their connections.
+// Helpers for tests that run parts of mlk-mpi in processes, and play the other ends of the connections.
 #pragma once
 
 #include <cstdlib>
@@ -36,8 +36,8 @@ inline bool in_time(const std::function<bool()>& holds) {
   return true;
 }
 
-// A function in a process of its own. Its outputs are stored. The destructor kills it with all its
-// descendants.
+// Runs a function in a process of its own, and stores the outputs of the process. The destructor kills the
+// process if it still runs.
 class Child {
  public:
   explicit Child(const std::function<int()>& program) {
@@ -53,7 +53,8 @@ class Child {
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
       for (int k = 0; k < 2; ++k) ::dup2(outputs_[k], k + 1);
-      for (const int number : {SIGTERM, SIGINT, SIGSEGV, SIGABRT}) ::signal(number, SIG_DFL);  // doctest's
+      // doctest has handlers of its own for these signals.
+      for (const int number : {SIGTERM, SIGINT, SIGSEGV, SIGABRT}) ::signal(number, SIG_DFL);
       ::close(begun[0]);
       ::close(begun[1]);
       ::_exit(program());
@@ -109,8 +110,8 @@ class Child {
   std::optional<int> code_;
 };
 
-// The given number of pods on this machine, as the first pod sees them. No other test uses their addresses at
-// the same time.
+// The settings of the first of `count` pods on this machine. No other test uses the addresses of these pods
+// at the same time.
 inline PodEnvironment pods(int count) {
   static int used = 0;
   PodEnvironment environment;
@@ -217,12 +218,12 @@ inline long descriptors(pid_t pid) {
   return std::distance(begin(folder), end(folder));
 }
 
-// A shell command that prints the descriptors beside the three of every program, and a line end.
+// A shell command that prints the open descriptors other than 0, 1 and 2, and then a newline.
 inline constexpr char tell_descriptors[] =
     "n=3; while [ $n -lt 64 ]; do if [ -e /proc/$$/fd/$n ]; then printf '%s ' $n; fi; n=$((n + 1)); done; "
     "echo";
 
-// A set of signals from the status of a process, such as "SigBlk", in the form of the kernel.
+// The bits of a set of signals, such as "SigBlk", in the text of /proc/PID/status.
 inline unsigned long long signals_of(const std::string& status, const std::string& set) {
   const std::size_t at = status.find(set + ":");
   REQUIRE(at != status.npos);
@@ -230,7 +231,7 @@ inline unsigned long long signals_of(const std::string& status, const std::strin
 }
 inline bool has_signal(unsigned long long set, int signal) { return (set >> (signal - 1) & 1) != 0; }
 
-// Whether the process has inherited none of mlk-mpi's own signal settings.
+// Whether a process neither blocks nor ignores the signals that mlk-mpi itself blocks or ignores.
 inline bool hears_our_signals(const std::string& status) {
   for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) {
     if (has_signal(signals_of(status, "SigBlk"), signal)) return false;

@@ -1,4 +1,4 @@
-// A process of the program, with the test as its agent.
+// Checks a process of the program. The test plays the agent of the process.
 #include "mpi/process.h"
 
 #include <netinet/in.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
 
-// The test as the agent of a pod, whose log is the log of a sleeping process.
+// The test plays the agent of a pod. The outputs of a sleeping process are the log of the pod.
 struct Played {
   PodEnvironment environment = pods(1);
   int listener = listen_at(environment.own);
@@ -31,7 +31,7 @@ struct Played {
     return {::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK), Session::Side::server, key};
   }
 
-  // The connection of a process with this rank, after it got the program.
+  // Accepts the connection of a process, and sends the program to the process.
   Link give(const std::vector<std::string>& words, const std::string& folder = "/") const {
     Link link = accept();
     CHECK(next_of(link).starts_with("process "));
@@ -47,7 +47,7 @@ int as_rank(const PodEnvironment& environment, const char* variable = nullptr, c
   return run_process(environment);
 }
 
-TEST_CASE("a process sends its rank, whichever MPI has started it") {
+TEST_CASE("a process sends the rank from the variable of Open MPI, PMIx or PMI, or else rank 0") {
   for (const char* variable : rank_variables) {
     const Played agent;
     Child process([&] { return as_rank(agent.environment, variable, "17"); });
@@ -67,13 +67,13 @@ TEST_CASE("a process becomes the program, in its folder, and writes to the log o
   CHECK(next_of(link) == "ended 2 4");
   CHECK(agent.log.out() == "/usr\n");
   CHECK(agent.log.err() == "two words\n");
-  CHECK(process.runs());  // it runs until the agent acknowledges the end
+  CHECK(process.runs());  // the process runs until the agent acknowledges the end
   say_to(link, Type::ended);
   CHECK(process.code() == 4);
   CHECK(process.out().empty());
 }
 
-TEST_CASE("a program that cannot be run ends with the code of a shell, and the log has the reason") {
+TEST_CASE("if the program cannot be run, the process ends with 127 or 126, and the log has the reason") {
   const Played agent;
   for (const auto& [program, code, text] :
        {std::tuple{"/no/such/program", "127", "mlk: /no/such/program: No such file or directory\n"},
@@ -90,7 +90,7 @@ TEST_CASE("a program that cannot be run ends with the code of a shell, and the l
 const std::vector<std::string> ends_when_told{"sh", "-c",
                                               "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"};
 
-TEST_CASE("if the agent or mpirun has asked a program to end, the end is marked as told") {
+TEST_CASE("if the agent or mpirun has asked a program to end, the report of the end is marked as told") {
   for (const bool by_agent : {true, false}) {
     const Played agent;
     Child process([&] { return as_rank(agent.environment); });
@@ -107,7 +107,7 @@ TEST_CASE("if the agent or mpirun has asked a program to end, the end is marked 
   }
 }
 
-TEST_CASE("a program gets the signal that the agent names, also if it arrives together with the program") {
+TEST_CASE("a program gets a signal from the agent, also if the signal arrives together with the program") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sleep", "100"});
@@ -137,14 +137,14 @@ TEST_CASE("a program ends with the process that mpirun has started") {
   CHECK(in_time([&] { return !is_alive(program); }));
 }
 
-TEST_CASE("a process ends with 126 if it cannot reach its agent, or if its agent sends no program") {
-  SUBCASE("nobody listens") {
+TEST_CASE("a process ends with 126 if it gets no program from its agent, or cannot enter the folder") {
+  SUBCASE("no agent listens") {
     const PodEnvironment environment = pods(1);
     Child process([&] { return as_rank(environment); });
     CHECK(process.code() == 126);
     CHECK(process.err() == "mlk: the agent of this pod does not answer\n");
   }
-  SUBCASE("another key") {
+  SUBCASE("the agent has another key") {
     const Played agent;
     Child process([&] { return as_rank(agent.environment); });
     {
@@ -153,7 +153,7 @@ TEST_CASE("a process ends with 126 if it cannot reach its agent, or if its agent
     }
     CHECK(process.code() == 126);
   }
-  SUBCASE("something else than a program") {
+  SUBCASE("the agent sends a frame without a program") {
     const Played agent;
     Child process([&] { return as_rank(agent.environment); });
     Link link = agent.accept();
@@ -162,7 +162,7 @@ TEST_CASE("a process ends with 126 if it cannot reach its agent, or if its agent
     CHECK(process.code() == 126);
     CHECK(process.err() == "mlk: the agent of this pod says no program\n");
   }
-  SUBCASE("a folder that is not there") {
+  SUBCASE("the folder does not exist") {
     const Played agent;
     Child process([&] { return as_rank(agent.environment); });
     const Link link = agent.give({"true"}, "/no/such/folder");
@@ -172,7 +172,7 @@ TEST_CASE("a process ends with 126 if it cannot reach its agent, or if its agent
 }
 
 TEST_CASE(
-    "on one machine Open MPI keeps its shared memory in the folder of the pod, unless a variable is set") {
+    "on one machine, Open MPI's shared memory is in the pod's folder if no variable names another folder") {
   for (const char* set : {"", "/elsewhere"}) {
     Played agent;
     agent.environment.folder = "/pods/x-0";
@@ -187,7 +187,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("whatever mpirun has set, a program starts without blocked signals and ignores no signal of ours") {
+TEST_CASE("a program starts without blocked or ignored signals, also if mpirun has blocked a signal") {
   const Played agent;
   Child process([&] {
     sigset_t set;
@@ -207,7 +207,7 @@ TEST_CASE("whatever mpirun has set, a program starts without blocked signals and
 TEST_CASE("a program gets only its three descriptors") {
   const Played agent;
   Child process([&] {
-    ::close_range(3, ~0U, 0);  // descriptors of the parent of the tests
+    ::close_range(3, ~0U, 0);  // descriptors that the tests have inherited
     return as_rank(agent.environment);
   });
   Link link = agent.give({"sh", "-c", tell_descriptors});
@@ -224,7 +224,7 @@ TEST_CASE("a process asks its program to end on SIGINT, as on SIGTERM") {
   CHECK(next_of(link) == "ended 0 9 told");
 }
 
-TEST_CASE("if a signal from another sender ends a program, the end is not marked as told") {
+TEST_CASE("if a signal from another sender ends a program, the report is not marked as told") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "kill -9 $$"});
@@ -234,7 +234,8 @@ TEST_CASE("if a signal from another sender ends a program, the end is not marked
 }
 
 TEST_CASE(
-    "a process whose agent closes the connection after the end report ends with the code of the program") {
+    "if the agent closes the connection after the report of the end, the process ends with the program's "
+    "code") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   {
@@ -244,7 +245,8 @@ TEST_CASE(
   CHECK(process.code() == 4);
 }
 
-TEST_CASE("only the agent's answer acknowledges an end, and a signal frame without a signal is ignored") {
+TEST_CASE(
+    "a process waits for an ended frame after its report, and ignores a signal frame without a signal") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "trap 'exit 5' USR1; echo ready; while :; do sleep 0.01; done"});
@@ -260,7 +262,7 @@ TEST_CASE("only the agent's answer acknowledges an end, and a signal frame witho
   CHECK(process.code() == 5);
 }
 
-TEST_CASE("a process and its program end with the part of mpirun that has started the process") {
+TEST_CASE("if the parent of a process ends, the process and its program end too") {
   const Played agent;
   Child orted([&] {
     if (::fork() == 0) ::_exit(as_rank(agent.environment));

@@ -1,4 +1,4 @@
-// The remote shell of mpirun, with the test as the agent of the other pod.
+// Checks the remote shell of mpirun. The test plays the agent of the other pod.
 #include "mpi/shell.h"
 
 #include <sys/ioctl.h>
@@ -75,7 +75,7 @@ struct FullPipe {
   std::optional<Link> link;
 };
 
-TEST_CASE("both outputs of a remote command go to the same descriptors, and its exit code is the shell's") {
+TEST_CASE("the shell writes both outputs of a remote command, and ends with the command's exit code") {
   const PodEnvironment environment = pods(2);
   const int listener = listen_at(environment.all[1]);
   Child shell([&] { return run_remotely(environment, environment.all[1].host, "orted --some words"); });
@@ -92,7 +92,7 @@ TEST_CASE("both outputs of a remote command go to the same descriptors, and its 
   ::close(listener);
 }
 
-TEST_CASE("a non-blocking output is written completely, also when its reader pauses") {
+TEST_CASE("the shell writes all bytes to a non-blocking output, also when the reader pauses") {
   const PodEnvironment environment = pods(1);
   FullPipe pipe(environment);
   say_to(*pipe.link, Type::ended, encode(End{.code = 0}));
@@ -100,7 +100,7 @@ TEST_CASE("a non-blocking output is written completely, also when its reader pau
   CHECK(pipe.shell->code() == 0);
 }
 
-TEST_CASE("if one output of a command has no reader, the command continues and keeps its other output") {
+TEST_CASE("if nobody reads one output of a command, the shell drops this output and still writes the other") {
   PodEnvironment environment = pods(1);
   CHECK(environment.time_to_be_read_ms == 60000);
   environment.time_to_be_read_ms = 300;
@@ -113,7 +113,7 @@ TEST_CASE("if one output of a command has no reader, the command continues and k
   CHECK(pipe.read().size() < pipe.said.size());
 }
 
-TEST_CASE("an end frame without a code counts as a lost command") {
+TEST_CASE("the shell ends with 255 if the frame of the command's end has no code") {
   const PodEnvironment environment = pods(1);
   const int listener = listen_at(environment.own);
   Child shell([&] { return run_remotely(environment, environment.own.host, "true"); });
@@ -124,21 +124,20 @@ TEST_CASE("an end frame without a code counts as a lost command") {
   ::close(listener);
 }
 
-TEST_CASE(
-    "if a command cannot be run, the shell prints the reason and ends with the code of a lost connection") {
+TEST_CASE("if a command cannot be run or is lost, the shell prints the reason and ends with 255") {
   const PodEnvironment environment = pods(1);
   const std::string host = environment.own.host;
-  SUBCASE("no host of the run") {
+  SUBCASE("the host is not in this run") {
     Child shell([&] { return run_remotely(environment, "elsewhere", "true"); });
     CHECK(shell.code() == lost);
     CHECK(shell.err() == "mlk: elsewhere is no host of this run\n");
   }
-  SUBCASE("nobody there") {
+  SUBCASE("no agent answers") {
     Child shell([&] { return run_remotely(environment, host, "true"); });
     CHECK(shell.code() == lost);
     CHECK(shell.err() == "mlk: " + host + " does not answer with the run's key\n");
   }
-  SUBCASE("too long") {
+  SUBCASE("the command is too long") {
     const int listener = listen_at(environment.own);
     Child shell([&] { return run_remotely(environment, host, std::string(most_payload + 1, 'x')); });
     Link link = accepted(listener);
@@ -147,7 +146,7 @@ TEST_CASE(
     CHECK(shell.err() == "mlk: the command for " + host + " is too long\n");
     ::close(listener);
   }
-  SUBCASE("lost") {
+  SUBCASE("the agent closes the connection") {
     const int listener = listen_at(environment.own);
     Child shell([&] { return run_remotely(environment, host, "sleep 100"); });
     {

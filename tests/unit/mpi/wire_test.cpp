@@ -1,4 +1,4 @@
-// The handshake and the frames of mlk-mpi, from one end to the other without sockets.
+// Checks the handshake and the frames of mlk-mpi between two sessions, without sockets.
 #include "mpi/wire.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ struct Pair {
   Pair() { carry(client, server); }
 };
 
-TEST_CASE("two sessions with the same key exchange frames, in whatever pieces the bytes arrive") {
+TEST_CASE("two sessions with the same key exchange frames, whatever the size of the arriving pieces is") {
   for (const std::size_t piece : {1u, 3u, 100000u}) {
     Session client(Side::client, key, nonce_of(1)), server(Side::server, key, nonce_of(2));
     carry(client, server, piece);
@@ -71,7 +71,7 @@ TEST_CASE("each side refuses another key before it accepts a frame") {
   CHECK(server.broken());
   CHECK_FALSE(client.ready());
 
-  // A server without the key that sends arbitrary bytes.
+  // A server without the key sends arbitrary bytes as its proof.
   Session careful(Side::client, key, nonce_of(1));
   Session impostor(Side::server, "another key, as long as the right", nonce_of(2));
   (void)careful.receive(taken_from(impostor));
@@ -80,7 +80,7 @@ TEST_CASE("each side refuses another key before it accepts a frame") {
   CHECK(careful.broken());
 }
 
-TEST_CASE("the bytes of one connection cannot be replayed in another") {
+TEST_CASE("a server refuses a handshake that is replayed from another connection") {
   Session client(Side::client, key, nonce_of(1)), server(Side::server, key, nonce_of(2));
   (void)client.receive(taken_from(server));
   const Bytes said = taken_from(client);
@@ -90,7 +90,7 @@ TEST_CASE("the bytes of one connection cannot be replayed in another") {
   CHECK_FALSE(next.receive(said));
 }
 
-TEST_CASE("a client cannot use the proof of a server with the same nonces as its own proof") {
+TEST_CASE("a server refuses a client that sends the proof of a server as its own proof") {
   Session client(Side::client, key, nonce_of(1)), server(Side::server, key, nonce_of(2));
   Bytes greeting = taken_from(server);
   (void)client.receive(greeting);
@@ -127,7 +127,7 @@ TEST_CASE("a changed, repeated, missing or unknown frame breaks the connection")
   CHECK_FALSE(survives([](Bytes& first, Bytes& second) { std::swap(first, second); }));
 }
 
-TEST_CASE("input before the handshake is bounded, and a wrong magic is rejected at once") {
+TEST_CASE("a server refuses too much input during the handshake, and a wrong magic at once") {
   Session server(Side::server, key, nonce_of(2));
   CHECK_FALSE(server.receive(bytes_of("GET / HTTP/1.1\r\n")));
   Session patient(Side::server, key, nonce_of(2));
@@ -135,7 +135,7 @@ TEST_CASE("input before the handshake is bounded, and a wrong magic is rejected 
   CHECK_FALSE(patient.receive(Bytes(100000)));
 }
 
-TEST_CASE("a decoded program equals the encoded one, and broken payloads are refused") {
+TEST_CASE("decode_program() restores an encoded program, and broken payloads are refused") {
   const Program program{.agent = 17, .folder = "/mlk/code", .words = {"./hello", "", "two words"}};
   CHECK(decode_program(encode(program)) == program);
   CHECK_FALSE(decode_program({}));
