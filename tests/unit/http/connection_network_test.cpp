@@ -1,5 +1,5 @@
-// The connections of single exchanges: their proxy, the protocols that they offer, and the faults that they
-// find in a server's certificate.
+// Checks the connections of single exchanges: the proxy, the offered protocols, and the faults that mlk finds
+// in a server's certificate.
 #include <arpa/inet.h>
 #include <cstdlib>
 #include <netinet/in.h>
@@ -40,8 +40,7 @@ int socket_to(int port) {
 
 }  // namespace
 
-TEST_CASE(
-    "an exchange uses the proxy of the environment, and a failure of the proxy is reported as its fault") {
+TEST_CASE("an exchange uses the proxy of the environment, and a failure of the proxy names the proxy") {
   FakeServer proxy;
   answer_everything(proxy);
   const std::string way = proxy.listen();
@@ -62,11 +61,11 @@ TEST_CASE(
   CHECK(refused.failure.kind == Failure::Kind::proxy);
   CHECK(refused.failure.detail ==
         "the proxy " + address.substr(7) + " of HTTPS_PROXY does not let us through (it answers 403)");
-  CHECK(refused.headers.empty());  // the proxy's headers are not the server's
+  CHECK(refused.headers.empty());  // headers of the proxy are left out
   CHECK(refused.status == 0);
 }
 
-TEST_CASE("each refused certificate of one connection is reported with its own fault") {
+TEST_CASE("one Connection reports the own fault of each certificate that it refuses") {
   const Certificate authority = make_authority("own");
   FakeServer unknown(make_certificate({"server", "IP:127.0.0.1", nullptr}));
   FakeServer misnamed(make_certificate({"server", "DNS:api.example", &authority}));
@@ -105,7 +104,7 @@ TEST_CASE("quiet connections use TCP keep-alive") {
   CHECK(value == 1);
 }
 
-TEST_CASE("if `take` ends an exchange, the detail of the failure says that the exchange was ended") {
+TEST_CASE("if `take` returns false, the detail of the failure says that the exchange was ended") {
   FakeServer server;
   answer_everything(server);
   Connection connection({});

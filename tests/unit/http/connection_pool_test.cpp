@@ -1,5 +1,5 @@
-// Connections that exchanges of several threads share. tests/e2e/test_far_registries.py tests a server with
-// HTTP/2.
+// Checks connections that exchanges of several threads share, with servers that speak HTTP/1. For a server
+// with HTTP/2 see tests/e2e/test_far_registries.py.
 #include "cli/http/connection_pool.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ TEST_CASE("exchanges of many threads each get their own answer") {
   CHECK(right == 400);
 }
 
-TEST_CASE("a connection stays in the pool after the end of its exchange and of the exchange's Connection") {
+TEST_CASE("a pool uses an open connection again after the end of its exchange and of its Connection") {
   FakeServer server;
   std::vector<int> ports;
   server.http->Get(".*", [&](const httplib::Request& request, httplib::Response&) {
@@ -57,7 +57,7 @@ TEST_CASE("a connection stays in the pool after the end of its exchange and of t
   CHECK(ports == std::vector<int>(3, ports.at(0)));
 }
 
-TEST_CASE("an exchange that fails does not affect other exchanges of its pool") {
+TEST_CASE("an exchange that hangs or fails does not affect other exchanges of its pool") {
   FakeServer server;
   server.http->Get("/hangs", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
   server.http->Get("/answers", [](const httplib::Request&, httplib::Response&) {});
@@ -130,7 +130,7 @@ TEST_CASE("while a server sends nothing, go_on is called many times a second") {
                            .pool = std::make_shared<ConnectionPool>()});
     CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::closed);
   });
-  CHECK(eventually([&] { return looks >= 30; }));  // libcurl itself calls it once a second
+  CHECK(eventually([&] { return looks >= 30; }));  // without the pool, libcurl calls go_on once a second
   go_on = false;
   hanging.join();
 }

@@ -24,7 +24,7 @@ using mlk::http::Reply;
 using Asked = httplib::Request;
 using Answer = httplib::Response;
 
-// Answers with the data of the request, and with data that a test has set.
+// Records each request, and answers with the status and the body that a test has set.
 struct EchoServer {
   FakeServer server{};
   std::string url{};
@@ -47,11 +47,11 @@ struct EchoServer {
   }
 };
 
-// A test case that calls this runs twice, without and with a pool.
+// doctest runs a test case that calls this function twice: without a pool, and with a pool.
 std::shared_ptr<ConnectionPool> pool_or_none() {
   std::shared_ptr<ConnectionPool> out;
-  SUBCASE("by itself") {}
-  SUBCASE("in a pool") { out = std::make_shared<ConnectionPool>(); }
+  SUBCASE("without a pool") {}
+  SUBCASE("with a pool") { out = std::make_shared<ConnectionPool>(); }
   return out;
 }
 
@@ -77,7 +77,7 @@ TEST_CASE("an answer has its status, its body and headers with names in lower-ca
   CHECK(connection.exchange({.method = "HEAD", .url = echo.url}).body.empty());
 }
 
-TEST_CASE("a body is sent with the given type or none and without Expect, and `sent` counts its bytes") {
+TEST_CASE("a body is sent with the given type or no type and without Expect, and `sent` counts the bytes") {
   EchoServer echo;
   Connection connection({.pool = pool_or_none()});
   const std::string body(3 << 20, 'x');
@@ -134,7 +134,7 @@ TEST_CASE("the body of a good answer goes to `take` in parts, and the body of a 
   CHECK(begun == 200);
 }
 
-TEST_CASE("`take` can end an exchange or throw, and the connection can be used afterwards") {
+TEST_CASE("after `take` has ended an exchange or thrown, the Connection can run another exchange") {
   EchoServer echo;
   echo.body = std::string(4 << 20, 'y');
   Connection connection({.pool = pool_or_none()});
@@ -149,7 +149,7 @@ TEST_CASE("`take` can end an exchange or throw, and the connection can be used a
   CHECK(connection.exchange({.url = echo.url, .most_bytes = 5 << 20}).body == echo.body);
 }
 
-TEST_CASE("`take` may wait for another connection") {
+TEST_CASE("without a pool, `take` may wait for an exchange of another Connection") {
   EchoServer echo;
   Connection outer({}), inner({});
   std::string seen;
@@ -183,7 +183,7 @@ TEST_CASE("a too large body or head ends the exchange, and the failure is for_go
   CHECK(failure.for_good);
 }
 
-TEST_CASE("an answer is refused if its head has more than 256 KiB") {
+TEST_CASE("an exchange fails if the head of the answer has more than 256 KiB") {
   Connection connection({.pool = pool_or_none()});
   for (const std::size_t size : {std::size_t{256 << 10}, std::size_t{(256 << 10) + 1}}) {
     std::string head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n";
@@ -248,7 +248,7 @@ TEST_CASE("an exchange does not affect the next exchange of its Connection") {
   CHECK(connection.exchange({.url = echo.url}).ok());
 }
 
-TEST_CASE("if a kept connection ends without an answer, a request without a body is sent again") {
+TEST_CASE("if a kept connection ends without an answer, only a request without a body is sent again") {
   struct Row {
     const char* method;
     std::string_view body;
@@ -270,7 +270,8 @@ TEST_CASE("if a kept connection ends without an answer, a request without a body
   }
 }
 
-TEST_CASE("a reply has each value of a header, without blanks around it, and header() finds the first") {
+TEST_CASE(
+    "a reply has each value of a header, without blanks around it, and header() finds the first value") {
   Connection connection({.pool = pool_or_none()});
   const RawServer raw([](int, const std::string&) {
     return "HTTP/1.1 200 OK\r\nX-Two:  one \r\nx-TWO:two:three\r\nContent-Length: 2\r\n\r\n{}";
@@ -282,7 +283,7 @@ TEST_CASE("a reply has each value of a header, without blanks around it, and hea
   CHECK(reply.header("X-Two").empty());  // header() needs names in lower-case letters
 }
 
-TEST_CASE("redirects are returned as answers, and other schemes than http and https are refused") {
+TEST_CASE("exchange() returns redirects as answers, and refuses other schemes than http and https") {
   EchoServer echo;
   EchoServer other;
   Connection connection({.pool = pool_or_none()});
@@ -329,7 +330,7 @@ TEST_CASE("a reply has only the headers of the last answer") {
   CHECK(reply.header("x-late") == "yes");
 }
 
-TEST_CASE("an interruption ends an exchange without traffic") {
+TEST_CASE("if go_on returns false, an exchange with a silent server ends") {
   FakeServer server;
   server.http->Get(".*", [&](const Asked&, Answer&) { server.hang(); });
   const std::string url = server.listen();
@@ -370,7 +371,7 @@ TEST_CASE("exceptions of the callbacks of an exchange pass through exchange()") 
   CHECK(connection.exchange({.url = echo.url}).ok());
 }
 
-TEST_CASE("certificates are checked against the given authorities, unless `insecure` is set") {
+TEST_CASE("a certificate needs one of the given authorities, except if `insecure` is set") {
   const Certificate authority = make_authority("own"), another = make_authority("another");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   server.http->Get(".*",

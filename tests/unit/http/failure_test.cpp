@@ -15,7 +15,7 @@ TEST_CASE("failure_of() returns Kind::none for the result CURLE_OK") {
   CHECK(failure_of(CURLE_OK, "", 0, {}).kind == Kind::none);
 }
 
-TEST_CASE("the kind of a failed connection depends on the system's error") {
+TEST_CASE("the kind of a failure to connect depends on errno") {
   CHECK(failure_of(CURLE_COULDNT_CONNECT, "Failed", ECONNREFUSED, {}).kind == Kind::refused);
   const Failure no_route = failure_of(CURLE_COULDNT_CONNECT, "Failed", EHOSTUNREACH, {});
   CHECK(no_route.kind == Kind::no_route);
@@ -42,7 +42,7 @@ TEST_CASE("the failure is of kind broken if the connection ends before the answe
     CHECK(failure_of(code, "", 0, {}).kind == Kind::broken);
 }
 
-TEST_CASE("a handshake that was cut and a handshake that failed have different kinds") {
+TEST_CASE("a connection that ends within the handshake and a refused handshake have different kinds") {
   const auto kind = [](const char* text, int os_error) {
     return failure_of(CURLE_SSL_CONNECT_ERROR, text, os_error, {}).kind;
   };
@@ -54,21 +54,21 @@ TEST_CASE("a handshake that was cut and a handshake that failed have different k
   CHECK(kind("error:0A00010B:SSL routines::wrong version number", 0) == Kind::tls);
 }
 
-TEST_CASE("the detail has no stream number") {
+TEST_CASE("failure_of() removes the number of a stream from the detail") {
   const auto detail = [](const char* text) { return failure_of(CURLE_HTTP2_STREAM, text, 0, {}).detail; };
   CHECK(detail("HTTP/2 stream 45 was not closed cleanly") == "HTTP/2 stream was not closed cleanly");
   CHECK(detail("HTTP/2 stream 45") == "HTTP/2 stream ");
   CHECK(detail("HTTP/2 stream closed") == "HTTP/2 stream closed");
 }
 
-TEST_CASE("the detail is printable and begins in lower case, unless it begins with an abbreviation") {
+TEST_CASE("the detail is printable, and begins in lower case if it does not begin with an abbreviation") {
   CHECK(failure_of(CURLE_RECV_ERROR, "Recv failure\x1b", 0, {}).detail.starts_with("recv failure"));
   CHECK(failure_of(CURLE_RECV_ERROR, "Recv failure\x1b", 0, {}).detail.find('\x1b') == std::string::npos);
   CHECK(failure_of(CURLE_SSL_CONNECT_ERROR, "SSL is off", 0, {}).detail == "SSL is off");
   CHECK_FALSE(failure_of(CURLE_OUT_OF_MEMORY, "", 0, {}).detail.empty());
 }
 
-TEST_CASE("each result of libcurl has its kind and its detail") {
+TEST_CASE("failure_of() maps each result code of libcurl to a kind and a detail") {
   struct Row {
     CURLcode code;
     Kind kind;
@@ -104,7 +104,8 @@ TEST_CASE("each result of libcurl has its kind and its detail") {
   CHECK(expired.detail == "the words");
 }
 
-TEST_CASE("a detail of one letter, or with a stream in the middle, is unchanged") {
+TEST_CASE(
+    "the first letter of a detail stays if no small letter follows, and a number in the middle is removed") {
   const auto detail = [](const char* text) { return failure_of(CURLE_RECV_ERROR, text, 0, {}).detail; };
   CHECK(detail("X") == "X");
   CHECK(detail("A b") == "A b");

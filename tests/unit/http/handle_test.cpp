@@ -1,4 +1,4 @@
-// A request uses the chosen proxy, even if the environment names another proxy for libcurl.
+// Checks that a request uses the chosen proxy, even if the environment names another proxy for libcurl.
 #include "cli/http/handle.h"
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ TEST_SUITE_BEGIN("http/handle");
 
 namespace {
 
-// The status of the answer, -1 if there was no answer.
+// The status of the answer to a HEAD request; -1 if there was no answer.
 long status_of(const std::string& url, const mlk::http::Proxy& proxy) {
   CURL* easy = mlk::http::new_easy();
   curl_easy_setopt(easy, CURLOPT_URL, url.c_str());

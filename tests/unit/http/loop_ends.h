@@ -1,4 +1,4 @@
-// A loop, and a source of credentials that the test plays.
+// Helpers for tests of the loop: a Loop with a source of credentials that the test controls.
 #pragma once
 
 #include <atomic>
@@ -51,7 +51,7 @@ class Played : public CredentialSource {
   }
 
   std::atomic<int> asked = 0, acceptances = 0;
-  std::atomic<int> turns = 0;  // of the loop
+  std::atomic<int> turns = 0;  // rounds of the loop
 
  private:
   void put(CredentialPtr credential, News news) {
@@ -91,7 +91,7 @@ struct Ends {
     credentials = source.get();
     loop = std::make_unique<Loop>(std::move(server), std::move(source));
   }
-  Played* credentials;  // of the loop
+  Played* credentials;  // the source of the loop, which owns it
   std::unique_ptr<Loop> loop;
 };
 

@@ -1,5 +1,5 @@
-// The connections of the loop: their addresses, the protocols that they offer, their number, and the options
-// of their sockets.
+// Checks the connections of the loop: addresses, offered protocols, number of connections, and the options of
+// the sockets.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -23,8 +23,7 @@ TEST_SUITE_BEGIN("http/loop_network");
 using namespace mlk::http;
 using std::chrono::milliseconds;
 
-TEST_CASE(
-    "mlk connects to the own address of a server whose certificate has another name, for IPv4 and IPv6") {
+TEST_CASE("with tls_server_name, mlk connects to the address in the URL, and checks the other name") {
   const Certificate authority = make_authority("own");
   for (const char* address : {"127.0.0.1", "::1"}) {
     FakeServer server(make_certificate({"server", "DNS:api.example", &authority}));
@@ -51,7 +50,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a certificate of another name is refused, unless `insecure` is set") {
+TEST_CASE("a certificate of another name is refused, except if `insecure` is set") {
   const Certificate authority = make_authority("own");
   FakeServer server(make_certificate({"server", "DNS:api.example", &authority}));
   server.http->Get(".*",
@@ -67,7 +66,7 @@ TEST_CASE("a certificate of another name is refused, unless `insecure` is set") 
   CHECK(kind({.url = url}) == Failure::Kind::untrusted);
 }
 
-TEST_CASE("a refused certificate is reported with its own fault, not with the fault of an earlier one") {
+TEST_CASE("the failure for a refused certificate has this certificate's fault, not an earlier one's") {
   const Certificate authority = make_authority("own");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
   Ends ends({.url = server.listen(), .ca_pem = authority.pem()});
@@ -116,7 +115,7 @@ TEST_CASE("requests offer HTTP/2, except for a POST beside eight or more other r
   }
 }
 
-TEST_CASE("a server without TLS gets a connection for each of fifty requests at once") {
+TEST_CASE("fifty requests at once to a server without TLS use fifty connections") {
   constexpr int many = 50;
   std::atomic<int> begun = 0;
   FakeServer server;
@@ -134,7 +133,7 @@ TEST_CASE("a server without TLS gets a connection for each of fifty requests at 
   for (auto& each : all) CHECK(each.get().response.status == 200);
 }
 
-TEST_CASE("fifty streams of a burst each get a connection if the server speaks only HTTP/1") {
+TEST_CASE("fifty streams at once to a server that speaks only HTTP/1 use fifty connections") {
   // The server answers only when the loop has made all connections that it may make before it knows the
   // protocol. After that, no event would make libcurl notice the higher limit.
   constexpr int many = 50, at_first = 40;
@@ -160,7 +159,7 @@ TEST_CASE("fifty streams of a burst each get a connection if the server speaks o
   ends.loop->stop();
 }
 
-TEST_CASE("sockets notice dead connections within a minute, and started programs do not inherit them") {
+TEST_CASE("a socket notices a dead connection within a minute, and started programs do not inherit it") {
   FakeServer server;
   server.http->Get(".*",
                    [](const httplib::Request&, httplib::Response& response) { answer(response, 200, "{}"); });
@@ -186,9 +185,9 @@ TEST_CASE("sockets notice dead connections within a minute, and started programs
   CHECK(transfer.socket == peer.sockets.all().begin()->second);
 }
 
-TEST_CASE("a check uses a separate connection, and no other request uses this connection") {
-  // Without other connections, the repeated request could use the connection of the check. With two, the
-  // check could use an idle connection.
+TEST_CASE("a check over a new connection shares this connection with no other request") {
+  // With 0 other connections, the repeated request could wrongly use the connection of the check. With 2, the
+  // check could wrongly use an idle connection.
   for (const int others : {0, 2}) {
     CAPTURE(others);
     std::mutex mutex;

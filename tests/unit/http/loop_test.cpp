@@ -1,4 +1,4 @@
-// The loop with a source of credentials that the test plays, and no Kubernetes.
+// Checks the loop with a source of credentials that the test plays, and without Kubernetes.
 
 #include "cli/http/loop.h"
 
@@ -17,7 +17,7 @@ namespace {
 using namespace mlk::http;
 using std::chrono::milliseconds;
 
-// Over TLS: echoes the header `name` of each request.
+// A server with TLS that answers with the value of the header `name` of the request.
 struct Echo : FakeServer {
   explicit Echo(const std::string& name) : FakeServer(make_certificate({"server", "IP:127.0.0.1", nullptr})) {
     http->Get(".*", [name](const httplib::Request& request, httplib::Response& response) {
@@ -29,7 +29,7 @@ struct Echo : FakeServer {
 
 }  // namespace
 
-TEST_CASE("requests wait for a credential, and send it when it comes") {
+TEST_CASE("requests wait until the source has a credential, and then send this credential") {
   Echo echo("Authorization");
   Ends ends(echo.server());
   std::future<Outcome> first = ask(*ends.loop, {.path = "/a"}), second = ask(*ends.loop, {.path = "/b"});
@@ -39,7 +39,7 @@ TEST_CASE("requests wait for a credential, and send it when it comes") {
   CHECK(second.get().response.body == "Bearer one");
 }
 
-TEST_CASE("the time of a login does not count against the timeout of a request") {
+TEST_CASE("the wait for a credential does not count against the timeout of a request") {
   Echo echo("Authorization");
   Ends ends(echo.server());
   std::future<Outcome> outcome = ask(*ends.loop, {.path = "/a", .timeout = milliseconds(2000)});
@@ -71,7 +71,7 @@ TEST_CASE("a stream opens when its credential is accepted, not with a 401 answer
   CHECK(lines.starts_with("a line"));
 }
 
-TEST_CASE("requests that wait for a credential fail if the source can make none") {
+TEST_CASE("requests that wait for a credential fail if the source reports an error") {
   Ends ends({.url = "https://127.0.0.1:1"});
   std::future<Outcome> outcome = ask(*ends.loop, {.path = "/a"});
   REQUIRE(eventually([&] { return ends.credentials->asked == 1; }));
@@ -82,7 +82,7 @@ TEST_CASE("requests that wait for a credential fail if the source can make none"
   CHECK(failure.hint == "log in");
 }
 
-TEST_CASE("a request's own headers are sent instead of the server's") {
+TEST_CASE("a request with headers of its own is sent without the headers of ServerAccess") {
   Echo echo("X-Test");
   ServerAccess server = echo.server();
   server.headers = {{"X-Test", "the server's"}};
@@ -92,7 +92,7 @@ TEST_CASE("a request's own headers are sent instead of the server's") {
   CHECK(ask(*ends.loop, {.path = "/a", .headers = {{"X-Test", "its own"}}}).get().response.body == "its own");
 }
 
-TEST_CASE("without TLS a request is sent without a credential and without the server's headers") {
+TEST_CASE("without TLS a request is sent without a credential and without the headers of ServerAccess") {
   FakeServer plain;
   plain.http->Get(".*", [](const httplib::Request& request, httplib::Response& response) {
     answer(response, 200, request.get_header_value("Authorization") + request.get_header_value("X-Test"));
@@ -102,7 +102,7 @@ TEST_CASE("without TLS a request is sent without a credential and without the se
   CHECK(ask(*ends.loop, {.path = "/a"}).get().response.body.empty());
 }
 
-TEST_CASE("warnings are unquoted, and warnings with other codes than 299 are left out") {
+TEST_CASE("a response has the unquoted texts of warnings with the code 299, and no other warnings") {
   FakeServer server;
   server.http->Get(".*", [](const httplib::Request&, httplib::Response& response) {
     response.headers.emplace("Warning", R"(299 - "say \"this\"")");
@@ -136,7 +136,7 @@ TEST_CASE("a loop that has been stopped refuses requests") {
   CHECK(ask(*ends.loop, {.path = "/a"}).get().failure.kind == Failure::Kind::closed);
 }
 
-TEST_CASE("a request has its query, its headers and its body, and empty parts are left out") {
+TEST_CASE("a request is sent with its query, headers and body, and without parts that are empty") {
   FakeServer plain;
   std::vector<httplib::Request> asked;
   const auto serve = [&](const httplib::Request& request, httplib::Response& response) {
@@ -198,7 +198,8 @@ TEST_CASE("a request has its query, its headers and its body, and empty parts ar
   CHECK_FALSE(asked.back().has_header("Accept-Encoding"));
 }
 
-TEST_CASE("a refused request is sent once more with a new credential, but not with the same credential") {
+TEST_CASE(
+    "after a 401 answer, a request is sent once more with a new credential, but not with the same one") {
   for (const bool renews : {true, false}) {
     FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
     std::atomic<Played*> credentials = nullptr;
@@ -238,7 +239,7 @@ TEST_CASE("a request to a busy server is repeated after Retry-After, but not bey
   CHECK(count == 1);
 }
 
-TEST_CASE("if an answer does not arrive in time, the detail of the failure has the timeout") {
+TEST_CASE("if an answer does not arrive in time, the detail of the failure names the timeout") {
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
   Ends ends({.url = server.listen()});
@@ -272,7 +273,7 @@ TEST_CASE("a response has at most thirty-two warnings, and no warning without a 
   CHECK(warnings() == std::vector<std::string>{"open", "\\"});
 }
 
-TEST_CASE("a request fails if the answers in progress exceed most_held, and ended answers have no effect") {
+TEST_CASE("a request fails if the answers in progress exceed most_held; ended answers do not count") {
   FakeServer server;
   std::string body(1 << 20, 'x');
   server.http->Get(
@@ -289,7 +290,7 @@ TEST_CASE("a request fails if the answers in progress exceed most_held, and ende
   CHECK(ask(*ends.loop, {.path = "/a"}).get().response.body == "small");
 }
 
-TEST_CASE("a stream is delivered in lines of at most 16 MiB, and its last line is delivered too") {
+TEST_CASE("a stream delivers each line of at most 16 MiB, also the last line without a newline") {
   struct Row {
     std::string body;
     std::vector<std::size_t> lines;  // sizes of lines
@@ -332,7 +333,7 @@ TEST_CASE("a stream is delivered in lines of at most 16 MiB, and its last line i
     CHECK(outcome.failure.kind == row.failure);
     CHECK(outcome.failure.detail == (row.failure == Failure::Kind::none ? "" : "a line of more than 16 MiB"));
   }
-  // If an answer refuses the stream, the response has the beginning of its body.
+  // If the server refuses the stream, the response has the beginning of the body.
   status = 403;
   for (const std::size_t size : {(64 << 10) - 1, 64 << 10, (64 << 10) + 1}) {
     body = std::string(size, 'x');
@@ -342,7 +343,7 @@ TEST_CASE("a stream is delivered in lines of at most 16 MiB, and its last line i
     CHECK(outcome.response.status == 403);
     CHECK(outcome.response.body.size() == std::min<std::size_t>(size, 64 << 10));
   }
-  status = 401;  // such a request may be sent again, so `opened` is not called
+  status = 401;  // the request may be sent again, so `opened` is not called
   CHECK(read().response.status == 401);
   CHECK(opened == 0);
 }

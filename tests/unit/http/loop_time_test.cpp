@@ -1,4 +1,5 @@
-// How long the loop waits, how often it retries, and the state that an attempt leaves for the next one.
+// Checks how long the loop waits, how often the loop sends requests again, and that no attempt changes the
+// next.
 #include <atomic>
 #include <future>
 #include <thread>
@@ -32,7 +33,7 @@ TEST_CASE("a request that waits for a credential never times out, also while ano
   CHECK_FALSE(failure.for_good);  // the next login may succeed
 }
 
-TEST_CASE("a request that has waited for its credential has its whole timeout from then on") {
+TEST_CASE("the timeout of a request begins when its credential comes") {
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
   Ends ends({.url = server.listen()});
@@ -51,7 +52,7 @@ TEST_CASE("the loop sleeps while all requests wait for a credential") {
   CHECK(ends.credentials->turns < 100);
 }
 
-TEST_CASE("a credential that can never be made is a failure that is for_good") {
+TEST_CASE("if the source refuses to give any credential, the failure is for_good") {
   Ends ends({.url = "http://127.0.0.1:1"});
   ends.credentials->refuse(mlk::Error(mlk::ExitCode::cluster, "no login", "log in"));
   const Failure failure = ask(*ends.loop, {.path = "/a"}).get().failure;
@@ -74,10 +75,10 @@ TEST_CASE("all attempts of a request share its timeout") {
   ends.credentials->give("");
   (void)ask(*ends.loop, {.path = "/a", .timeout = milliseconds(250)}).get();
   CHECK(count >= 1);
-  CHECK(count <= 3);  // the server takes a tenth of a second for each
+  CHECK(count <= 3);  // the server needs 100 ms for each attempt
 }
 
-TEST_CASE("the time lost on a dead connection does not count against the request's timeout") {
+TEST_CASE("the time that a request loses on a dead connection does not count against its timeout") {
   std::atomic<int> count = 0;
   FakeServer server;
   server.http->Get("/check",
@@ -96,7 +97,7 @@ TEST_CASE("the time lost on a dead connection does not count against the request
   CHECK(count == 2);
 }
 
-TEST_CASE("the loop sends a request again after its Retry-After, although no other event wakes the loop") {
+TEST_CASE("the loop sends a request again after Retry-After, although no other event wakes the loop") {
   std::atomic<int> count = 0;
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
@@ -109,7 +110,7 @@ TEST_CASE("the loop sends a request again after its Retry-After, although no oth
   CHECK(count == 2);
 }
 
-TEST_CASE("the caller chooses how long requests to an unreachable server are repeated") {
+TEST_CASE("with a longest_trying of 0, a request to an unreachable server is sent only once") {
   Ends ends({.url = "http://127.0.0.1:1", .longest_trying = milliseconds(0)});
   ends.credentials->give("");
   CHECK(ask(*ends.loop, {.path = "/a"}).get().failure.kind == Failure::Kind::refused);
@@ -178,7 +179,7 @@ TEST_CASE("the loop reports the credential of a running stream as accepted when 
   CHECK(ends.credentials->acceptances == 1);
 }
 
-TEST_CASE("a stream opens with its final answer, not with an earlier answer") {
+TEST_CASE("a stream opens with its final answer, not with a 1xx answer") {
   const RawServer raw([](int, const std::string&) {
     return "HTTP/1.1 103 Early Hints\r\nX-Early: yes\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: "
            "4\r\n\r\none\n";

@@ -17,7 +17,7 @@ class OfferedProtocols {
   OfferedProtocols(const OfferedProtocols&) = delete;
   OfferedProtocols& operator=(const OfferedProtocols&) = delete;
 
-  // The protocols of the newest connection: "h2 http/1.1".
+  // The protocols that the newest connection has offered, for example "h2 http/1.1".
   std::string newest() const {
     const std::lock_guard lock(mutex_);
     return newest_;

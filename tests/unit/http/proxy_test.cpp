@@ -25,14 +25,14 @@ struct WayRow {
   const char* way;  // host and port of the proxy
 };
 
-// With HTTPS_PROXY=http://p:8080.
+// A row with HTTPS_PROXY=http://p:8080 and NO_PROXY=`none`.
 WayRow beside(const char* none, const char* url, const char* way) {
   return {url, {{"HTTPS_PROXY", "http://p:8080"}, {"NO_PROXY", none}}, way};
 }
 
 }  // namespace
 
-TEST_CASE("requests use the same proxy as with Go's httpproxy") {
+TEST_CASE("proxy_for() chooses the same proxy as Go's httpproxy") {
   const char* corp = "https://api.corp.example:6443";
   const char* v4 = "https://203.0.113.7:6443";
   const char* v6 = "https://[2001:db8::7]:6443";
@@ -142,7 +142,7 @@ TEST_CASE("requests use the same proxy as with Go's httpproxy") {
   }
 }
 
-TEST_CASE("the URL for libcurl has port and login, and the host for messages has neither login nor scheme") {
+TEST_CASE("proxy_of() gives a URL with login and port for libcurl, and a host without login for messages") {
   const Proxy proxy = proxy_of("socks5://me:p%40ss@h", "HTTPS_PROXY");
   CHECK(proxy.url == "socks5h://me:p%40ss@h:1080");  // the proxy resolves names, as in Go
   CHECK(proxy.host == "h:1080");
@@ -157,7 +157,7 @@ TEST_CASE("the URL for libcurl has port and login, and the host for messages has
   CHECK(proxy_of("http://me:p@[::1]:3128", "").url == "http://me:p@[::1]:3128");
 }
 
-TEST_CASE("a failure at a proxy is reported as the proxy's") {
+TEST_CASE("blame_proxy() names the proxy in a failure of the proxy, and does not change other failures") {
   const Proxy proxy = proxy_of("http://me:secret@h:1", "HTTPS_PROXY");
   const auto told = [&](Failure failure, long answered) {
     return blame_proxy(std::move(failure), proxy, answered);
@@ -200,7 +200,8 @@ TEST_CASE("a failure at a proxy is reported as the proxy's") {
   CHECK(blame_proxy({Kind::refused, ""}, proxy_of("http://h:1", "proxy-url"), 0).hint == "check proxy-url");
 }
 
-TEST_CASE("unusable authorities are the proxy's fault only before the tunnel of a proxy with TLS") {
+TEST_CASE(
+    "blame_proxy() names a proxy for unusable authorities only if it has TLS and has not answered yet") {
   const auto told = [](const std::string& proxy, long answered) {
     return blame_proxy({Kind::authority, "no file"}, proxy_of(proxy, "HTTPS_PROXY"), answered);
   };
@@ -213,7 +214,7 @@ TEST_CASE("unusable authorities are the proxy's fault only before the tunnel of 
   CHECK(told("http://h:1", 200).detail == "no file");
 }
 
-TEST_CASE("only the variables that name a proxy are read from the environment") {
+TEST_CASE("proxy_environment() reads only the variables that decide about proxies and are set") {
   const std::vector<const char*> names{"HTTPS_PROXY", "https_proxy",    "HTTP_PROXY",
                                        "http_proxy",  "NO_PROXY",       "no_proxy",
                                        "ALL_PROXY",   "REQUEST_METHOD", "all_proxy"};

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Kind = Failure::Kind;
 
-TEST_CASE("a request is sent again if the server cannot have received it, or may execute it twice") {
+TEST_CASE("a request is sent again if the server has not received it, may execute it twice, or is busy") {
   struct Row {
     const char* what;
     Attempt attempt;
@@ -79,7 +79,7 @@ TEST_CASE("a request is sent again if the server cannot have received it, or may
   }
 }
 
-TEST_CASE("the caller chooses how long requests are sent again") {
+TEST_CASE("repeat_after() returns no time if the wait would exceed `longest`") {
   const auto wait = [](int ms) { return repeat_after({.failure = Kind::refused}, milliseconds(ms)); };
   CHECK(wait(250) == milliseconds(250));
   CHECK_FALSE(wait(249));

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Step = SilenceStep;
 
-TEST_CASE("a silent connection is checked, and abandoned if the check of a new connection gets an answer") {
+TEST_CASE("next_step() checks a silent connection, and gives it up if a new connection gets an answer") {
   struct Row {
     const char* what;
     Quiet connection;
@@ -50,7 +50,7 @@ TEST_CASE("a silent connection is checked, and abandoned if the check of a new c
   }
 }
 
-TEST_CASE("the silence of a connection grows only while data is expected on it") {
+TEST_CASE("the silence of a connection grows only while requests are in progress") {
   const SteadyTime begin{};
   const auto at = [&](int second) { return begin + seconds(second); };
   Silence silence;
@@ -73,7 +73,7 @@ TEST_CASE("the silence of a connection grows only while data is expected on it")
   CHECK_FALSE(silence.at(at(512)).asked);
 }
 
-TEST_CASE("the caller chooses after which silence a connection is checked and abandoned") {
+TEST_CASE("SilenceTimes decides after which silence a connection is checked and given up") {
   const SilenceTimes times{.suspect = milliseconds(100), .leave = milliseconds(200)};
   const auto step = [&](int silent, bool owes, const FreshCheck& check) {
     return next_step({milliseconds(silent), false, owes}, check, times);

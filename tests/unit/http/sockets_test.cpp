@@ -1,4 +1,4 @@
-// The sockets that libcurl opens are found by their local ports, for IPv4 and IPv6.
+// Checks that mlk finds the sockets that libcurl opens by their local ports, for IPv4 and IPv6.
 #include "cli/http/sockets.h"
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@ using namespace mlk::http;
 
 namespace {
 
-// A socket that listens at an address of this machine; -1 if the machine does not have it.
+// A socket that listens at an address of this machine; -1 if the machine has no such address.
 int listen_at(const sockaddr* address, socklen_t length, int& port) {
   const int fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
@@ -67,7 +67,7 @@ void check_found(const sockaddr* address, socklen_t length, const std::string& h
 
 }  // namespace
 
-TEST_CASE("an open socket is found by its local port until it is closed") {
+TEST_CASE("with_port() finds a socket by its local port until the socket is closed") {
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
   v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -78,7 +78,7 @@ TEST_CASE("an open socket is found by its local port until it is closed") {
   check_found(reinterpret_cast<const sockaddr*>(&v6), sizeof v6, "[::1]");
 }
 
-TEST_CASE("each of several open sockets is found by its own port") {
+TEST_CASE("with_port() finds the right one of several open sockets") {
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
   v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -6,7 +6,7 @@ TEST_SUITE_BEGIN("http/url");
 
 using namespace mlk::http;
 
-TEST_CASE("a URL has a scheme, a host, a port and a path, given or by default") {
+TEST_CASE("parts_of() returns scheme, host, port and path of a URL, with defaults for port and path") {
   const auto parts = parts_of("https://api.example/prefix");
   REQUIRE(parts);
   CHECK(parts->scheme == "https");
@@ -26,7 +26,7 @@ TEST_CASE("a URL has a scheme, a host, a port and a path, given or by default") 
   CHECK(parts_of("https://x/a/../b%2Fc")->path == "/a/../b%2Fc");
 }
 
-TEST_CASE("the host of an IPv6 address has no brackets, and the authority has brackets") {
+TEST_CASE("parts_of() returns an IPv6 host without brackets, and the authority with brackets") {
   const auto parts = parts_of("https://[::1]:6443");
   REQUIRE(parts);
   CHECK(parts->host == "::1");
@@ -34,14 +34,14 @@ TEST_CASE("the host of an IPv6 address has no brackets, and the authority has br
   CHECK(is_loopback(parts->host));
 }
 
-TEST_CASE("a URL writes an address of IPv6 in brackets, and no other host") {
+TEST_CASE("in_url() puts an IPv6 address into brackets, and does not change other hosts") {
   CHECK(in_url("::1") == "[::1]");
   CHECK(in_url("2001:db8::7") == "[2001:db8::7]");
   CHECK(in_url("127.0.0.1") == "127.0.0.1");
   CHECK(in_url("api.example") == "api.example");
 }
 
-TEST_CASE("user names and passwords in a URL are found") {
+TEST_CASE("has_login is true if a URL has a user name or a password") {
   CHECK(parts_of("https://me@x")->has_login);
   CHECK(parts_of("https://me:secret@x")->has_login);
   CHECK(parts_of("https://:secret@x")->has_login);
@@ -52,7 +52,7 @@ TEST_CASE("a text without a host or with an invalid port is no URL") {
     CHECK_MESSAGE(!parts_of(text), text);
 }
 
-TEST_CASE("this machine is recognized by its addresses and by localhost, not by similar names") {
+TEST_CASE("is_loopback() is true for loopback addresses and localhost, and false for similar names") {
   for (const char* host :
        {"localhost", "127.0.0.0", "127.0.0.1", "127.1.2.3", "127.255.255.255", "::1", "0:0:0:0:0:0:0:1"})
     CHECK_MESSAGE(is_loopback(host), host);
@@ -61,7 +61,7 @@ TEST_CASE("this machine is recognized by its addresses and by localhost, not by 
     CHECK_MESSAGE(!is_loopback(host), host);
 }
 
-TEST_CASE("all but unreserved characters are percent-encoded") {
+TEST_CASE("percent_encode() encodes all characters except the unreserved characters") {
   CHECK(percent_encode("a=b,!(c)") == "a%3Db%2C%21%28c%29");
   CHECK(percent_encode("Az09-_.~") == "Az09-_.~");
   CHECK(percent_encode("\xc3\xbc/ ") == "%C3%BC%2F%20");
