@@ -1,4 +1,4 @@
-// The addresses to which mlk connects when a registry names them.
+// Checks to which addresses mlk connects when a registry names these addresses.
 #include "cli/registry/address.h"
 
 #include <vector>
@@ -16,7 +16,7 @@ using Urls = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("the address of a registry is its name, except for Docker Hub") {
+TEST_CASE("the host in the URL of a registry is the name of the registry, except for Docker Hub") {
   CHECK(mlk::registry::url_of("registry.example:5000", true) == "https://registry.example:5000");
   CHECK(mlk::registry::url_of("[::1]:5000", false) == "http://[::1]:5000");
   CHECK(mlk::registry::url_of("docker.io", true) == "https://registry-1.docker.io");
@@ -36,7 +36,7 @@ TEST_CASE("mlk follows an encrypted registry only to encrypted URLs") {
     CHECK_MESSAGE(wrong_with_target(from, bad) == "an address that is not a valid URL", bad);
 }
 
-TEST_CASE("mlk does not follow a remote registry to this machine, in any spelling of its address") {
+TEST_CASE("mlk does not follow a remote registry to this machine, however the address is spelled") {
   const std::string from = "http://registry.example";
   for (const std::string& host :
        Urls{"localhost", "LOCALHOST", "LocalHost:5000", "localhost.", "registry.localhost", "a.LocalHost.",
@@ -82,7 +82,7 @@ TEST_CASE("resolve() accepts a Location that is a path on the same server or a U
     CHECK_MESSAGE(resolve(base, bad).empty(), bad);
 }
 
-TEST_CASE("two URLs are of the same server if they have the same scheme, host and port") {
+TEST_CASE("is_same_server() is true for two URLs with the same scheme, host and port") {
   CHECK(is_same_server("https://a.example", "https://a.example:443/x?y"));
   CHECK_FALSE(is_same_server("https://a.example", "http://a.example:443"));
   CHECK_FALSE(is_same_server("https://a.example:80", "http://a.example"));

@@ -1,4 +1,4 @@
-// The interpretation of answers of registries.
+// Checks how mlk interprets the answers of registries.
 #include "cli/registry/answers.h"
 
 #include <utility>
@@ -39,7 +39,7 @@ TEST_CASE("words_of() gives the first error of an answer in the registry's own w
   CHECK(words_of(R"({"errors":[{"code":"DENIED","message":7}]})") == "DENIED");
 }
 
-TEST_CASE("the words of an error of any shape are short and contain no control characters") {
+TEST_CASE("words_of() ignores malformed errors, and its result is short and without control characters") {
   for (const char* odd : {"", "<html>", "[]", "null", "{}", R"({"errors":[]})", R"({"errors":{}})",
                           R"({"errors":["x"]})", R"({"errors":["x",{"code":"DENIED"}]})",
                           R"([{"code":"DENIED"}])", R"({"errors":[{"code":5,"message":[]}]})"})
@@ -69,7 +69,7 @@ TEST_CASE("words_of() is empty for an answer that is nested deeply or has very m
 }
 
 TEST_CASE(
-    "may_pass() is true for overload and for failed or lost connections, and false for other failures") {
+    "may_pass() is true for temporary statuses and for connections that fail or end, and false otherwise") {
   for (const int status : {408, 425, 429, 500, 502, 503, 504}) CHECK(may_pass(answered(status)));
   for (const int status : {0,   200, 201, 301, 307, 400, 401, 403, 404, 405, 407, 409,
                            416, 424, 426, 428, 430, 431, 499, 501, 505, 506, 507, 599})
@@ -87,7 +87,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("only a status that comes with a Location is a redirect") {
+TEST_CASE("is_redirect() is true for 301, 302, 303, 307 and 308 only") {
   for (const int status : {301, 302, 303, 307, 308}) CHECK(mlk::registry::is_redirect(status));
   for (const int status : {0, 200, 300, 304, 305, 306, 309, 400})
     CHECK_FALSE(mlk::registry::is_redirect(status));

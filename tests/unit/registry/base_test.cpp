@@ -1,4 +1,4 @@
-// Base images: found by name, platform and mirror.
+// Checks how mlk finds base images by name, platform and mirror.
 #include "cli/registry/base.h"
 
 #include <atomic>
@@ -44,7 +44,7 @@ mlk::Error base_error(const PlayedRegistry& played, const std::string& tag,
 
 }  // namespace
 
-TEST_CASE("an image is found by its tag, with the digest of its manifest and the size of its layers") {
+TEST_CASE("find_image() finds an image by its tag, and returns the manifest's digest and the layers' size") {
   PlayedRegistry played;
   const std::string digest = add_image(played, "team/x", "1", {"one", "three"});
   const FoundImage found = find_image({}, played.reference(), std::nullopt);
@@ -77,7 +77,7 @@ TEST_CASE("if no platform is wanted, mlk chooses the only platform of an index, 
   CHECK(base_error(played, "one", Platform{"linux", "amd64", ""}).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("an image for another platform than the wanted one is refused") {
+TEST_CASE("the error for an image of another platform names both platforms, without control characters") {
   PlayedRegistry played;
   add_image(played, "team/x", "1", {"one"}, "\x1b[2J");
   const mlk::Error error = base_error(played, "1", Platform{"linux", "arm64", ""});
@@ -94,7 +94,7 @@ TEST_CASE("the error for a missing image has a hint about logins") {
   CHECK(error.hint() == "a private image needs a login: docker login " + played.name);
 }
 
-TEST_CASE("an index without an image, or nested more than three deep, is refused") {
+TEST_CASE("find_image() refuses an index whose manifest is missing, or that is nested more than three deep") {
   PlayedRegistry played;
   const std::string own = mlk::registry::own_platform().architecture;
   add_index(played, "gone", json::array({index_entry("sha256:" + std::string(64, 'a'), own)}));
@@ -142,7 +142,7 @@ TEST_CASE("mlk asks a mirror first, and asks the registry if the mirror lacks th
   CHECK(played.asked.empty());
 }
 
-TEST_CASE("the C library of an image is found in its first layers, and mlk reads no further") {
+TEST_CASE("libc_of() reads the layers in order, only until a file implies the C library") {
   PlayedRegistry played;
   const auto layer_of = [](const std::string& path) {
     std::string tar;
@@ -164,7 +164,7 @@ TEST_CASE("the C library of an image is found in its first layers, and mlk reads
   CHECK(played.count("GET /v2/team/x/blobs/") == before + 2);  // the configuration and one layer
 }
 
-TEST_CASE("own_platform() names the platform of this machine as images do") {
+TEST_CASE("own_platform() names the processor of this machine as Docker does") {
   const Platform own = mlk::registry::own_platform();
   CHECK(own.os == "linux");
   CHECK(own.variant.empty());
@@ -198,7 +198,7 @@ TEST_CASE("find_image() calls know_layers before it reads the configuration") {
   CHECK(told == 1);
 }
 
-TEST_CASE("an index whose manifest is missing is an error") {
+TEST_CASE("the error for an index whose manifest is missing names the image and the fault") {
   PlayedRegistry played;
   add_index(played, "gone",
             json::array(
@@ -207,7 +207,7 @@ TEST_CASE("an index whose manifest is missing is an error") {
         "image " + played.name + "/team/x:gone: its index names a manifest that is not there");
 }
 
-TEST_CASE("after an interruption during a request to a mirror, mlk does not ask the registry") {
+TEST_CASE("if the user interrupts a request to a mirror, mlk does not ask the registry") {
   PlayedRegistry played, mirror;
   add_image(played, "team/x", "1", {"one"});
   std::atomic<bool> go_on = true;
@@ -227,7 +227,7 @@ TEST_CASE("after an interruption during a request to a mirror, mlk does not ask 
   CHECK(played.asked.empty());
 }
 
-TEST_CASE("the mirror of another registry is not used, and a failing mirror is skipped without a message") {
+TEST_CASE("mlk does not use the mirror of another registry, and skips a failing mirror also without `note`") {
   PlayedRegistry played, mirror;
   const std::string digest = add_image(played, "team/x", "1", {"one"});
   mirror.before = [](const httplib::Request&, httplib::Response& response) {
@@ -243,7 +243,7 @@ TEST_CASE("the mirror of another registry is not used, and a failing mirror is s
   CHECK_FALSE(mirror.asked.empty());
 }
 
-TEST_CASE("an image that is named by digest and tag is found by its digest") {
+TEST_CASE("if a reference has a digest and a tag, find_image() uses the digest") {
   PlayedRegistry played;
   const std::string first = add_image(played, "team/x", "1", {"one"});
   add_image(played, "team/x", "1", {"two"});
@@ -253,7 +253,7 @@ TEST_CASE("an image that is named by digest and tag is found by its digest") {
   CHECK(find_image({}, played.reference(), std::nullopt).reference.digest != first);
 }
 
-TEST_CASE("a configuration of more than 16 MiB is not read") {
+TEST_CASE("find_image() does not read a configuration of more than 16 MiB") {
   PlayedRegistry played;
   add_image(played, "team/x", "1", {"one"});
   const auto said_with = [&](std::size_t size) {

@@ -1,4 +1,4 @@
-// Checks that blobs of a registry are read in spite of lost connections, mounted, and always verified.
+// Checks that mlk reads blobs of a registry in spite of lost connections, mounts blobs, and verifies digests.
 #include <atomic>
 
 #include <doctest/doctest.h>
@@ -37,7 +37,7 @@ bool send_some(PlayedRegistry& played, const std::string& bytes, std::size_t cou
   return true;
 }
 
-// Sends the half of a blob, and cuts the connection.
+// Sends half of the requested bytes of a blob, and then cuts the connection.
 bool send_half(PlayedRegistry& played, const std::string& bytes, const Request& request, Response& response) {
   const std::size_t from = played.take_range(request);
   response.status = from > 0 ? 206 : 200;
@@ -69,7 +69,7 @@ TEST_CASE("reading a blob continues after a lost connection, and the digest cove
   CHECK(played.heads.back().find("Range")->second == "bytes=875000-");
 }
 
-TEST_CASE("reading ends if a registry sends only a few bytes over each connection") {
+TEST_CASE("reading a blob fails after five connections if each connection gives only a few bytes") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(1000);
   played.add_blob(repository, bytes);
@@ -84,7 +84,7 @@ TEST_CASE("reading ends if a registry sends only a few bytes over each connectio
   CHECK(connections == 5);
 }
 
-TEST_CASE("if a registry ignores ranges and sends the whole blob again, the known bytes are skipped") {
+TEST_CASE("if a registry ignores ranges and sends a whole blob again, mlk skips the known bytes") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(1'000'000);
   played.add_blob(repository, bytes);
@@ -130,7 +130,7 @@ TEST_CASE("reading a blob fails if the blob is missing, or if it has more bytes 
   CHECK_FALSE(registry.has_blob(repository, described("gone").digest));
 }
 
-TEST_CASE("`take` ends the reading by returning false, and its exceptions pass through") {
+TEST_CASE("read_blob() ends if `take` returns false, and passes on the exceptions of `take`") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(4 << 20);
   played.add_blob(repository, bytes);
@@ -175,7 +175,7 @@ TEST_CASE("mlk follows a redirect without the login, and follows no redirect to 
   CHECK(registry.has_blob(repository, described(bytes).digest));  // a redirect means that the blob exists
 }
 
-TEST_CASE("redirects in a circle end, and a redirect to the registry itself gets its login") {
+TEST_CASE("mlk ends a circle of redirects, and sends the login after a redirect to the registry itself") {
   PlayedRegistry played;
   const std::string bytes = "content";
   played.add_blob(repository, bytes);
@@ -198,7 +198,7 @@ TEST_CASE("redirects in a circle end, and a redirect to the registry itself gets
             .find("to more and more places") != std::string::npos);
 }
 
-TEST_CASE("if a registry answers with a redirect, find_manifest() reads the manifest at its target") {
+TEST_CASE("find_manifest() and find_digest() follow a redirect of the registry") {
   PlayedRegistry played, behind;
   behind.manifests["own/x"]["1"] = "{}";
   played.before = [&](const Request& request, Response& response) {
@@ -232,7 +232,7 @@ TEST_CASE("mount_blob() mounts a blob of another repository, or returns false if
   CHECK_FALSE(registry.mount_blob(repository, digest, "base/y"));
 }
 
-TEST_CASE("reading a blob continues after many lost connections if each has given more than 64 KiB") {
+TEST_CASE("reading a blob survives many lost connections only if each connection gives more than 64 KiB") {
   for (const std::size_t piece : {std::size_t{64 << 10}, std::size_t{(64 << 10) + 1}}) {
     CAPTURE(piece);
     PlayedRegistry played;
@@ -255,7 +255,7 @@ TEST_CASE("reading a blob continues after many lost connections if each has give
   }
 }
 
-TEST_CASE("a refusal in the middle of a blob is reported at once") {
+TEST_CASE("if the registry refuses a request in the middle of a blob, read_blob() throws at once") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(100'000);
   int connections = 0;
@@ -271,7 +271,7 @@ TEST_CASE("a refusal in the middle of a blob is reported at once") {
   CHECK(connections == 2);
 }
 
-TEST_CASE("a blob of no bytes is not requested, and its digest is still checked") {
+TEST_CASE("read_blob() does not request an empty blob, but checks its digest") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   CHECK(read_all(registry, described("")).empty());
@@ -281,7 +281,7 @@ TEST_CASE("a blob of no bytes is not requested, and its digest is still checked"
   CHECK(registry_error([&] { (void)read_all(registry, wrong); }).code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("mount_blob() throws an error after an interruption, and does not return false") {
+TEST_CASE("if the user interrupts mlk, mount_blob() throws instead of returning false") {
   PlayedRegistry played;
   std::atomic<bool> go_on = true;
   played.before = [&](const Request& request, Response&) {

@@ -1,4 +1,4 @@
-// The challenges in 401 answers of registries.
+// Checks how mlk reads the challenges in 401 answers of registries.
 #include "cli/registry/challenge.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ using Parameters = std::map<std::string, std::string>;
 
 }  // namespace
 
-TEST_CASE("a challenge has a scheme and parameters, with and without quotes") {
+TEST_CASE("parse_challenges() reads the scheme and the parameters, with and without quotes") {
   const std::vector<Challenge> found = parse_challenges(
       R"(Bearer realm="https://auth.example/token",service=registry.example , Scope="repository:a/b:pull,push")");
   REQUIRE(found.size() == 1);
@@ -24,7 +24,7 @@ TEST_CASE("a challenge has a scheme and parameters, with and without quotes") {
                                           {"scope", "repository:a/b:pull,push"}});
 }
 
-TEST_CASE("several challenges in one value are separated, and a repeated parameter is ignored") {
+TEST_CASE("parse_challenges() separates several challenges in one value, and ignores a repeated parameter") {
   const std::vector<Challenge> found =
       parse_challenges(R"(, Negotiate, basic Realm="a \"b\" \\", ,BEARER realm = "x", realm="y",Digest)");
   REQUIRE(found.size() == 4);
@@ -48,13 +48,13 @@ TEST_CASE("an unquoted value ends at the first character outside of tokens, and 
   CHECK(first("Bearer realm=x,,service=y") == Parameters{{"realm", "x"}, {"service", "y"}});
 }
 
-TEST_CASE("a parameter without a comma before it belongs to no challenge") {
+TEST_CASE("a parameter that follows another parameter without a comma does not belong to the challenge") {
   const std::vector<Challenge> found = parse_challenges(R"(Basic realm="x" charset="y")");
   REQUIRE_FALSE(found.empty());
   CHECK(found[0].parameters == Parameters{{"realm", "x"}});
 }
 
-TEST_CASE("the first part that cannot be parsed ends the list, and the challenges before it stay") {
+TEST_CASE("parse_challenges() returns the challenges before the first malformed part") {
   for (const std::string& empty :
        std::vector<std::string>{"", " ", ",,", "\"", "=", "\x01", "\xff", "(comment)"})
     CHECK_MESSAGE(parse_challenges(empty).empty(), empty);
@@ -66,7 +66,7 @@ TEST_CASE("the first part that cannot be parsed ends the list, and the challenge
   CHECK(valueless[0].parameters == Parameters{{"realm", ""}, {"service", "x"}});
 }
 
-TEST_CASE("at most sixteen challenges and sixteen parameters of each are read") {
+TEST_CASE("parse_challenges() reads at most sixteen challenges, and at most sixteen parameters of each") {
   std::string schemes, parameters = "Bearer ";
   for (int i = 0; i < 100; ++i) {
     schemes += "a" + std::to_string(i) + ", ";
@@ -79,7 +79,7 @@ TEST_CASE("at most sixteen challenges and sixteen parameters of each are read") 
   CHECK(read.contains("p15"));
 }
 
-TEST_CASE("bearer is preferred to basic, and needs a realm") {
+TEST_CASE("best_of() prefers a bearer challenge with a realm to a basic challenge") {
   const auto best = [](const std::string& header) {
     const auto found = best_of(parse_challenges(header));
     return found ? found->scheme + " " +

@@ -1,4 +1,4 @@
-// Logins: the files of Docker and of the containers tools, and the helpers that they name.
+// Checks how mlk finds logins in the files of Docker and of the containers tools, and by helpers.
 #include "cli/registry/logins.h"
 
 #include <utility>
@@ -46,7 +46,7 @@ mlk::Error login_error(const std::string& text, const std::string& image = "r.ex
   }
 }
 
-// The error for a registry whose helper is this script.
+// The error for a registry whose helper is a program with this script. If there is no error: the login.
 mlk::Error helper_error(const std::string& script, const std::string& name = "played") {
   const PlayedPrograms programs;
   programs.add("docker-credential-" + name, script);
@@ -55,7 +55,7 @@ mlk::Error helper_error(const std::string& script, const std::string& name = "pl
 
 }  // namespace
 
-TEST_CASE("a login is found by the name of its registry, also in the old spellings") {
+TEST_CASE("find_login() finds a login by the name of its registry, also in old spellings of the name") {
   for (const char* key : {"r.example", "https://r.example", "http://r.example/", "https://r.example/v2/",
                           "https://r.example/v1/", "r.example/v2", "r.example/"})
     CHECK_MESSAGE(found_in({auths(key, "me:secret")}, "r.example/team/x") == "me:secret", std::string(key));
@@ -65,14 +65,14 @@ TEST_CASE("a login is found by the name of its registry, also in the old spellin
   CHECK(found_in({auths("r.example:5000", "me:secret")}, "r.example:5000/x") == "me:secret");
 }
 
-TEST_CASE("the login of another registry or port is not used") {
+TEST_CASE("find_login() does not return the login of another registry or of another port") {
   for (const char* key :
        {"r.example:443", "example", "r.example.org", "s.r.example", "docker.io", "R.EXAMPLE"})
     CHECK_MESSAGE(found_in({auths(key, "me:secret")}, "r.example/x") == "none", std::string(key));
   CHECK(found_in({auths("r.example", "me:secret")}, "r.example:5000/x") == "none");
 }
 
-TEST_CASE("the login of a repository has priority over its team's, and the team's over the registry's") {
+TEST_CASE("the login with the longest matching path has priority: repository, then team, then registry") {
   CHECK(mlk::registry::login_keys(parse_reference("r.example/a/b:1")) ==
         Names{"r.example/a/b", "r.example/a", "r.example"});
   CHECK(mlk::registry::login_keys(parse_reference("python")) ==
@@ -84,7 +84,7 @@ TEST_CASE("the login of a repository has priority over its team's, and the team'
   CHECK(found_in({text}, "r.example/ab") == "one:1");
 }
 
-TEST_CASE("the login of a repository that is named like a protocol version is not a login of the registry") {
+TEST_CASE("the login of the repository team/v2 is not a login for the whole registry") {
   CHECK(found_in({auths("r.example/team/v2", "me:secret")}, "r.example/team/v2") == "me:secret");
   CHECK(found_in({auths("r.example/team/v2", "me:secret")}, "r.example/team/other") == "none");
 }
@@ -104,7 +104,7 @@ TEST_CASE("a password may have colons, and an identity token replaces the passwo
   CHECK(found_in({R"({"auths":{"r.example":{"identitytoken":"abc"}}})"}, "r.example/x") == "token abc");
 }
 
-TEST_CASE("the error for a broken file has its name and no part of its text") {
+TEST_CASE("the error for a malformed file of logins has the file's name and no part of its text") {
   const std::string secret = base64_encode("me:secret");
   for (const std::string& bad :
        Names{R"({"auths":{"r.example":{"auth":")" + secret + R"("}})", "secret", "[\"secret\"]",
@@ -124,7 +124,7 @@ TEST_CASE("the error for a broken file has its name and no part of its text") {
     CHECK(std::string(login_error(odd).what()) == "none");
 }
 
-TEST_CASE("files are read in the order of Docker, Podman and Skopeo") {
+TEST_CASE("login_files() lists the file of Docker first, and then those of the containers tools") {
   const auto files = [](const std::map<std::string, std::string>& variables) {
     Names out;
     for (const fs::path& file : mlk::registry::login_files([&](const std::string& name) {
@@ -146,7 +146,7 @@ TEST_CASE("files are read in the order of Docker, Podman and Skopeo") {
   CHECK(files({{"XDG_CONFIG_HOME", "/c"}}) == Names{"/c/containers/auth.json"});
 }
 
-TEST_CASE("the helper of a registry has priority over the store, and gets the registry's name") {
+TEST_CASE("the helper of one registry has priority over the common helper, and gets the registry's name") {
   const PlayedPrograms programs;
   programs.add("docker-credential-own",
                R"(read name; echo "{\"Username\":\"own\",\"Secret\":\"$1 $name\"}")");
@@ -159,7 +159,7 @@ TEST_CASE("the helper of a registry has priority over the store, and gets the re
   CHECK(found_in({text}, "none.example/x") == "none");
 }
 
-TEST_CASE("if a helper has no login, its file and the next files are searched") {
+TEST_CASE("if a helper has no login, mlk searches the file that names the helper, and the next files") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", "echo credentials not found in native keychain; exit 1");
   const std::string with_store =
@@ -170,14 +170,14 @@ TEST_CASE("if a helper has no login, its file and the next files are searched") 
   CHECK(found_in({with_store}, "r.example/x") == "me:secret");
 }
 
-TEST_CASE("if a helper gives the user <token>, the secret is an identity token") {
+TEST_CASE("if a helper returns the user <token>, the secret is an identity token") {
   CHECK(shown(mlk::registry::parse_helper_answer(R"({"Username":"<token>","Secret":"abc"})", "h")) ==
         "token abc");
   CHECK(shown(mlk::registry::parse_helper_answer(R"({"Username":"me","Secret":"abc"})", "h")) == "me:abc");
   CHECK(shown(mlk::registry::parse_helper_answer("{}", "h")) == "none");
 }
 
-TEST_CASE("if a helper is not installed, its file and the next files are searched") {
+TEST_CASE("if a helper is not installed, mlk searches the file that names the helper, and the next files") {
   const std::string store = R"({"credsStore":"no-such-helper"})";
   const std::string own = R"({"credHelpers":{"r.example":"no-such-helper"},"auths":{"r.example":{"auth":")" +
                           base64_encode("me:secret") + R"("}}})";
@@ -193,7 +193,7 @@ TEST_CASE("if a helper is not installed, its file and the next files are searche
         "there is no program docker-credential-no-such-helper, which " + file.string() + " names for logins");
 }
 
-TEST_CASE("if a helper cannot be executed here, its file and the next files are searched") {
+TEST_CASE("if a helper cannot be executed, mlk searches the file that names the helper, and the next files") {
   const PlayedPrograms programs;
   programs.add_file("docker-credential-other.exe", "of another system");
   const std::string store = R"({"credsStore":"other.exe"})";
@@ -210,7 +210,7 @@ TEST_CASE("if a helper cannot be executed here, its file and the next files are 
                        " names for logins, cannot be executed on this machine");
 }
 
-TEST_CASE("the error for a helper that fails or prints garbage has its name, but not its output") {
+TEST_CASE("the error for a helper that fails or prints garbage names the helper, and hides its output") {
   mlk::Error error{mlk::ExitCode::ok, ""};
   for (const char* script : {"echo secret; exit 3", "echo secret >&2; exit 3"}) {
     error = helper_error(script);
@@ -234,7 +234,7 @@ TEST_CASE("the name of a helper must not be a path, and is printed without contr
   CHECK((error.what() + error.hint()).find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("an interruption ends the wait for a helper") {
+TEST_CASE("if the user interrupts mlk, find_login() stops waiting for a helper and throws") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", "sleep 600");
   const TemporaryFolder folder;
@@ -247,7 +247,7 @@ TEST_CASE("an interruption ends the wait for a helper") {
   }
 }
 
-TEST_CASE("a file with only blanks and line ends is accepted, and has no login") {
+TEST_CASE("a file of logins with only blanks and line ends is valid, and has no login") {
   for (const std::string& nothing : Names{"", "\n", "\r\n", " ", "\t\n \n"}) {
     CHECK_MESSAGE(std::string(login_error(nothing).what()) == "none", nothing);
     CHECK(found_in({nothing, auths("r.example", "me:secret")}, "r.example/x") == "me:secret");
@@ -255,7 +255,7 @@ TEST_CASE("a file with only blanks and line ends is accepted, and has no login")
   CHECK(login_error("\n.\n").code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("a file of logins has at most 4 MiB, twenty levels and 100,000 values") {
+TEST_CASE("mlk refuses a file of logins with more than 4 MiB, twenty levels or 100,000 values") {
   const auto accepted = [](const std::string& text) { return login_error(text).code() == mlk::ExitCode::ok; };
   std::string padded = auths("r.example", "me:secret");
   padded.resize(4 << 20, ' ');
@@ -275,7 +275,7 @@ TEST_CASE("a file of logins has at most 4 MiB, twenty levels and 100,000 values"
   CHECK_FALSE(accepted(values(99'999)));
 }
 
-TEST_CASE("only the path of a protocol version is removed from a key") {
+TEST_CASE("mlk removes only the paths /v1 and /v2 from a key, and no other path") {
   CHECK(found_in({auths("r.example//", "me:secret")}, "r.example/x") == "me:secret");
   for (const char* key : {"r.example/v3", "https://r.example/v1/x", "r.example/v", "ftp://r.example",
                           "https:/r.example", "http:r.example"})
@@ -311,7 +311,7 @@ TEST_CASE("the error for a broken login names the fault and has a hint to log in
   CHECK(std::string(login_error("[]").what()).ends_with(" is no object of JSON"));
 }
 
-TEST_CASE("a helper is found by the old spellings of a registry, and has priority over the file") {
+TEST_CASE("a helper is found by an old spelling of its registry, and has priority over logins in the file") {
   const PlayedPrograms programs;
   programs.add("docker-credential-own", R"(echo '{"Username":"own","Secret":"x"}')");
   CHECK(found_in({R"({"credHelpers":{"https://r.example/v1/":"own"}})"}, "r.example/x") == "own:x");
@@ -337,7 +337,7 @@ TEST_CASE("a helper may report on its standard error that it has no login") {
         "me:secret");
 }
 
-TEST_CASE("the output of a helper has at most 1 MiB") {
+TEST_CASE("find_login() refuses more than 1 MiB of a helper's output") {
   const std::string answer = R"({"Username":"me","Secret":"x"})";
   const auto padded_to = [&](std::size_t size) {
     return helper_error("printf '%s' '" + answer + "'; head -c " + std::to_string(size - answer.size()) +
@@ -363,7 +363,7 @@ TEST_CASE("the hint for a failed helper of Docker Hub has the URL that mlk passe
   CHECK(error.hint() == "see what it says: echo https://index.docker.io/v1/ | docker-credential-played get");
 }
 
-TEST_CASE("a file of logins that is a folder is an error") {
+TEST_CASE("find_login() throws if a folder is in the place of a file of logins") {
   const TemporaryFolder folder;
   CHECK_THROWS_AS((void)find_login({folder.path()}, parse_reference("r.example/x"), {}), mlk::Error);
 }

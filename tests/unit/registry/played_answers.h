@@ -1,4 +1,4 @@
-// Requests to registries that tests play, and answers of these registries.
+// Helpers for requests to registries that tests play, and for the answers of these registries.
 #pragma once
 
 #include <functional>
@@ -38,7 +38,8 @@ inline mlk::registry::Access hasty() {
   return out;
 }
 
-// Requires tokens, and gives them at /token: "t1", "t2". Only one token is valid at a time.
+// A handler that refuses requests without a token, and gives tokens at /token: "t1", "t2". Only the newest
+// token is valid.
 struct TokenGuard {
   std::string realm;
   int given = 0;
@@ -65,7 +66,7 @@ inline void upload(mlk::registry::Registry& registry, const std::string& bytes) 
   registry.upload(repository, described(bytes), [&](const auto& take) { take(bytes); }, {});
 }
 
-// 17 MiB without a pattern, because a pattern could hide a part in the wrong place.
+// A blob of more than 16 MiB: one random MiB, sixteen times, and a different end.
 inline std::string large_blob() {
   std::string out = mlk::random_bytes(1 << 20);
   for (int i = 0; i < 4; ++i) out += out;

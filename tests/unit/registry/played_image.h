@@ -1,4 +1,4 @@
-// Images that a test puts into registries that it plays, and new images above them.
+// Helpers that put images into registries that a test plays, and that make layers of new images.
 #pragma once
 
 #include <string>
@@ -40,7 +40,7 @@ inline std::string add_image(PlayedRegistry& played, const std::string& reposito
   return digest;
 }
 
-// A layer with one file, in this folder.
+// Writes a layer with one file, mlk, into this folder.
 inline mlk::image::Addition own_layer(const TemporaryFolder& folder, const std::string& content,
                                       const std::string& purpose = "code") {
   mlk::image::LayerWriter writer(folder.path() / ("layer-" + purpose));

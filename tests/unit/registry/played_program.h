@@ -1,4 +1,4 @@
-// Programs in PATH that a test plays, and files of logins.
+// Programs in PATH that a test plays.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,8 @@
 
 #include "tests/unit/util/temporary_folder.h"
 
-// While it exists, PATH begins with its own folder, before the folders of the shell's programs.
+// While this object exists, PATH is the folder of the played programs and the folders of the shell's
+// programs.
 class PlayedPrograms {
  public:
   PlayedPrograms() : before_(std::getenv("PATH")) {
@@ -20,7 +21,7 @@ class PlayedPrograms {
   void add(const std::string& name, const std::string& script) const {
     add_file(name, "#!/bin/sh\n" + script + "\n");
   }
-  // A file that may be executed, with any content.
+  // Adds a file with this content and with permission to execute.
   void add_file(const std::string& name, const std::string& content) const {
     const std::filesystem::path file = folder_.write(name, content);
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);

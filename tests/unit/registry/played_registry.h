@@ -1,5 +1,5 @@
-// A registry that a test plays, over HTTP on this machine: repositories in memory, and handlers that a test
-// puts before its own.
+// A registry that a test plays, over HTTP or TLS on this machine. The repositories are in memory. A test can
+// set a handler that answers before the registry does.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ class PlayedRegistry {
  public:
   using Request = httplib::Request;
   using Response = httplib::Response;
-  // Returns true if it has answered. Called with the lock held, so for one request at a time.
+  // Returns true if it has answered the request. Called with the mutex locked, so for one request at a time.
   using Before = std::function<bool(const Request&, Response&)>;
 
   PlayedRegistry() : PlayedRegistry(std::make_unique<FakeServer>()) {}
@@ -61,7 +61,8 @@ class PlayedRegistry {
     return out;
   }
 
-  // The first byte that the request wants. Clears `ranges`, or the library would cut the answer again.
+  // The first byte that the request wants. Clears `ranges`, because otherwise the library would cut the
+  // answer a second time.
   std::size_t take_range(const Request& request) const {
     const_cast<Request&>(request).ranges.clear();
     const std::string range = request.get_header_value("Range");
@@ -74,13 +75,13 @@ class PlayedRegistry {
   std::vector<std::string> asked;
   std::vector<httplib::Headers> heads;
   std::map<std::string, std::map<std::string, std::string>> blobs,
-      manifests;  // by repository, and digest or tag
+      manifests;  // both: by repository, and then by digest or tag
   std::map<std::string, std::string> sessions;
   bool knows_ranges = true;
 
  private:
   void answer_it(const Request& request, Response& response) {
-    // "/v2/", the repository, the kind of content, and its name
+    // "/v2/", the repository, the kind of content, and the name of the content
     static const std::regex shape("/v2/([a-z0-9/]+)/(blobs/uploads|blobs|manifests|tags)/(.*)");
     std::smatch parts;
     if (request.path == "/v2/") {
@@ -166,7 +167,7 @@ class PlayedRegistry {
   std::unique_ptr<FakeServer> server_;
 };
 
-// Access with a login for this registry, "me" and "secret".
+// Access with a login for this registry: user "me", password "secret".
 struct LoggedIn {
   TemporaryFolder folder;
   mlk::registry::Access access;

@@ -1,4 +1,4 @@
-// Checks the content and the order of the requests of a push, and the state after a failure.
+// Checks the requests of a push and their order, and the content of the registry after a failure.
 #include "cli/registry/push.h"
 
 #include <algorithm>
@@ -86,7 +86,7 @@ TEST_CASE("push() streams the layers of a base from another registry, and sends 
   CHECK(to.count("POST /v2/team/x/blobs/uploads/?mount") == 0);
 }
 
-TEST_CASE("blobs and images that the registry has are not sent again") {
+TEST_CASE("push() does not send blobs and images again that the registry has") {
   PlayedRegistry from, to;
   const Built built(from);
   (void)built.push_to(to);
@@ -107,7 +107,7 @@ TEST_CASE("blobs and images that the registry has are not sent again") {
   CHECK(to.manifests["team/x"]["new"] == other.composed.manifest);
 }
 
-TEST_CASE("an image without a tag is stored under its digest") {
+TEST_CASE("push() stores an image under its digest if the target has no tag") {
   PlayedRegistry to;
   const Built built;
   PushProgress progress;
@@ -115,7 +115,8 @@ TEST_CASE("an image without a tag is stored under its digest") {
   CHECK(to.asked.back() == "PUT /v2/team/x/manifests/" + built.composed.digest);
 }
 
-TEST_CASE("layers within a registry are mounted, or sent if the registry does not mount") {
+TEST_CASE(
+    "push() mounts layers from the same registry, or sends these layers if the registry does not mount") {
   PlayedRegistry played;
   const Built built(played);
   const Pushed pushed = built.push_to(played);
@@ -163,7 +164,7 @@ TEST_CASE("push() sends no manifest if a part of the image is refused, damaged o
   fails();
 }
 
-TEST_CASE("a layer whose file has changed is not stored under its old digest") {
+TEST_CASE("if the file of a layer has changed, push() throws and stores no layer under the old digest") {
   PlayedRegistry to;
   const Built built;
   for (const std::string& now : {std::string("short"), std::string(built.composed.own[0].blob.size, 'x')}) {
@@ -174,7 +175,7 @@ TEST_CASE("a layer whose file has changed is not stored under its old digest") {
   }
 }
 
-TEST_CASE("an interruption by the user ends the upload") {
+TEST_CASE("if the user interrupts mlk, push() throws and sends no manifest") {
   PlayedRegistry to;
   const Built built;
   std::atomic<bool> go_on = true;
@@ -195,7 +196,7 @@ TEST_CASE("an interruption by the user ends the upload") {
   CHECK(to.manifests["team/x"].empty());
 }
 
-TEST_CASE("a layer that was damaged in the cache is deleted, and no part of it is sent") {
+TEST_CASE("push() deletes a layer that was damaged in the cache, and does not store it in the registry") {
   PlayedRegistry to;
   const Built built;
   const mlk::image::Layer& layer = built.composed.own[0];
@@ -217,7 +218,7 @@ TEST_CASE("a layer that was damaged in the cache is deleted, and no part of it i
   CHECK(to.count("POST ") <= 1);
 }
 
-TEST_CASE("a damaged layer is not read if the registry has the layer") {
+TEST_CASE("push() does not read the file of a layer that the registry has") {
   PlayedRegistry to;
   const Built built;
   (void)built.push_to(to);
@@ -243,7 +244,7 @@ TEST_CASE("if the base is missing, mlk sends layers of up to 1 MiB without a HEA
   CHECK(asked_for(small.blob.digest) == 0);
   CHECK(asked_for(configuration) == 0);
   CHECK(asked_for(large.blob.digest) == 1);
-  CHECK(asked_for(built.composed.of_base[0].digest) == 2);  // the first request asks for the base
+  CHECK(asked_for(built.composed.of_base[0].digest) == 2);  // once to see whether the base is missing
   CHECK(asked_for(built.composed.of_base[1].digest) == 1);
   // If the registry has the base, it may have the other blobs too.
   to.asked.clear();
@@ -260,7 +261,7 @@ TEST_CASE("if the base is missing, a mountable layer gets a HEAD request only af
   played.asked.clear();
   CHECK(built.push_to(played).layers_mounted == 2);
   CHECK(played.count(mounts) == 2);
-  CHECK(played.count("HEAD /v2/team/x/blobs/") == 1);  // whether the base is there
+  CHECK(played.count("HEAD /v2/team/x/blobs/") == 1);  // to see whether the base is missing
   PlayedRegistry stubborn;
   const Built again(stubborn);
   stubborn.add_blob("team/x", "upper");  // but not the first layer
@@ -275,7 +276,7 @@ TEST_CASE("if the base is missing, a mountable layer gets a HEAD request only af
   CHECK(stubborn.count(mounts) == 2);
 }
 
-TEST_CASE("if the registry has the first layer of a base, mlk asks for the others before it mounts them") {
+TEST_CASE("if the repository has a base's first layer, mlk asks for each further layer before a mount") {
   PlayedRegistry played;
   const Built built(played);
   played.add_blob("team/x", "lower");
@@ -286,7 +287,7 @@ TEST_CASE("if the registry has the first layer of a base, mlk asks for the other
   CHECK(played.count(mounts) == 1);
 }
 
-TEST_CASE("a layer is not mounted from its target repository") {
+TEST_CASE("push() does not mount a layer from the target repository itself") {
   PlayedRegistry played;
   const Built built(played, "team/x");
   played.blobs["team/x"].erase(built.composed.of_base[0].digest);
@@ -294,7 +295,7 @@ TEST_CASE("a layer is not mounted from its target repository") {
   CHECK(played.count(mounts) == 0);
 }
 
-TEST_CASE("mlk does not ask again whether the registry of the base speaks TLS") {
+TEST_CASE("if target and base have the same registry, mlk asks only once whether the registry speaks TLS") {
   PlayedRegistry played, other;
   const Built built(played);
   const auto greetings = [](PlayedRegistry& of) { return asked_whole(of, "GET /v2/"); };
@@ -308,7 +309,7 @@ TEST_CASE("mlk does not ask again whether the registry of the base speaks TLS") 
   CHECK(greetings(played) == 1);
 }
 
-TEST_CASE("BaseMount mounts the layers of a base before the push, and the push does not mount them again") {
+TEST_CASE("BaseMount mounts the layers of a base before the push, and push() does not try this again") {
   for (const bool refuses : {false, true}) {
     CAPTURE(refuses);
     PlayedRegistry played;
@@ -373,7 +374,7 @@ TEST_CASE("base_was_missing() is false for a base without layers") {
   CHECK(to.count("HEAD ") == 0);
 }
 
-TEST_CASE("a refusal of the request for the base is reported by base_was_missing() and has_mounted()") {
+TEST_CASE("base_was_missing() and has_mounted() throw if the registry refuses the request for the base") {
   PlayedRegistry from, to;
   const Built built(from);
   to.before = [](const httplib::Request& request, httplib::Response& response) {
@@ -386,7 +387,7 @@ TEST_CASE("a refusal of the request for the base is reported by base_was_missing
   CHECK_THROWS_AS((void)mount.has_mounted("x"), mlk::Error);
 }
 
-TEST_CASE("push() asks whether the registry has the tag, but does not ask for an image without a tag") {
+TEST_CASE("push() asks whether the registry has the image only if the target has a tag") {
   PlayedRegistry to;
   const Built built;
   PushProgress progress;
@@ -397,7 +398,7 @@ TEST_CASE("push() asks whether the registry has the tag, but does not ask for an
   CHECK(to.count("PUT /v2/team/x/manifests/new") == 1);
 }
 
-TEST_CASE("a large layer of mlk's own is uploaded whole from its file") {
+TEST_CASE("push() uploads a large layer from its file, also if the first part fails in the middle") {
   PlayedRegistry to;
   Built built;
   std::string bytes = mlk::random_bytes(1 << 20);
@@ -407,7 +408,7 @@ TEST_CASE("a large layer of mlk's own is uploaded whole from its file") {
   (void)built.push_to(to);
   CHECK(to.blobs["team/x"][built.composed.own[0].blob.digest] == bytes);
 
-  // The registry stores a piece of the first part, and mlk continues to read the file from there.
+  // The registry stores only a piece of the first part. mlk sends the rest of this part from there.
   const std::string other = bytes.substr(3) + "another end";
   built.composed = mlk::image::compose(std::nullopt, {{raw_layer(built.folder, "other", other), "code"}}, {});
   to.asked.clear();

@@ -31,7 +31,7 @@ struct Refusing {
   }
 };
 
-// While it exists, sets proxies for registries that are not on this machine.
+// While this object exists, requests to other machines use these proxies.
 class Proxies {
  public:
   Proxies(const std::string& of_https, const std::string& of_http) {
@@ -76,7 +76,7 @@ TEST_CASE("a request is sent at most six times, with growing waits") {
     const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
     CHECK(refusing.asked == 6);
     CHECK(error.code() == (times == 5 ? mlk::ExitCode::ok : mlk::ExitCode::cluster));
-    // Of the waits of 0.5, 1, 2, 4 and 8 s, only the last one is long enough for a message.
+    // The waits are 0.5, 1, 2, 4 and 8 s. Only the wait of 8 s is long enough for a message.
     CHECK(notes == std::vector<std::string>{"registry " + played.name +
                                             " answered with status 503; trying again in 8 s"});
   }
@@ -94,10 +94,10 @@ TEST_CASE("a request is sent only once if is_patient is false") {
   CHECK(refusing.asked == 1);
 }
 
-TEST_CASE("a registry may ask for a wait of up to a minute, and waits of five seconds or more are reported") {
+TEST_CASE("mlk waits as Retry-After says, but at most a minute, and reports waits of five seconds or more") {
   struct Row {
     const char* asked;
-    const char* told;  // nullptr: mlk does not wait; "": it waits without a message
+    const char* told;  // nullptr: mlk does not wait; "": mlk waits without a message
   };
   for (const Row& row : std::vector<Row>{{"0", ""},
                                          {"4", ""},
@@ -155,7 +155,7 @@ TEST_CASE("a temporary failure of a token server is retried like a failure of th
   }
 }
 
-TEST_CASE("a token server gets one request if its failure is final, or if mlk is not patient") {
+TEST_CASE("mlk does not repeat a request to a token server after a final failure, or without is_patient") {
   struct Row {
     int status;
     bool is_patient;
@@ -195,7 +195,7 @@ TEST_CASE("if a registry refuses every token, mlk sends exactly three requests")
   CHECK(played.count("GET /v2/team/x/manifests/1") == 3);
 }
 
-TEST_CASE("the error for a bad answer depends on the kind of the answer") {
+TEST_CASE("the error for a refused request names the request, and depends on the status") {
   struct Row {
     int status;
     mlk::ExitCode code;
@@ -289,7 +289,7 @@ TEST_CASE("a request follows five redirects and fails at the sixth redirect") {
   CHECK(hops == 6);
 }
 
-TEST_CASE("an upload that is redirected elsewhere never sends the login there, even after a challenge") {
+TEST_CASE("if a registry sends an upload to another server, this server does not get the login") {
   for (const bool asks : {false, true}) {
     PlayedRegistry played, other;
     other.sessions["9"] = "";
@@ -317,11 +317,11 @@ TEST_CASE("an upload that is redirected elsewhere never sends the login there, e
     REQUIRE(other.heads.size() == 1);
     CHECK(other.heads[0].count("Authorization") == 0);
     CHECK(other.asked[0] == "PUT /v2/team/x/blobs/uploads/9?digest=" + std::string("sha256%3A") +
-                                digest.substr(7));  // a place without a query gets one
+                                digest.substr(7));  // mlk adds a query to the URL
   }
 }
 
-TEST_CASE("if a login helper is not installed, mlk reports it and continues without a login") {
+TEST_CASE("if a login helper is not installed and there is no other login, mlk reports this and continues") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   played.before = std::ref(guard);
@@ -350,7 +350,7 @@ TEST_CASE("if a login helper is not installed, mlk reports it and continues with
 }
 
 TEST_CASE("a remote registry without TLS is used only if insecure is set") {
-  // The answer to the handshake through a tunnel: from a server of plain HTTP, or the end of the connection.
+  // The answer to the TLS handshake through a tunnel: plain HTTP, or the end of the connection.
   const std::string opened = "HTTP/1.1 200 OK\r\n\r\n", end = opened,
                     garbage = opened + "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}";
   for (const std::string& instead_of_tls : {garbage, end}) {

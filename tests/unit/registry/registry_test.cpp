@@ -23,7 +23,7 @@ std::string head_of(const httplib::Headers& headers, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a temporary failure is retried after the time that the registry asks for") {
+TEST_CASE("mlk sends a request again after temporary failures, whatever form Retry-After has") {
   PlayedRegistry played;
   played.manifests[repository]["1"] = manifest_text;
   int refused = 0;
@@ -55,7 +55,7 @@ TEST_CASE("if a registry asks for a wait of an hour, mlk fails at once with the 
   CHECK(played.count("GET /v2/team/x/manifests/1") == 1);
 }
 
-TEST_CASE("an interruption ends the wait for a registry") {
+TEST_CASE("if the user interrupts mlk, it stops waiting for a registry and throws") {
   PlayedRegistry played;
   played.before = [&](const Request&, Response& response) {
     response.set_header("Retry-After", "59");
@@ -71,7 +71,7 @@ TEST_CASE("an interruption ends the wait for a registry") {
   CHECK(noted == "registry " + played.name + " answered with status 503; trying again in 59 s");
 }
 
-TEST_CASE("a token is fetched with the login after a challenge, and again when the token has expired") {
+TEST_CASE("mlk gets a token with the login after a challenge, and a new token if the registry refuses it") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   played.before = std::ref(guard);
@@ -89,7 +89,7 @@ TEST_CASE("a token is fetched with the login after a challenge, and again when t
   CHECK(guard.logins == std::vector<std::string>{basic, basic});
 }
 
-TEST_CASE("a token that expires in the middle of an upload is renewed, and the upload completes") {
+TEST_CASE("if a token expires in the middle of an upload, mlk gets a new token, and the upload completes") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   bool ended = false;
@@ -112,7 +112,7 @@ TEST_CASE("a token that expires in the middle of an upload is renewed, and the u
   CHECK(sent >= bytes.size());
 }
 
-TEST_CASE("if several headers offer ways to log in, mlk takes the one with a token") {
+TEST_CASE("if a registry offers tokens and passwords in two headers, mlk uses a token") {
   for (const bool bearer_first : {true, false}) {
     PlayedRegistry played;
     played.manifests[repository]["1"] = manifest_text;
@@ -152,10 +152,10 @@ TEST_CASE("the error for a refused login has a hint and does not show the login"
   const std::string all = error.what() + error.hint();
   CHECK(all.find("secret") == all.npos);
   CHECK(all.find(mlk::base64_encode("me:secret")) == all.npos);
-  CHECK(played.count("GET /v2/team/x/tags/list") == 2);  // without a login, and with it
+  CHECK(played.count("GET /v2/team/x/tags/list") == 2);  // without the login, and with the login
 }
 
-TEST_CASE("a manifest with another digest than the requested one, or a too large manifest, is refused") {
+TEST_CASE("find_manifest() refuses a manifest with another digest than requested, or of more than 4 MiB") {
   PlayedRegistry played;
   const std::string digest = "sha256:" + mlk::sha256_hex(manifest_text);
   played.manifests[repository][digest] = "{}";
@@ -174,7 +174,7 @@ TEST_CASE("a manifest with another digest than the requested one, or a too large
   CHECK(std::string(error.what()).find("is too large: more than 4.0 MiB") != std::string::npos);
 }
 
-TEST_CASE("put_manifest() fails if the registry stores a manifest under another digest") {
+TEST_CASE("put_manifest() throws if the registry answers with another digest") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   registry.put_manifest(repository, "1", mlk::image::oci_types.manifest, manifest_text);
@@ -187,7 +187,7 @@ TEST_CASE("put_manifest() fails if the registry stores a manifest under another 
         mlk::ExitCode::failure);
 }
 
-TEST_CASE("an image is deleted by its digest, and a registry that forbids this is an error") {
+TEST_CASE("remove_manifest() deletes an image by its digest, and throws if the registry forbids this") {
   PlayedRegistry played;
   const std::string digest = "sha256:" + mlk::sha256_hex(manifest_text);
   played.manifests[repository][digest] = manifest_text;
@@ -199,7 +199,7 @@ TEST_CASE("an image is deleted by its digest, and a registry that forbids this i
         "registry " + played.name + " does not let anyone delete images");
 }
 
-TEST_CASE("tags are read in pages, and links to other servers are not followed") {
+TEST_CASE("tags() follows links to further pages, but no links to other servers") {
   PlayedRegistry played, other;
   std::string link = "</v2/team/x/tags/list?n=500&last=b>; rel=\"next\"";
   played.before = [&](const Request& request, Response& response) {
@@ -224,7 +224,7 @@ TEST_CASE("tags are read in pages, and links to other servers are not followed")
   CHECK(other.count("") == 0);
 }
 
-TEST_CASE("tags() ends for a list of tags that never ends, is empty or is malformed") {
+TEST_CASE("tags() ends if a list of tags links to itself, is empty or is malformed") {
   PlayedRegistry played;
   std::string body = R"({"tags":["a"]})";
   played.before = [&](const Request& request, Response& response) {
@@ -245,7 +245,7 @@ TEST_CASE("tags() ends for a list of tags that never ends, is empty or is malfor
   CHECK(registry_error([&] { (void)registry.tags("gone", 7); }).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("a registry's certificate is trusted if its authority is in the folder of the registry") {
+TEST_CASE("mlk trusts the certificate of a registry if the folder for this registry has the authority") {
   const Certificate authority = make_authority("own");
   PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.1", &authority}));
   played.manifests[repository]["1"] = manifest_text;
@@ -270,7 +270,7 @@ TEST_CASE("a registry's certificate is trusted if its authority is in the folder
 }
 
 TEST_CASE(
-    "the authority of a registry is trusted for redirects of this registry, but not for other registries") {
+    "mlk trusts a registry's authority also after redirects and for tokens, but not for other registries") {
   const Certificate authority = make_authority("own");
   PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.1", &authority}));
   PlayedRegistry storage(make_certificate({"storage", "IP:127.0.0.1", &authority}));
@@ -296,7 +296,7 @@ TEST_CASE(
   CHECK(std::string(error.what()).find("its certificate is not trusted") != std::string::npos);
 }
 
-TEST_CASE("mirrors and the places of logins and certificates come from the environment") {
+TEST_CASE("usual_access() reads mirrors and the places of logins and certificates from the environment") {
   const auto access_with = [](const std::string& mirrors) {
     return mlk::registry::usual_access([&](const std::string& name) -> std::string {
       return name == "HOME" ? "/h" : name == "MLK_REGISTRY_MIRRORS" ? mirrors : "";
@@ -320,7 +320,7 @@ TEST_CASE("mirrors and the places of logins and certificates come from the envir
   }
 }
 
-TEST_CASE("each request gets a token for exactly the scope that it needs") {
+TEST_CASE("mlk requests a token only for the scope that the request needs") {
   CHECK(mlk::registry::pull_scope("a/b") == "repository:a/b:pull");
   CHECK(mlk::registry::push_scope("a/b") == "repository:a/b:pull,push");
   PlayedRegistry played;
@@ -352,7 +352,7 @@ TEST_CASE("each request gets a token for exactly the scope that it needs") {
         Scopes{start + "%2Cpush&scope=repository%3Abase%2Fy%3Apull"});
 }
 
-TEST_CASE("requests for manifests accept all types, and put_manifest() sends the given type") {
+TEST_CASE("requests for manifests accept all types of manifests, and put_manifest() sends the given type") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   registry.put_manifest(repository, "1", mlk::image::docker_types.manifest, manifest_text);
@@ -369,7 +369,7 @@ TEST_CASE("requests for manifests accept all types, and put_manifest() sends the
   asks_for_all();
 }
 
-TEST_CASE("the digest header of a manifest is checked if it is a digest of sha256") {
+TEST_CASE("mlk checks Docker-Content-Digest of a manifest if the header is a digest of sha256") {
   PlayedRegistry played;
   std::string said;
   played.before = [&](const Request& request, Response& response) {
@@ -397,7 +397,7 @@ TEST_CASE("the digest header of a manifest is checked if it is a digest of sha25
                                       " under another digest than it has");
 }
 
-TEST_CASE("a manifest that another push disturbs is sent at most six times") {
+TEST_CASE("put_manifest() sends a manifest at most six times if another push disturbs the request") {
   PlayedRegistry played;
   int disturbed = 0, most = 5;
   std::string code = "DIGEST_INVALID";
@@ -426,7 +426,7 @@ TEST_CASE("a manifest that another push disturbs is sent at most six times") {
   refused_after(1, "MANIFEST_INVALID");
 }
 
-TEST_CASE("tags are requested in pages of five hundred tags and at most 16 MiB") {
+TEST_CASE("tags() requests pages of five hundred tags, and refuses a page of more than 16 MiB") {
   PlayedRegistry played;
   std::string body = R"({"tags":["a"]})";
   body.resize(16 << 20, ' ');
@@ -446,7 +446,7 @@ TEST_CASE("tags are requested in pages of five hundred tags and at most 16 MiB")
   CHECK(played.asked.empty());
 }
 
-TEST_CASE("a file of certificates of more than 1 MiB is an error") {
+TEST_CASE("Registry() throws if a file of certificates has more than 1 MiB") {
   const TemporaryFolder folder;
   Access access;
   access.authorities = {folder.path()};
@@ -459,7 +459,7 @@ TEST_CASE("a file of certificates of more than 1 MiB is an error") {
   CHECK_FALSE(accepted_with((1 << 20) + 1));
 }
 
-TEST_CASE("authorities are searched in the user's folders, and then in the folders of all users") {
+TEST_CASE("usual_access() lists the user's folders of authorities first, and then the system's folders") {
   const auto folders_with = [](const std::string& home, const std::string& own) {
     return mlk::registry::usual_access([&](const std::string& name) {
              return name == "HOME" ? home : name == "XDG_CONFIG_HOME" ? own : std::string();
@@ -478,7 +478,7 @@ TEST_CASE("authorities are searched in the user's folders, and then in the folde
   CHECK(folders_with("", "/c") == and_all({"/c/containers/certs.d"}));
 }
 
-TEST_CASE("the error for an invalid mirror shows the pair, unless it may contain a login") {
+TEST_CASE("the error for an invalid mirror shows the pair only if the pair cannot contain a login") {
   const auto refused = [](const std::string& mirrors) {
     return registry_error([&] {
       (void)mlk::registry::usual_access(

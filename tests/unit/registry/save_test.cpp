@@ -1,4 +1,4 @@
-// Images on the disk: the layout of OCI, and the archive of Docker.
+// Checks the images that mlk writes to the disk: OCI layouts and Docker archives.
 #include "cli/registry/save.h"
 
 #include <csignal>
@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr std::size_t plenty = 16 << 20;
 
-// An image with one own layer, and a base of two different layers, of which one occurs twice.
+// An image with one layer of its own, and a base of three layers. Two layers of the base are equal.
 struct Saved {
   PlayedRegistry from{};
   TemporaryFolder folder{}, out{};
@@ -48,7 +48,7 @@ struct Saved {
 
 }  // namespace
 
-TEST_CASE("an OCI layout has each blob under its digest, and an index with the name") {
+TEST_CASE("save_oci() writes each blob under its digest, and an index with the image's name") {
   const Saved saved;
   for (const std::string& folder : {std::string("new"), std::string("empty"), std::string("slash/")}) {
     if (folder == "empty") fs::create_directory(saved.out.path() / folder);
@@ -71,7 +71,7 @@ TEST_CASE("an OCI layout has each blob under its digest, and an index with the n
   CHECK(saved.names().size() == 3);
 }
 
-TEST_CASE("save_oci() refuses a folder that is not empty") {
+TEST_CASE("save_oci() refuses a file and a folder that is not empty") {
   const Saved saved;
   saved.out.write("full/x", "mine");
   saved.out.write("file", "mine");
@@ -89,7 +89,7 @@ TEST_CASE("save_oci() refuses a folder that is not empty") {
   CHECK(mlk::read_file(saved.out.path() / "full/x", plenty) == "mine");
 }
 
-TEST_CASE("an image that cannot be saved whole leaves no files, and an existing file stays unchanged") {
+TEST_CASE("if a layer is missing, saving an image leaves no files, and does not change an existing file") {
   Saved saved;
   saved.out.write("archive.tar", "mine");
   saved.from.blobs["base/y"].erase(saved.composed.of_base[1].digest);
@@ -105,7 +105,7 @@ TEST_CASE("an image that cannot be saved whole leaves no files, and an existing 
   CHECK(mlk::read_file(saved.out.path() / "archive.tar", plenty) == "mine");
 }
 
-TEST_CASE("if the disk is full, saving an image fails and leaves no file") {
+TEST_CASE("if the disk is full, save_docker_archive() throws and leaves no file") {
   const Saved saved;
   rlimit usual{};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &usual) == 0);
@@ -124,7 +124,7 @@ TEST_CASE("if the disk is full, saving an image fails and leaves no file") {
   CHECK(saved.names().empty());
 }
 
-TEST_CASE("tar can read a Docker archive, and its manifest names the layers in order") {
+TEST_CASE("the program tar can read a Docker archive, and the archive's manifest names the layers in order") {
   const Saved saved;
   saved.out.write("archive.tar", "before");
   save_docker_archive(saved.out.path() / "archive.tar", "r.example/x:1", saved.composed, saved.base);
@@ -156,14 +156,14 @@ TEST_CASE("tar can read a Docker archive, and its manifest names the layers in o
   CHECK(mlk::sha256_hex(unpacked(layers[3])) == saved.composed.own[0].blob.digest.substr(7));
 }
 
-TEST_CASE("an archive without a name has no tags") {
+TEST_CASE("save_docker_archive() writes no tag if the name is empty") {
   const TemporaryFolder folder;
   const auto composed = mlk::image::compose(std::nullopt, {own_layer(folder, "code")}, {});
   save_docker_archive(folder.path() / "archive.tar", "", composed, {});
   CHECK(mlk::read_file(folder.path() / "archive.tar", plenty).find(R"("RepoTags":[])") != std::string::npos);
 }
 
-TEST_CASE("a layer that was damaged in the cache is not saved, but deleted") {
+TEST_CASE("saving an image deletes a layer that was damaged in the cache, and writes no file") {
   for (const bool as_archive : {false, true}) {
     const Saved saved;
     const fs::path file = saved.composed.own[0].file, to = saved.out.path() / "new";
@@ -197,7 +197,7 @@ TEST_CASE("saving an image leaves no files if the user interrupts it at any time
   for (const bool as_archive : {false, true}) {
     int questions = 0;
     save(as_archive, [&] { return ++questions > 0; });
-    CHECK(questions >= 3);  // before the layer, during its check, and during its copy
+    CHECK(questions >= 3);  // before the layer, while it is checked, and while it is copied
     fs::remove_all(saved.out.path() / "new");
     for (int last = 0; last < questions; ++last) {
       int left = last;
@@ -212,7 +212,7 @@ TEST_CASE("saving an image leaves no files if the user interrupts it at any time
   }
 }
 
-TEST_CASE("a target below a file is an error, and the file stays unchanged") {
+TEST_CASE("saving an image below a file throws, and does not change the file") {
   const Saved saved;
   saved.out.write("file", "mine");
   const fs::path to = saved.out.path() / "file/new";

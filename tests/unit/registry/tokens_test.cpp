@@ -1,4 +1,4 @@
-// The authorization of requests: the requests to token servers, and the servers that mlk uses.
+// Checks the authorization of requests: the requests to token servers, and which token servers mlk uses.
 #include "cli/registry/tokens.h"
 
 #include <utility>
@@ -28,7 +28,8 @@ struct Asked {
   std::string method, url, authorization, body, type{};
 };
 
-// A token server that the test plays. It gives the tokens "t1", "t2", ... of this lifetime, or `reply`.
+// A token server that the test plays. The server gives the tokens "t1", "t2", ... with `lifetime`. If `reply`
+// is set, the server answers with its result instead.
 struct TokenServer {
   std::vector<Asked> asked{};
   int lifetime = 300;
@@ -91,7 +92,7 @@ TEST_CASE(
   CHECK(server.asked[0].authorization == basic);
 }
 
-TEST_CASE("each scope has its own token, which is reused until it expires") {
+TEST_CASE("each scope has a token of its own, which mlk uses until the token expires or is refused") {
   TokenServer server;
   Tokens tokens = server.tokens();
   CHECK(tokens.renew("a", bearer, ""));
@@ -100,7 +101,7 @@ TEST_CASE("each scope has its own token, which is reused until it expires") {
   CHECK(tokens.authorization("b c") == "Bearer t2");
   CHECK(server.asked[1].url.ends_with("&scope=b&scope=c"));
   CHECK(server.asked[0].authorization.empty());
-  // A refused token is dropped, but not a token that another thread has renewed meanwhile.
+  // renew() removes a refused token, but not a token that another thread has renewed meanwhile.
   CHECK(tokens.renew("a", bearer, "Bearer t1"));
   CHECK(tokens.authorization("a") == "Bearer t3");
   CHECK(tokens.renew("a", bearer, "Bearer t1"));
@@ -110,7 +111,7 @@ TEST_CASE("each scope has its own token, which is reused until it expires") {
   CHECK(tokens.authorization("d") == "Bearer t5");
 }
 
-TEST_CASE("an identity token is sent in the body of a POST, and is in no URL") {
+TEST_CASE("mlk sends an identity token only in the body of a POST, not in a URL") {
   TokenServer server;
   Tokens tokens = server.tokens(Login{"", "", "id/1 &="});
   CHECK(tokens.renew("s", bearer, ""));
@@ -149,7 +150,7 @@ TEST_CASE("`login` is called once, also if there is no login") {
   CHECK(asked == 1);
 }
 
-TEST_CASE("mlk sends no login to a token server if its URL is invalid, lacks TLS, or names this machine") {
+TEST_CASE("mlk sends no request to a token server whose URL is invalid, lacks TLS, or names this machine") {
   for (const std::string& realm : std::vector<std::string>{
            "http://auth.example/token", "https://localhost/token", "https://127.0.0.1/token",
            "https://[::1]/token", "https://169.254.169.254/latest", "file:///etc/passwd", "/token", "",
@@ -164,7 +165,7 @@ TEST_CASE("mlk sends no login to a token server if its URL is invalid, lacks TLS
   CHECK(mlk::registry::wrong_with_realm("http://127.0.0.1:1/token", "http://localhost:5000").empty());
 }
 
-TEST_CASE("errors of a token server have its name, and no message has the login") {
+TEST_CASE("the error for a failed request to a token server names the server, and hides the login") {
   TokenServer server;
   const auto refused = [&](const Reply& reply,
                            const std::optional<Login>& login = Login{"me", "secret", ""}) {
@@ -193,7 +194,7 @@ TEST_CASE("errors of a token server have its name, and no message has the login"
   CHECK(refused(lost).code() == mlk::ExitCode::interrupted);
 }
 
-TEST_CASE("parse_token() reads either member, bounds the lifetime, and refuses text that fits no header") {
+TEST_CASE("parse_token() reads token or access_token, bounds the lifetime, and refuses malformed tokens") {
   CHECK(parse_token(R"({"token":"a"})", "x").text == "a");
   CHECK(parse_token(R"({"access_token":"b"})", "x").text == "b");
   CHECK(parse_token(R"({"token":"a"})", "x").lifetime == seconds(60));
@@ -208,14 +209,14 @@ TEST_CASE("parse_token() reads either member, bounds the lifetime, and refuses t
     CHECK_THROWS_WITH_AS((void)parse_token(bad, "the server"), "the server gave no token", mlk::Error);
 }
 
-TEST_CASE("a token is used until ten seconds before its end, or for half of a short lifetime") {
+TEST_CASE("mlk uses a token until ten seconds before its end, or for half of a short lifetime") {
   const std::vector<std::pair<int, int>> rows{{0, 0},   {1, 0},   {2, 1},   {10, 5},   {19, 9},
                                               {20, 10}, {21, 11}, {60, 50}, {300, 290}};
   for (const auto& [lifetime, used] : rows)
     CHECK(mlk::registry::time_of_use(seconds(lifetime)).count() == used);
 }
 
-TEST_CASE("a token has at most 64 KiB and a lifetime of at most a day") {
+TEST_CASE("parse_token() refuses a token of more than 64 KiB, and limits the lifetime to a day") {
   const auto with_size = [](std::size_t size) { return R"({"token":")" + std::string(size, 'a') + "\"}"; };
   CHECK(parse_token(with_size(64 << 10), "x").text.size() == 64 << 10);
   CHECK_THROWS_AS((void)parse_token(with_size((64 << 10) + 1), "x"), mlk::Error);
@@ -265,7 +266,7 @@ TEST_CASE("if a registry changes its challenge, the authorization changes too") 
   const std::string basic = "Basic " + mlk::base64_encode("me:secret");
   REQUIRE(tokens.renew("s", bearer, ""));
   CHECK(tokens.authorization("s") == "Bearer t1");
-  CHECK_FALSE(tokens.renew("s", "Negotiate", "Bearer t1"));  // mlk does not support it; the token stays
+  CHECK_FALSE(tokens.renew("s", "Negotiate", "Bearer t1"));  // unsupported, so the token stays
   CHECK(tokens.authorization("s") == "Bearer t1");
   CHECK(tokens.renew("s", "Basic realm=\"x\"", "Bearer t1"));
   CHECK(tokens.authorization("s") == basic);
@@ -274,7 +275,7 @@ TEST_CASE("if a registry changes its challenge, the authorization changes too") 
   CHECK(server.asked.size() == 1);
 }
 
-TEST_CASE("without a login no authorization is sent for a basic challenge") {
+TEST_CASE("after a basic challenge, authorization() is empty if there is no login") {
   TokenServer server;
   Tokens tokens = server.tokens();
   CHECK_FALSE(tokens.renew("s", "Basic realm=\"x\"", ""));

@@ -1,4 +1,4 @@
-// Checks that blobs are uploaded in parts, and in spite of lost connections.
+// Checks that mlk uploads blobs in parts, and in spite of lost connections.
 #include <map>
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ TEST_CASE("a small blob is uploaded at once, and a large blob in parts") {
   CHECK(played.count("PUT /v2/team/x/blobs/uploads/3?state=b&digest=sha256%3A") == 1);
 }
 
-TEST_CASE("an upload that the registry forgets begins again, but only a few times") {
+TEST_CASE("if the registry forgets an upload, mlk begins again, but fails after the fifth time") {
   PlayedRegistry played;
   const std::string bytes = large_blob();
   int forgotten = 0, most = 1;
@@ -56,7 +56,7 @@ TEST_CASE("an upload that the registry forgets begins again, but only a few time
   CHECK(forgotten == 5);
 }
 
-TEST_CASE("bytes of a part that the registry stored before a failure are not sent again") {
+TEST_CASE("after a failure, mlk sends only the bytes of a part that the registry has not stored") {
   PlayedRegistry played;
   const std::string bytes = large_blob();
   std::size_t stored = 0;
@@ -83,7 +83,7 @@ TEST_CASE("bytes of a part that the registry stored before a failure are not sen
 
 TEST_CASE("an upload survives many lost connections if the registry stores bytes between them") {
   const std::string bytes = large_blob();
-  // Two losses before each part, or a loss after each MiB.
+  // 0: two losses before each part. 1 MiB: a loss after each MiB.
   for (const std::size_t step : {std::size_t{0}, std::size_t{1} << 20}) {
     PlayedRegistry played;
     std::map<std::string, int> tries;  // by range
@@ -102,7 +102,7 @@ TEST_CASE("an upload survives many lost connections if the registry stores bytes
   }
 }
 
-TEST_CASE("after a failed final PUT, a stored blob is found, and a missing blob is uploaded again") {
+TEST_CASE("after a failed final PUT, mlk uploads the blob again only if the registry does not have it") {
   PlayedRegistry played;
   bool stored = true, failed = false;
   played.before = [&](const Request& request, Response& response) {
@@ -120,7 +120,7 @@ TEST_CASE("after a failed final PUT, a stored blob is found, and a missing blob 
   CHECK(played.blobs[repository].size() == 2);
 }
 
-TEST_CASE("an upload whose final PUT always fails is abandoned") {
+TEST_CASE("an upload fails after five attempts if its final PUT always fails") {
   PlayedRegistry played;
   played.before = [&](const Request& request, Response& response) {
     return request.method == "PUT" && answered_with(response, 500);
@@ -156,7 +156,7 @@ TEST_CASE("the error for a refused upload has the registry's words, and bad redi
   }
 }
 
-TEST_CASE("a source with other bytes than its descriptor is an error before the upload ends") {
+TEST_CASE("upload() throws if the source gives other bytes than the descriptor says, and stores no blob") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   for (const std::string& bytes : {std::string("short"), std::string("much too long")}) {
@@ -203,7 +203,7 @@ TEST_CASE("an upload continues at the same URL if the registry names no other UR
   CHECK(played.count("PUT /v2/team/x/blobs/uploads/1?state=a&digest=") == 1);
 }
 
-TEST_CASE("a refused upload fails at once if no earlier request failed") {
+TEST_CASE("an upload fails at once if the registry refuses a PATCH or PUT and no connection was lost") {
   for (const char* method : {"PATCH", "PUT"}) {
     for (const int status : {400, 403, 413}) {
       PlayedRegistry played;
@@ -218,7 +218,7 @@ TEST_CASE("a refused upload fails at once if no earlier request failed") {
   }
 }
 
-TEST_CASE("an upload begins again if its final PUT gets 404, or if it gets 400 after a failed PATCH") {
+TEST_CASE("an upload begins again if the final PUT gets 404, or gets 400 after a failed PATCH") {
   for (const bool is_lost : {true, false}) {
     PlayedRegistry played;
     bool lost = !is_lost, refused = false;
@@ -240,7 +240,7 @@ TEST_CASE("an upload begins again if its final PUT gets 404, or if it gets 400 a
   }
 }
 
-TEST_CASE("an upload that has begun again after a failed PATCH fails if its final PUT gets 400") {
+TEST_CASE("400 for the final PUT ends an upload that has begun again and then lost no connection") {
   PlayedRegistry played;
   int patches = 0;
   played.before = [&](const Request& request, Response& response) {
@@ -256,7 +256,7 @@ TEST_CASE("an upload that has begun again after a failed PATCH fails if its fina
   CHECK(played.count("PUT ") == 1);
 }
 
-TEST_CASE("after 429 the final PUT is sent again, and no second upload begins") {
+TEST_CASE("after 429 mlk sends the final PUT again, and begins no second upload") {
   PlayedRegistry played;
   int asked = 0;
   played.before = [&](const Request& request, Response& response) {
@@ -272,7 +272,7 @@ TEST_CASE("after 429 the final PUT is sent again, and no second upload begins") 
 TEST_CASE("an upload begins again if the registry reports more stored bytes than mlk has sent") {
   struct Row {
     const char* range;
-    int begun, patches;  // uploads, and parts that were sent
+    int begun, patches;  // numbers of uploads, and of parts
   };
   // The first part fails, and the registry stores no byte of it.
   for (const Row& row : std::vector<Row>{{"", 1, 3},
@@ -336,7 +336,7 @@ TEST_CASE("an upload fails if the registry reports another digest of the stored 
   CHECK(std::string(error.what()).ends_with("it has stored other bytes than were sent"));
 }
 
-TEST_CASE("the error for a short source has the number of its bytes") {
+TEST_CASE("the error for a source with too few bytes has both numbers of bytes") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   const Descriptor blob = described("content");
