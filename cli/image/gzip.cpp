@@ -18,7 +18,7 @@ namespace mlk::image {
 
 namespace {
 
-constexpr int with_gzip_header = 16;  // added to the window size, it selects gzip's format
+constexpr int with_gzip_header = 16;  // added to the window size: selects gzip's format
 constexpr std::size_t member_bytes = 512 << 10;
 constexpr unsigned most_at_once = 8;
 

@@ -55,7 +55,7 @@ std::string name_of_path(const std::string& path);
 // while mlk reads it.
 void read_whole(const std::filesystem::path& path, std::uint64_t size,
                 const std::function<void(std::string_view)>& take);
-// Reads a file in an open folder, and otherwise does the same. `shown`: the path of the file, for messages.
+// Does the same for a file in an open folder. `shown`: the path of the file, for messages.
 void read_whole(const OpenFile& folder, const std::string& name, const std::filesystem::path& shown,
                 std::uint64_t size, const std::function<void(std::string_view)>& take);
 // Reads a file in an open folder into `to`, which has room for `size` + 1 bytes. Throws as the other

@@ -255,7 +255,8 @@ MarkerEnvironment marker_environment(const PythonTarget& target) {
                {"python_full_version", full},
                {"python_version", target.version},
                {"sys_platform", "linux"}};
-  // The kernel comes from the node, not from the image, so mlk does not know its release and version.
+  // The kernel comes from the node, not from the image, so mlk does not know the release and version of the
+  // kernel.
   for (const char* of_node : {"platform_release", "platform_version"})
     out.unknown[of_node] = {"", {"0", "99999"}};
   if (target.full_version.empty()) {

@@ -19,7 +19,8 @@ using nlohmann::json;
 
 namespace {
 
-// The digest of an entry of the report: "sha256=...". Old and new versions of pip write it to two places.
+// The digest of an entry of the report: "sha256=...". Old and new versions of pip write it in different
+// places.
 std::string digest_of(const json& item) {
   for (const char* algorithm : {"sha256", "sha384", "sha512", "md5", "sha1"}) {
     const std::string digest = text_of(item, {"download_info", "archive_info", "hashes", algorithm});

@@ -1,4 +1,4 @@
-// Reads pip's report of the packages that it would install, and pins these packages. Pure.
+// Reads pip's report of the packages that pip would install, and pins these packages. Pure.
 #pragma once
 
 #include <string>

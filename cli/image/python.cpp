@@ -119,7 +119,7 @@ std::vector<std::string> pip_words(const PythonTarget& target, const fs::path& i
   add("--target", into.string());
   add("--implementation", "cp");
   add("--python-version", target.full_version.empty() ? target.version : target.full_version);
-  if (target.markers.empty()) {  // otherwise this machine runs the packages, and pip knows its wheels
+  if (target.markers.empty()) {  // otherwise pip itself knows the wheels for this machine
     std::string abi = "cp" + target.version;
     std::erase(abi, '.');
     const bool has_m = target.version.size() == 3 && target.version < oldest_without_m;

@@ -100,7 +100,7 @@ Reference named(std::string_view text, std::string_view whole) {
   return out;
 }
 
-// mlk refuses a login in a name, because it shows names in many places.
+// Refuses a login in a name, because mlk shows names in many places.
 void refuse_login(std::string_view text) {
   const std::size_t at = text.find('@');
   const bool is_url = text.find("://") != text.npos;

@@ -35,7 +35,7 @@ NamedSource classify_requirement(std::string_view line);
 // The text, with `instead` in place of "user:password@" in each URL.
 std::string without_logins(std::string text, const std::string& instead);
 
-// All requirements of a file, and of the files that it includes by -r and -c.
+// All requirements of a file, and of the files that this file includes by -r and -c.
 struct Requirements {
   std::string wanted;               // the text of a file for pip, with absolute paths
   std::string constraints;          // the text of a file for -c of pip; empty: no constraints

@@ -26,7 +26,7 @@ class Header {
     bytes_.append(width, '\0');
     return *this;
   }
-  // Octal digits and a NUL; a number that is too large for them is written in GNU's base 256.
+  // Octal digits and a NUL. A number with too many octal digits is written in GNU's base 256.
   Header& number(std::uint64_t value, std::size_t width) {
     std::string digits(width - 1, '0');
     std::uint64_t rest = value;

@@ -50,7 +50,8 @@ class Registry {
 
   // All functions below are safe from several threads. They throw Error{cluster} if the registry cannot be
   // reached or refuses, Error{failure} if the answer is not the requested content, and Error{interrupted}.
-  // After a temporary failure they repeat a request up to five times, within 16 s or as Retry-After says.
+  // After a temporary failure they repeat a request up to five times, after waits of 0.5 s to 8 s or as
+  // Retry-After says.
 
   struct Document {
     std::string bytes, type, digest;

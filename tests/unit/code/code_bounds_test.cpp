@@ -53,7 +53,7 @@ TEST_CASE("code travels as an archive only if the archive has at most the allowe
   CHECK(std::string(error.what()).find(" has more when it is compressed, but at most ") != std::string::npos);
 }
 
-TEST_CASE("code that may become a layer gets no archive if it is over sixteen times the archive's bound") {
+TEST_CASE("code of over sixteen times the bound of an archive gets no archive if it may become a layer") {
   const TemporaryFolder folder;
   constexpr std::size_t most = 64 << 10;
   const auto packed = [&](std::size_t size) {
@@ -150,7 +150,7 @@ TEST_CASE("pack_code() packs whole files, also if their sizes are close to the s
   CHECK(size == 4 * at_once + 601);
 }
 
-TEST_CASE("the error for a file that changes while mlk reads it names the file, for archive and layer") {
+TEST_CASE("if a file changes while mlk packs code as an archive or as a layer, the error names the file") {
   const fs::path folder = "/proc/sys/kernel/random";  // files in this folder report a size of 0
   if (!fs::exists(folder / "boot_id")) return;
   const TemporaryFolder cache;

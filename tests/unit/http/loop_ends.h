@@ -91,7 +91,7 @@ struct Ends {
     credentials = source.get();
     loop = std::make_unique<Loop>(std::move(server), std::move(source));
   }
-  Played* credentials;  // the source of the loop, which owns it
+  Played* credentials;  // the source that the loop owns
   std::unique_ptr<Loop> loop;
 };
 

@@ -201,7 +201,7 @@ TEST_CASE("blame_proxy() names the proxy in a failure of the proxy, and does not
 }
 
 TEST_CASE(
-    "blame_proxy() names a proxy for unusable authorities only if it has TLS and has not answered yet") {
+    "blame_proxy() names a proxy for unusable authorities only if a proxy with TLS has not answered yet") {
   const auto told = [](const std::string& proxy, long answered) {
     return blame_proxy({Kind::authority, "no file"}, proxy_of(proxy, "HTTPS_PROXY"), answered);
   };

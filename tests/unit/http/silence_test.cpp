@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Step = SilenceStep;
 
-TEST_CASE("next_step() checks a silent connection, and gives it up if a new connection gets an answer") {
+TEST_CASE("next_step() checks a silent connection, and leaves the connection if a new one gets an answer") {
   struct Row {
     const char* what;
     Quiet connection;

@@ -259,8 +259,7 @@ TEST_CASE("LayerWriter and find_layer() close the folder of layers to other user
   CHECK(fs::status(cache).permissions() == fs::perms::owner_all);
 }
 
-TEST_CASE(
-    "find_whole_layer() finds a layer only if its bytes match its digest and it has the wanted diff_id") {
+TEST_CASE("find_whole_layer() finds only a layer whose bytes match the digest, and with the wanted diff_id") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer";
   const Layer layer = write_small(file);

@@ -46,7 +46,7 @@ TEST_CASE("parse_pip_report() sorts the packages, and finds digests in both plac
   CHECK(parse_pip_report(report_with(""), of_image).empty());
 }
 
-TEST_CASE("a package without a digest, or that pip would build, is refused with an error that names it") {
+TEST_CASE("the error for a package without a digest, or that pip would build, names the package") {
   const std::string metadata = R"(,"metadata":{"name":"own","version":"0.1"}})";
   for (const std::string& source : Lines{
            R"({"download_info":{"url":"file:///home/me/own","dir_info":{}})",

@@ -324,7 +324,8 @@ TEST_CASE("the program that starts pip gets the known environment and the unknow
   CHECK(told["refusal"].get<std::string>().ends_with("/refusal.json"));
 }
 
-TEST_CASE("python_folder() makes a folder again, closed to other users, if other users could write to it") {
+TEST_CASE(
+    "if other users could write to a folder, python_folder() makes the folder again for this user alone") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   CHECK(fs::status(folder).permissions() == fs::perms::owner_all);

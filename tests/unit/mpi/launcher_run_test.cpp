@@ -63,7 +63,7 @@ TEST_CASE(
   CHECK(text_of_file(run.path("tmp")) == run.path("mpirun") + "\n");
 }
 
-TEST_CASE("the launcher uses mpiexec if there is no mpirun, and fails if it knows neither program") {
+TEST_CASE("the launcher uses mpiexec if there is no mpirun, and fails without a known program") {
   SUBCASE("only mpiexec exists") {
     const Run run;
     run.write_mpirun("HYDRA build details:", "echo \"$1\" >$HERE/words", "mpiexec");

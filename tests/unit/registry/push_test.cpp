@@ -196,7 +196,7 @@ TEST_CASE("if the user interrupts mlk, push() throws and sends no manifest") {
   CHECK(to.manifests["team/x"].empty());
 }
 
-TEST_CASE("push() deletes a layer that was damaged in the cache, and does not store it in the registry") {
+TEST_CASE("push() deletes a layer that was damaged in the cache, and does not send this layer") {
   PlayedRegistry to;
   const Built built;
   const mlk::image::Layer& layer = built.composed.own[0];

@@ -55,7 +55,7 @@ TEST_CASE("if a registry asks for a wait of an hour, mlk fails at once with the 
   CHECK(played.count("GET /v2/team/x/manifests/1") == 1);
 }
 
-TEST_CASE("if the user interrupts mlk, it stops waiting for a registry and throws") {
+TEST_CASE("if the user interrupts mlk, the wait for a registry ends with an error") {
   PlayedRegistry played;
   played.before = [&](const Request&, Response& response) {
     response.set_header("Retry-After", "59");
@@ -71,7 +71,7 @@ TEST_CASE("if the user interrupts mlk, it stops waiting for a registry and throw
   CHECK(noted == "registry " + played.name + " answered with status 503; trying again in 59 s");
 }
 
-TEST_CASE("mlk gets a token with the login after a challenge, and a new token if the registry refuses it") {
+TEST_CASE("mlk gets a token with the login after a challenge, and a new token if the old token is refused") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   played.before = std::ref(guard);

@@ -184,7 +184,7 @@ TEST_CASE("saving an image deletes a layer that was damaged in the cache, and wr
   }
 }
 
-TEST_CASE("saving an image leaves no files if the user interrupts it at any time") {
+TEST_CASE("if the user interrupts mlk at any time, saving an image leaves no files") {
   const Saved saved;
   const auto save = [&](bool as_archive, const std::function<bool()>& go_on) {
     const fs::path to = saved.out.path() / "new";

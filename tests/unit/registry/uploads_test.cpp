@@ -102,7 +102,7 @@ TEST_CASE("an upload survives many lost connections if the registry stores bytes
   }
 }
 
-TEST_CASE("after a failed final PUT, mlk uploads the blob again only if the registry does not have it") {
+TEST_CASE("after a failed final PUT, mlk uploads the blob again only if the registry lacks the blob") {
   PlayedRegistry played;
   bool stored = true, failed = false;
   played.before = [&](const Request& request, Response& response) {
