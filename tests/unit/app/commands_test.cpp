@@ -12,6 +12,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/unit/app/cluster_with_run.h"
 #include "tests/unit/app/tree.h"
 #include "tests/unit/fake_cluster.h"
 #include "tests/unit/util/temporary_folder.h"
@@ -21,33 +22,13 @@ TEST_SUITE_BEGIN("app/commands");
 namespace {
 
 using mlk::test::config_maps_path;
-using mlk::test::FakeCluster;
 using mlk::test::jobs_path;
 using mlk::test::Tree;
 using nlohmann::json;
 
 const std::string merge = "application/merge-patch+json";
 
-struct Cluster : FakeCluster {
-  // A run of one worker that runs.
-  explicit Cluster(const std::string& run = "x-abcde") {
-    ask("POST", config_maps_path, mlk::test::owner_of(run));
-    ask("POST", jobs_path, mlk::test::job_of(run));
-    store.create("pods", mlk::test::pod_of(run, "Running"));
-  }
-  // Exit code and everything that was printed.
-  std::pair<int, std::string> mlk(std::vector<std::string> words) {
-    Tree tree;
-    words.insert(words.end(), {"--kubeconfig", kubeconfig()});
-    const int code = tree.run(words);
-    return {code, tree.out.str() + tree.err.str()};
-  }
-  json job() { return ask("GET", jobs_path + "/x-abcde-worker"); }
-  json mark() {
-    const json owner = ask("GET", config_maps_path + "/x-abcde");
-    return owner.value(json::json_pointer("/metadata/annotations/mlk.dev~1stopped"), json());
-  }
-};
+using Cluster = mlk::test::ClusterWithRun;
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
@@ -73,15 +54,6 @@ TEST_CASE(
   CHECK(contains(told({"--local"}, ""), here + "on a cluster: the same without --local; every key"));
   CHECK(contains(told({"--context", "c"}, ""),
                  here + "on a cluster: mlk submit --follow x.yaml --context c; every key"));
-}
-
-TEST_CASE("stop with --timeout 0 stops the run without waiting") {
-  Cluster cluster;
-  const auto [code, said] = cluster.mlk({"stop", "x", "--timeout", "0"});
-  CHECK(code == 124);
-  CHECK(contains(said, "the run is being stopped all the same"));
-  CHECK(cluster.job().at("spec").at("suspend") == true);
-  CHECK(cluster.mark().is_string());
 }
 
 TEST_CASE("context allows commands only to a user who has each right that they need, and asks for it once") {
@@ -153,48 +125,6 @@ TEST_CASE("an invalid number in a flag is refused with a message that names the 
   CHECK(contains(tree.err.str(), "must be a whole number from 1 on, not '0'"));
   CHECK(tree.run({"sweep", "--trial-minutes", "nan", "x.yaml"}) == 2);
   CHECK(contains(tree.err.str(), "must be a number above 0, not 'nan'"));
-}
-
-TEST_CASE("if the user may not change the Jobs, stop leaves no stop mark on the run") {
-  Cluster cluster;
-  cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
-    if (request.method != "PATCH" || !contains(request.path, "/jobs/")) return std::nullopt;
-    return mlk::test::refusal(403, "Forbidden", "jobs.batch is forbidden");
-  });
-  const auto [code, said] = cluster.mlk({"stop", "x"});
-  CHECK(code == 4);
-  CHECK(contains(said, "jobs.batch is forbidden"));
-  CHECK(cluster.mark().is_null());
-}
-
-TEST_CASE("stop fails with a message if the run is resumed while stop waits") {
-  Cluster cluster;
-  std::thread other([&] {
-    eventually([&] { return cluster.job().at("spec").value("suspend", false); });
-    cluster.ask("PATCH", jobs_path + "/x-abcde-worker", {{"spec", {{"suspend", false}}}}, merge);
-  });
-  const auto [code, said] = cluster.mlk({"stop", "x", "--timeout", "10s"});
-  other.join();
-  CHECK(code == 1);
-  CHECK(contains(said, "run x-abcde was resumed before its processes had ended"));
-  CHECK(json::parse(cluster.mlk({"status", "x", "-o", "json"}).second).at("phase") == "Running");
-  CHECK(cluster.mlk({"resume", "x"}).first == 0);  // the Jobs that nobody has resumed go on, too
-  CHECK(cluster.mark().is_null());
-}
-
-TEST_CASE("resume resumes the other runs if one of them has ended, and then fails") {
-  Cluster cluster;
-  CHECK(cluster.mlk({"stop", "x", "--timeout", "0"}).first == 124);
-  cluster.ask("POST", config_maps_path, mlk::test::owner_of("y-fghij", "y"));
-  cluster.ask("POST", jobs_path, mlk::test::job_of("y-fghij"));
-  cluster.store.modify("jobs", "default", "y-fghij-worker", [](json& job) {
-    job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
-  });
-  const auto [code, said] = cluster.mlk({"resume", "y", "x"});
-  CHECK(code == 1);
-  CHECK(contains(said, "mlk: error: run y-fghij has ended: Succeeded"));
-  CHECK(cluster.job().at("spec").at("suspend") == false);
-  CHECK(cluster.mark().is_null());
 }
 
 TEST_CASE("wait with --timeout 0 reports a run that has ended") {
