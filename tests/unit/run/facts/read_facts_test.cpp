@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/facts/facts.h"
-#include "cli/run/facts/going_on.h"
 #include "cli/run/facts/owner.h"
 #include "cli/run/state/status.h"
 #include "cli/util/json_path.h"
@@ -392,48 +391,6 @@ TEST_CASE(
   objects.jobs[1]["status"]["conditions"] = {condition_of_type("SuccessCriteriaMet")};
   objects.jobs[1]["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-03T14:00:00Z";
   CHECK(read_facts(objects).jobs.at(0).ended_at == parse_time("2026-01-03T14:00:00Z"));
-}
-
-TEST_CASE(
-    "a pod counts as live until it ends or its node is lost, and its program as running while the pod "
-    "reports so") {
-  const auto ask = [](const json& patch) {
-    json pod = plain_pod();
-    pod.merge_patch(patch);
-    RunObjects objects;
-    objects.pods = {pod};
-    return std::pair(has_live_pods(objects, midday), has_running_programs(objects, midday));
-  };
-  CHECK(ask(json::object()) == std::pair(true, true));
-  CHECK(ask({{"status", {{"phase", "Pending"}}}}) == std::pair(true, false));
-  for (const char* phase : {"Succeeded", "Failed", "Unknown"})
-    CHECK(ask({{"status", {{"phase", phase}}}}) == std::pair(false, false));
-  CHECK(ask({{"status", {{"reason", "NodeLost"}}}}) == std::pair(false, false));
-  CHECK_FALSE(has_live_pods({}, midday));
-}
-
-TEST_CASE(
-    "a Job continues by itself unless all ranks have ended or it is suspended, deleted, ending or finished") {
-  const auto goes_on = [](const json& job_patch, const json& pod_patch = json::object()) {
-    json job = plain_job(), pod = plain_pod();
-    job.merge_patch(job_patch);
-    pod.merge_patch(pod_patch);
-    RunObjects objects;
-    objects.jobs = {job};
-    objects.pods = {pod};
-    return jobs_going_on(objects) == std::vector<std::string>{"r-worker"};
-  };
-  CHECK(goes_on(json::object()));
-  CHECK_FALSE(goes_on({{"spec", {{"suspend", true}}}}));
-  CHECK_FALSE(goes_on({{"metadata", {{"deletionTimestamp", "2026-01-03T12:00:00Z"}}}}));
-  for (const char* type : {"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})
-    CHECK_FALSE(goes_on(with_conditions({condition_of_type(type)})));
-  CHECK(goes_on({{"status", {{"completedIndexes", "0-1"}, {"failedIndexes", "3"}}}}));
-  CHECK_FALSE(goes_on({{"status", {{"completedIndexes", "0-2"}, {"failedIndexes", "3"}}}}));
-  const json ended_well = {{"status", {{"phase", "Succeeded"}}}};
-  CHECK_FALSE(goes_on({{"status", {{"completedIndexes", "0-1"}, {"failedIndexes", "3"}}}}, ended_well));
-  CHECK(goes_on({{"status", {{"completedIndexes", "0-1"}, {"failedIndexes", "3"}}}},
-                {{"status", {{"phase", "Failed"}}}}));
 }
 
 TEST_CASE(
