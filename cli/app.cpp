@@ -18,7 +18,7 @@
 namespace mlk {
 namespace {
 
-// The empty name means the namespace of the context, as with kubectl.
+// An empty name means the namespace of the context, as with kubectl.
 CLI::Validator namespace_name() {
   return CLI::Validator(
       [](std::string& text) {
@@ -41,7 +41,7 @@ void add_global_options(CLI::App& root, Session& session) {
   root.add_option("--volume", global.volumes, "With --local: the folder that stands for a claim")
       ->type_name("CLAIM=DIR")
       ->take_all()
-      ->allow_extra_args(false);  // "--volume a=b submit": one value each
+      ->allow_extra_args(false);  // one value each: in "--volume a=b submit", "submit" is the command
   root.add_option("--color", global.color, "Colours: auto, always or never")
       ->type_name("WHEN")
       ->check(one_of({"auto", "always", "never"}));
@@ -61,7 +61,7 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   root->require_subcommand(1);
   root->fallthrough();  // the global flags may stand after the command as well
   root->footer("Manual: man mlk, man mlk-COMMAND, man 5 mlk-experiment");
-  root->formatter(help_formatter(session));  // before the commands are added, since they inherit it
+  root->formatter(help_formatter(session));  // before the commands are added: they inherit this
   root->set_help_flag("-h,--help", "Print this help");
   root->set_version_flag("--version", "mlk " + session.version, "Print the version");
   add_global_options(*root, session);
@@ -95,7 +95,7 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
 
 namespace {
 
-// "--option=" gives the option an empty value. CLI11 would take the next word for the value.
+// An argument "--option=" gives the option an empty value. CLI11 alone would use the next word as the value.
 std::vector<std::string> with_empty_values(const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
   bool options = true;

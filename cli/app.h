@@ -13,10 +13,10 @@ namespace mlk {
 
 struct Session;
 
-// The whole tree; commands keep a reference to `session`.
+// Makes the whole command tree. The commands keep a reference to `session`, which must outlive the tree.
 std::unique_ptr<CLI::App> make_app(Session& session);
 
-// `arguments` without the program's name. Returns the exit code.
+// Runs the command in `arguments`, which do not contain the name of the program. Returns the exit code.
 int run(const std::vector<std::string>& arguments, Session& session);
 
 }  // namespace mlk

@@ -20,9 +20,9 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 constexpr unsigned good_order_s = 2;
 
-// The first Ctrl-C lets the command end in good order and print how to come back. The second Ctrl-C ends it
-// at once, and so does the alarm, if the command still waits for an answer. Every command can be interrupted
-// anywhere and repeated.
+// After the first Ctrl-C the command ends in good order and prints how to continue. After a second Ctrl-C the
+// command ends at once. It also ends if it still waits for an answer when the alarm comes. Every command may
+// be interrupted at any point and repeated.
 void on_signal(int number) {
   if (interrupted.exchange(number) != 0) _exit(128 + number);
   ::alarm(good_order_s);
@@ -34,8 +34,8 @@ void on_alarm(int) {
   _exit(128 + interrupted.load());
 }
 
-// The parent process may have closed a standard stream. Without this the next connection would get its
-// descriptor, and the output would go to the API server.
+// The parent process may have closed a standard stream. Then the next connection would get the descriptor of
+// this stream, and output would go to the API server.
 void open_missing_streams() {
   int fd = 0;
   while ((fd = ::open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {

@@ -17,7 +17,8 @@ bool wants_color(const std::string& choice, bool terminal, const std::string& no
   return terminal && no_color.empty() && term != "dumb";
 }
 
-// Without any of the variables mlk assumes a modern terminal, since containers and CI often set none of them.
+// If none of these variables is set, mlk assumes a terminal with Unicode, since containers and CI often set
+// none.
 bool wants_ascii(const std::function<std::string(const std::string&)>& env) {
   if (env("TERM") == "dumb") return true;
   for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {

@@ -26,7 +26,7 @@ namespace local {
 struct UpOptions;
 }
 
-// Filled from the flags before or after any command.
+// The values of the flags that may stand before or after the name of any command.
 struct GlobalOptions {
   kube::ConfigFlags cluster;
   bool local = false;                // --local: the embedded cluster, which mlk starts if it is not up
@@ -40,7 +40,7 @@ struct Session {
   bool out_is_terminal = false;
   bool err_is_terminal = false;
   std::string version;
-  const std::atomic<int>& interrupted;                 // the signal that asked us to stop; 0: none
+  const std::atomic<int>& interrupted;                 // the signal that interrupted mlk; 0: none
   std::function<std::string(const std::string&)> env;  // value of a variable, "" when unset
   std::function<std::string()>
       read_answer{};  // reads a line that the user types; empty if mlk cannot ask a user
@@ -65,12 +65,13 @@ struct Session {
   void find_folder(CheckpointPlace& place, const std::string& name_space) const;
   void warn(const std::string& message);  // "mlk: warning: ..." on err
   void note(const std::string& message);  // any other message, on err
-  // Adds the flags to the command at the end of `hint`, ": mlk WORDS". Lower layers do not know the flags.
+  // Adds the flags that select the cluster to the last command in `hint` (": mlk WORDS"), since lower layers
+  // do not know these flags.
   std::string with_flags(const std::string& hint) const;
-  // "mlk WORDS" with the flags that select the same cluster again, for hints.
+  // For hints: "mlk WORDS" with the flags that select the cluster of this session.
   std::string command(const std::string& words) const;
-  // Prints bytes that other programs read unchanged, such as a patch. On a terminal only printable text is
-  // printed, as for all other output.
+  // Prints `bytes` unchanged for other programs, for example a patch. On a terminal prints only printable
+  // text, as for all other output.
   void print_bytes(const std::string& bytes);
   bool all_bytes_out = false;      // true while print_bytes() prints
   void check_interrupted() const;  // throws Error{interrupted}
@@ -92,8 +93,8 @@ void require_sweep(const RunAddress& address, const Session& session);
 // Throws Error{usage} for a single trial of a sweep.
 void require_no_trial(const RunAddress& address);
 
-// Thrown if standard output cannot be written, to end a command that would continue for long. The caller of
-// the command prints the reason, unless the reader of the output has closed it.
+// Thrown if mlk cannot write to standard output, to end a command that would run on for a long time. The
+// caller of the command prints the reason, except if the reader of the output has closed the output.
 struct OutputFailed {};
 
 // The options of the embedded cluster from --local and --volume. Throws Error{usage} for an invalid --volume.
