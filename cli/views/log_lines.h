@@ -16,21 +16,21 @@ namespace kube {
 class Client;
 }
 
-// Prints "worker/0 text", or "worker/0/fetch text" for another container than the program's, the prefix in
-// the rank's colour. Control characters in the text are made harmless. Colours in the text stay if colours
-// are on.
+// Prints "worker/0 text". For a container beside the container of the program, prints "worker/0/fetch text".
+// The prefix has the colour of the rank. Control characters in the text are made harmless. The colours of the
+// text stay if `style` has colours.
 void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& style);
 
-// Throws Error{usage} if there is at least one pod, the name is not empty, and no pod has a container of this
-// name.
+// Throws Error{usage} if no pod has a container of this name. Does nothing if `pods` or `container` is empty.
 void require_container(const std::string& run, const std::vector<nlohmann::json>& pods,
                        const std::string& container);
 
-// Prints the lines of logs on standard output while they are read. `name` may change the rank that a line is
-// printed with. Stops reading when the reader of the output has closed it, or when the user interrupts.
+// Prints lines of logs on standard output while mlk reads these lines. `name` may change the role and rank
+// with which a line is printed. The reading stops when the reader of the output has closed the output, or
+// when the user interrupts mlk.
 LogTaker printing_taker(Session& session, std::function<void(RunLogLine&)> name = {});
-// Call after the reading. Throws OutputFailed if the output failed, Error{interrupted} if the user
-// interrupted.
+// Call after the logs were read. Throws OutputFailed if mlk could not write the output, and
+// Error{interrupted} if the user has interrupted mlk.
 void require_all_printed(Session& session);
 
 // Prints the present content of the logs on standard output.

@@ -17,7 +17,8 @@
 namespace mlk {
 namespace {
 
-// ": +s.html, train.py". Empty if the code of one sweep is in an image, or is too large to be read here.
+// The files that differ, as in ": +s.html, train.py". Empty if mlk cannot read the code of both sweeps here,
+// for example because an image contains the code.
 std::string files_that_differ(kube::Client& client, const nlohmann::json& owner, const CodeArchive& code) {
   StoredRun stored;
   stored.run = kube::name_of(owner);

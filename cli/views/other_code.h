@@ -8,8 +8,8 @@ namespace mlk {
 
 struct Session;
 
-// If a sweep exists that differs only in its code, prints this and the files that differ. Call before the
-// sweep is started.
+// If there is a sweep that differs from `sweep` only in its code, reports that sweep and the files that
+// differ. Call before `sweep` is started.
 void report_other_code(kube::Client& client, const sweeps::Definition& sweep, Session& session);
 
 }  // namespace mlk

@@ -9,16 +9,16 @@ namespace mlk {
 
 struct Session;
 
-// Prints the run on standard output: its name or, if `output` is "json", an object. name_space: empty if the
-// namespace is unknown.
+// Prints the name of the run on standard output or, if `output` is "json", an object with this name.
+// `name_space`: empty if the namespace is unknown.
 void print_handle(const std::string& run, const std::string& output, const std::string& name_space,
                   Session& session);
 
 // "has ended already: it failed 5m ago: worker/0: exit code 3". Pure.
 std::string how_it_ended(const RunStatus& status, Time now);
 
-// The exit code of a submit. If the run had ended already, so that submit has created nothing, the exit code
-// is that of `wait`. Otherwise it is 0.
+// The exit code of a submit. The code is 0, except if the run had ended already, so that the submit has
+// created nothing. Then it is the code that `mlk wait` returns for this run.
 ExitCode code_of(const Submitted& submitted);
 
 // Prints for people which run was found or created, and the next command to type.

@@ -32,9 +32,9 @@ constexpr std::size_t preview_label_width = 12;
 const kube::Resource quota_resource{"", "v1", "resourcequotas", "ResourceQuota"};
 const kube::Resource node_resource{"", "v1", "nodes", "Node"};
 
-// Facts about the cluster; empty if the user may not read them.
+// Facts about the cluster. A field is empty if the user may not read it.
 struct ClusterView {
-  std::vector<Trial> trials;  // of the sweep, if it exists already
+  std::vector<Trial> trials;  // of the sweep, if the sweep exists already
   std::optional<std::vector<json>> quotas, nodes;
   std::vector<json> pods;  // on the nodes
 };
@@ -46,12 +46,12 @@ struct NumberedPoint {
 };
 
 struct SweepPreview {
-  std::vector<NumberedPoint> points;  // with search tpe only the first one
-  int trials = 0, fresh = 0;          // of the sweep; of these, trials that do not exist yet
+  std::vector<NumberedPoint> points;  // with the search tpe only the first point
+  int trials = 0, fresh = 0;          // all trials of the sweep; the trials that do not exist yet
   sweeps::TrialNeed need;             // of the largest new trial
   std::vector<sweeps::TrialGroup> groups;
   std::optional<double> minutes;
-  bool measured = false;  // minutes: measured on trials that have ended
+  bool measured = false;  // whether `minutes` was measured on trials that have ended
   std::optional<Room> quota, nodes;
 };
 
@@ -142,7 +142,7 @@ SweepPreview preview_of(const sweeps::StartRequest& request, const SubmitHooks& 
   return out;
 }
 
-// The points to print: if there are many, only the first and the last ones.
+// The points to print: if there are many points, only the first ones and the last ones.
 std::vector<const NumberedPoint*> shown_points(const SweepPreview& preview) {
   std::vector<const NumberedPoint*> out;
   const std::size_t count = preview.points.size();

@@ -1,5 +1,5 @@
-// The output of mlk sweep --dry-run: the points, the resources that they need, and how many trials have room
-// now.
+// The output of mlk sweep --dry-run: the points, the resources that a trial needs, and the number of trials
+// for which there is room now.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@ namespace mlk {
 struct Session;
 
 struct PreviewOptions {
-  std::optional<double> trial_minutes;  // how long a trial takes; empty: as long as the ended trials
+  std::optional<double> trial_minutes;  // minutes for a trial; empty: the mean of the succeeded trials
   bool as_json = false;
 };
 
-// Without a client, the preview has no facts about the cluster and about trials that have ended. Throws
-// Error{usage} for a point that cannot be run, and ApiError.
+// Without a client, the preview has no facts about the cluster and about trials that exist. Throws
+// Error{usage} for a point that cannot be run, and ApiError if a request fails.
 void print_preview(Session& session, kube::Client* client, const sweeps::StartRequest& request,
                    const PreviewOptions& options);
 

@@ -47,7 +47,7 @@ std::string best_text(const SweepStatus& status) {
   return fmt::format("{} ({}/{})", objective_text(status, *best), status.sweep, best->number);
 }
 
-// An estimate from the trials that have ended; empty if no estimate is possible yet.
+// Estimates from the ended trials how long the sweep still runs. Empty if no estimate is possible.
 std::string time_left(const SweepStatus& status, Time now) {
   const int done = status.counts.succeeded + status.counts.failed;
   const int left = status.counts.waiting + status.counts.running;
@@ -71,7 +71,7 @@ std::string took(const SweepStatus& status, Time now) {
   return (status.ended ? "took " : "since ") + format_duration(seconds);
 }
 
-// The values of a parameter on an axis: numbers at their own places, other values at 0, 1, 2 ...
+// The values of a parameter on an axis. Numbers stand at their values, and other values stand at 0, 1, 2 ...
 struct PlottedAxis {
   ui::PlotPoints points;
   std::vector<std::string> categories;

@@ -12,21 +12,21 @@ struct Session;
 // Prints `mlk status` of a sweep on the session's standard output.
 void print_sweep(const sweeps::SweepStatus& status, Session& session);
 
-// Prints the leaderboard with at most so many trials (0: all): on standard output or, for a command that has
-// waited, on standard error.
+// Prints the leaderboard with at most `top` trials (0: all trials). A command that has waited prints the
+// leaderboard on standard error.
 enum class Where { out, err };
 void print_leaderboard(const sweeps::SweepStatus& status, std::size_t top, Session& session, Where where);
 
-// Plots each varying parameter against the objective, and the curves of the best trials. `trials`: the best
-// first.
+// Plots each varying parameter against the objective, and the curves of the best trials. The best trial is
+// the first of `trials`.
 void print_plots(const std::vector<sweeps::Trial>& trials, const sweeps::Objective& objective,
                  const sweeps::Space& space, Session& session);
 
 // "Running  3/9 done  2 running  1 failed  best accuracy 0.97 (4)"
 std::string progress_line(const sweeps::SweepStatus& status);
 
-// The same for a live line of a terminal with `width` columns; a bar fills the rest of the line.
-// "██████▒▒░░  3/9  2 running  1 failed  best accuracy 0.97 (4)  about 40s left"
+// The progress for a live line of a terminal with `width` columns. A bar fills the rest of the line:
+// "██████▒▒░░ 3/9 2 running 1 failed best accuracy 0.97 (4) about 40s left"
 std::string progress_bar(const sweeps::SweepStatus& status, std::size_t width, Time now, bool ascii = false);
 
 // "digits-abcde/4 Succeeded  accuracy 0.97  lr=0.1 hidden=[128]": for a trial that has ended.

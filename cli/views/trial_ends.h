@@ -11,8 +11,8 @@ namespace mlk {
 class TrialEnds {
  public:
   // Call with each poll of the sweep. Returns the trials that have ended since the last call, without trials
-  // that had ended before the first call. A trial that has ended with 0 and has no objective yet is returned
-  // when its objective or its verdict (trial.h) was read from its log, or at the `last` call.
+  // that had ended before the first call. If a trial has ended with exit code 0, it is returned after its
+  // objective or its verdict (trial.h) was read from its log, and at the latest by the `last` call.
   std::vector<const sweeps::Trial*> since_last(const sweeps::SweepStatus& status, bool last = false);
 
  private:

@@ -70,7 +70,7 @@ std::string step_text(const RunStatus& status) {
   return status.steps > 0 ? fmt::format("{}/{}", whole_number(*step), status.steps) : step->dump();
 }
 
-// "12s ago", for numbers of a running run that may be out of date; empty if they are new.
+// "12s ago", if a run has not ended and its numbers may be out of date. Otherwise empty.
 std::string age_text(const RunStatus& status, Time now) {
   constexpr seconds new_enough{10};
   if (is_final(status.phase) || status.phase == Phase::stopped || !status.result_at ||
@@ -79,7 +79,7 @@ std::string age_text(const RunStatus& status, Time now) {
   return duration_between(status.result_at, now) + " ago";
 }
 
-// "loss 0.31  accuracy 0.93": the loss first, then by name.
+// "loss 0.31 accuracy 0.93": the loss is first, and the other metrics are sorted by name.
 std::vector<std::string> metric_texts(const RunStatus& status) {
   std::map<std::string, std::string> values;
   if (const json* metrics = member(status.result, "metrics"); metrics && metrics->is_object()) {
@@ -129,7 +129,7 @@ std::string running_text(const RunStatus& status) {
   return join(parts, " ");
 }
 
-// "3 workers 1 server run", if the run lacks other ranks.
+// "3 workers 1 server run" for a run that lacks other ranks; otherwise empty.
 std::string left_text(const RunStatus& status) {
   const auto running = std::count_if(status.ranks.begin(), status.ranks.end(),
                                      [](const RankStatus& rank) { return rank.state == "Running"; });
@@ -288,8 +288,8 @@ std::string loss_cell(const RunStatus& run, const RowContext&) {
   return loss ? number(*loss) : "";
 }
 
-// On a narrow terminal the reason is more useful than columns that `status` also has, and the wide list
-// (`-o wide`) has no room for the step there.
+// A narrow terminal shows the reason instead of columns that `mlk status` also shows. On a narrow terminal
+// the wide list (`-o wide`) has no room for the step.
 struct Column {
   enum class Where { everywhere, in_wide_list, not_on_narrow, not_in_narrow_wide_list };
   const char* header;
@@ -297,7 +297,8 @@ struct Column {
   std::string (*cell)(const RunStatus&, const RowContext&);
 };
 
-// The list of runs, from left to right. The phase is the second column, since it has a colour.
+// The columns of the list of runs, from left to right. The phase must be the second column, since
+// print_runs() gives the second column a colour.
 using Where = Column::Where;
 constexpr std::array<Column, 10> columns_of_runs{{
     {"RUN", Where::everywhere, [](const RunStatus& run, const RowContext&) { return run.run; }},

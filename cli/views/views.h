@@ -22,7 +22,8 @@ enum class Columns { usual, all };  // all: also the tags, and the values that d
 void print_status(const RunStatus& status, Session& session);
 void print_runs(const std::vector<RunStatus>& runs, Session& session, Columns columns);
 
-// The same on any stream. `width`: columns of the terminal; 0 for a pipe, where nothing is cut off or folded.
+// Print `mlk status` and `mlk ls` on any stream. `width`: the columns of the terminal. 0 means a pipe, where
+// nothing is cut off or folded.
 void print_status(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width,
                   Time now);
 void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,
