@@ -32,7 +32,7 @@ struct Registries::State {
   const std::thread::id own_thread = std::this_thread::get_id();
   std::mutex mutex{};
   std::vector<std::string> notes{};              // notes of other threads
-  std::unique_ptr<registry::Registry> target{};  // the registry of mount()
+  std::unique_ptr<registry::Registry> target{};  // the registry of mount() and push()
   std::unique_ptr<registry::BaseMount> base_mount{};
 
   std::vector<std::string> take_notes() {
@@ -150,7 +150,7 @@ std::optional<image::Platform> platform_of(kube::Client& client, const Experimen
   }
 }
 
-// The runtime's image of this version, in the registry of the experiment's images.
+// Returns the runtime's image of mlk's version in `where`, the registry of the experiment's images.
 std::string find_runtime(const ImageNeed& need, const std::string& where, Session& session,
                          const registry::Access& access) {
   const std::string named = runtime_reference(where, session.version);
@@ -206,7 +206,7 @@ void provide_user(const Experiment& experiment, FileContents& files, const image
 
 namespace {
 
-// Returns keep_image of Provided.
+// Provides the image of the experiment. Returns the function for Provided::keep_image.
 std::function<void()> provide_image(const ImageNeed& need, const Experiment& experiment, FileContents& files,
                                     kube::Client& client, Session& session) {
   const bool builds = needs_build(experiment, files), dry_run = need.dry_run != DryRun::no;

@@ -16,7 +16,7 @@ namespace mlk {
 
 struct Session;
 
-// Registries, for the time of one command. Its `access` may be used in other threads too.
+// The registries that one command uses. Other threads may use access() too.
 class Registries {
  public:
   Registries(Session& session, bool insecure);
@@ -25,19 +25,19 @@ class Registries {
   Registries& operator=(const Registries&) = delete;
 
   const registry::Access& access() const;
-  // Ends the work in other threads soon, because its result is no longer needed. The work ends with
+  // Asks the work in other threads to end, because its result is no longer needed. The work soon throws
   // Error{interrupted}.
   void stop();
 
-  // Begins to mount the layers of a base in `repository` (its tag is ignored) before the image above the base
-  // is made. Call in any thread, before push() to the same repository.
+  // Begins to mount the layers of `base` in `repository`, before the image on top of `base` is made. The tag
+  // of `repository` is ignored. Call in any thread, before push() to the same repository.
   void mount(const registry::FoundImage& base, const image::Reference& repository);
 
   // Sends the image, with a live line on a terminal, and prints on one line what was sent. Returns
   // "repository@sha256:...". Throws Error.
   std::string push(const Build& build, const image::Reference& target);
-  // Sends the image again if it has gone from the registry since push(). If the registry does not answer this
-  // question, reports it.
+  // Sends the image again if somebody has deleted it from the registry since push(). If the registry does not
+  // answer whether the image is there, only reports this.
   void push_if_gone(const Build& build, const image::Reference& target);
 
  private:
@@ -49,14 +49,15 @@ struct ImageNeed {
   const std::string& file;  // the path of the experiment file, for messages
   const PrepareOptions& prepared;
   DryRun dry_run = DryRun::no;  // with other values mlk builds and sends no image
-  bool insecure = false;        // as of Registries
+  bool insecure = false;        // as in the constructor of Registries
 };
 
 // The results of the steps before a command creates the objects of an experiment.
 struct Provided {
   std::unique_ptr<kube::Client> client;  // nullptr if no cluster may be contacted
-  // Call when the cluster has the owner that names the image. Until then, a command that deletes images does
-  // not know that the image is needed. Empty if no image was built.
+  // Sends the image again if it was deleted meanwhile. Call when the cluster has the owner that names the
+  // image. Until then, a command that deletes images does not know that the image is needed. Empty if no
+  // image was built.
   std::function<void()> keep_image{};
 };
 
@@ -69,10 +70,10 @@ inline constexpr char insecure_registry[] =
 void provide_user(const Experiment& experiment, FileContents& files, const image::Configuration* built,
                   kube::Client& client, Session& session, bool insecure);
 
-// Provides the cluster and the image that a run or a sweep needs. Builds the image of its code and packages,
-// or searches for the runtime's image, and finds out the user as whom its program can run. Notes the image
-// and the user in `files`. With --local: makes the packages available on this machine. Throws Error{usage} if
-// no image is named and none can be found, before any request, and Error if the image cannot be built.
+// Connects to the cluster, and provides the image that a run or a sweep needs. Builds an image of the code
+// and the packages, or searches for the runtime's image. Determines the user as whom the program can run.
+// Stores the image and the user in `files`. With --local: makes the packages available on this machine.
+// Throws Error{usage} if no image is named and none is found, and Error if the image cannot be built.
 [[nodiscard]] Provided provide(const ImageNeed& need, const Experiment& experiment, FileContents& files,
                                Session& session);
 

@@ -23,10 +23,10 @@ struct ExperimentOptions {
 
 enum class FileIs { required, optional };
 
-// Adds FILE, --set and -e, which are the same in every command that takes an experiment.
+// Adds FILE, --set, -e and --allow-files, which are the same in every command that reads an experiment.
 void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileIs file = FileIs::required);
 
-// The values of the flags and the environment.
+// The options for reading an experiment, from the flags and the environment variables.
 PrepareOptions prepare_options(const ExperimentOptions& options, Session& session);
 
 // Throws Error{usage} if the experiment names no image, since a cluster cannot run a pod without an image.

@@ -1,4 +1,4 @@
-// Submits an experiment with its inputs as a run. The common part of submit and rollback.
+// Submits an experiment with its inputs as a run, for mlk submit and mlk rollback.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ struct ToSubmit {
   const Provided& provided;
   DryRun dry_run = DryRun::no;
   bool again = false;  // as in SubmitRequest
-  std::string output;  // of the run on standard output: "name" or "json"
+  std::string output;  // how the run is printed on standard output: "name" or "json"
 };
 
-// Renders the run, warns of possible problems, submits the run, prints it on standard output, and prints for
-// people which run was found or created and the next command to type. Sets the exit code of the session if
-// the run has ended already. Errors as of submit_run().
+// Renders the run, warns of possible problems, and submits the run. Prints the name of the run on standard
+// output. Prints for people which run was found or created, and the next command to type. Sets the exit code
+// of the session if the run has ended already. Throws the errors of submit_run().
 Submitted submit(const ToSubmit& what, Session& session);
 
 }  // namespace mlk

@@ -28,18 +28,18 @@ void add_where(CLI::App& command, std::string& where, const std::string& descrip
 // Adds --where and --yes.
 void add_where_options(CLI::App& command, Selection& selection);
 
-// Throws Error{usage} unless there are names or --where, and if there is --yes without --where. `doing` is
-// "stop", "delete"..., `example` an expression for the hint.
+// Throws Error{usage} if the command line has neither names nor --where, or if it has --yes without --where.
+// `doing` is "stop", "delete"..., and `example` is an expression for the hint.
 void require_selection(const Selection& selection, const std::string& doing, const std::string& example);
 
-// The runs, sweeps and trials that match `where`. If the command line has no names, searches all runs and
-// sweeps of the namespace. A named sweep represents its trials, and an experiment's name represents its runs.
-// The newest runs are first, and trials are in the order of their numbers. Throws Error.
+// The runs, sweeps and trials that match `where`. If the command line has no names, all runs and sweeps of
+// the namespace are searched. A named sweep represents its trials, and an experiment's name represents its
+// runs. The newest runs are first, and trials are in the order of their numbers. Throws Error.
 std::vector<RunAddress> select_targets(Session& session, kube::Client& client, const Selection& selection);
 
-// Prints what would happen to `targets`, and asks for confirmation, unless --yes was given. `doing` is
-// "stop", "delete"... If `targets` is empty, reports this and returns false. Throws Error{usage} if there is
-// no terminal to ask on.
+// Prints what would happen to `targets`, and asks for confirmation if --yes is missing. Returns whether the
+// command may continue. `doing` is "stop", "delete"... If `targets` is empty, reports this and returns false.
+// Throws Error{usage} if there is no terminal to ask on.
 bool may_do(Session& session, const std::string& doing, const std::vector<RunAddress>& targets,
             const Selection& selection);
 
@@ -47,14 +47,14 @@ bool may_do(Session& session, const std::string& doing, const std::vector<RunAdd
 // by the name of its experiment.
 void add_once(std::vector<RunAddress>& to, RunAddress address);
 
-// "digits-abcde", for a trial "digits-abcde/7".
+// "digits-abcde", or "digits-abcde/7" for a trial.
 std::string name_of(const RunAddress& address);
 
 // The numbers of the trials among `targets`, by sweep.
 std::map<std::string, std::vector<int>> trials_by_sweep(const std::vector<RunAddress>& targets);
 
-// Checks the selection again after the question: removes and reports the runs that do not match the
-// expression any more.
+// Call after the user has confirmed the selection. Removes from `targets`, and reports, what does not match
+// the expression any more.
 void retain_matching(Session& session, kube::Client& client, const Selection& selection,
                      std::vector<RunAddress>& targets);
 
