@@ -38,15 +38,15 @@ constexpr std::chrono::seconds last_lines_budget{10};
 
 Time now() { return std::chrono::system_clock::now(); }
 
-// Whether a program of the run has started. A retry is no proof of a start, since the Job also retries a run
-// in which an earlier container failed, or whose program does not exist.
+// Whether a program of the run has started. A retry is no proof of a start: the Job also retries if an init
+// container failed, or if the program does not exist.
 bool has_started(const RunStatus& status) {
   const bool again = status.phase == Phase::restarting && status.started;
   return again || status.phase == Phase::running || is_final(status.phase);
 }
 
 // How long to wait for the last processes of an ended run. The processes of a trained run end by themselves
-// within 60 s (CONTRACT.md). The logs of the processes are lost with their pods.
+// within 60 s (CONTRACT.md). mlk waits because the log of a process is lost when its pod is removed.
 constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10};
 
 // One of the awaited runs.
@@ -62,8 +62,8 @@ class Await {
         watcher_(client, client.config().name_space, run),
         progress_(progress),
         style_(options.logs_to_stdout ? session.style_out() : session.style_err()) {
-    // On a terminal mlk always reads the logs, at least for the step in the live line. Without `follow` the
-    // filter may lose lines, since this command does not read the lines while it records another run.
+    // On a terminal mlk always reads the logs, since the live line shows the step. Without `follow` lines may
+    // be lost, since mlk does not read lines while it writes the record of another run.
     if (options.follow || session.live_err()) {
       LogFilter filter = options.filter;
       filter.lossy = !options.follow;
@@ -73,7 +73,7 @@ class Await {
 
   const std::string& run() const { return run_; }
   const std::optional<RunStatus>& last() const { return last_; }
-  const std::optional<ExitCode>& code() const { return code_; }  // set when the run is over
+  const std::optional<ExitCode>& code() const { return code_; }  // set when the wait for this run is over
   // Phase and reason at their last change. A new time until the next try does not count as a change.
   const std::string& plain() const { return plain_; }
 
@@ -130,8 +130,9 @@ class Await {
  private:
   steady_clock::duration elapsed() const { return steady_clock::now() - begin_; }
 
-  // A stopped run is over when its pods have written their last checkpoint and results. An ended run is over
-  // when its last processes have ended, or when the time for these ends has passed.
+  // A stopped run is over when its pods have ended, since they write their last checkpoint and results
+  // before. An ended run is over when its last processes have ended, or when mlk has waited for them long
+  // enough.
   bool has_settled(const RunObjects& objects, const RunStatus& status) {
     if (status.absence == Absence::gone && status.phase != Phase::stopped) return true;
     if (!is_final(status.phase)) {
@@ -164,7 +165,8 @@ class Await {
       progress_.print("mlk: warning: " + printable(text));
   }
 
-  // True if lines were printed.
+  // Reads the new log lines, and prints them if the user follows the logs. Returns whether there were new
+  // lines.
   bool print_due_lines() {
     if (!follower_) return false;
     if (options_.follow) warn_of_logs(RunLogFollower::When::going_on);
@@ -181,8 +183,8 @@ class Await {
     return !lines.empty();
   }
 
-  // Prints the logs to their end, or until no more lines arrive. If pods continue without their Job, their
-  // logs are printed only for a moment. Then stops following the logs.
+  // Stops following the logs. With `follow`, prints the logs before until they end or until no line has
+  // arrived for drain_timeout. If pods of the run continue, prints their logs for drain_timeout in all.
   void drain_logs() {
     if (follower_ && options_.follow) {
       const bool go_on = last_->pods_left > last_->pods_ending;
@@ -204,7 +206,7 @@ class Await {
     follower_.reset();
   }
 
-  // Reads the run now, instead of using the watches; nullopt if it cannot be read.
+  // Reads the run now, instead of using the watches; nullopt if the run cannot be read.
   std::optional<RunObjects> read_again() {
     try {
       return watcher_.read_again();
@@ -213,8 +215,8 @@ class Await {
     }
   }
 
-  // The ended run with its present objects, or with the objects of the watches if the present ones cannot be
-  // read.
+  // The objects of the ended run, with its last metrics. Reads the objects again. If this fails, or if the
+  // run is not over in these objects, returns the objects of the watches.
   RunObjects whole_end() {
     RunObjects seen = watcher_.objects();
     std::optional<RunObjects> read = read_again();
@@ -261,8 +263,8 @@ class Await {
     return status.cannot_start || status.absence == Absence::cut_off;
   }
 
-  // Whether the run cannot start, or has not started in time. The decision uses a fresh read, since the
-  // cluster may have been silent for a while.
+  // The exit code if the run cannot start or has not started in time; otherwise nullopt. Reads the run again
+  // before the decision, since the watches may have been silent for a while.
   std::optional<ExitCode> given_up(const RunStatus& seen) {
     const bool late = options_.start_timeout && elapsed() > *options_.start_timeout;
     if (started_ || (!is_hopeless(seen) && !late)) return std::nullopt;
@@ -296,7 +298,7 @@ class Await {
   const steady_clock::time_point begin_ = steady_clock::now();
   std::optional<steady_clock::time_point> final_since_;  // when the run was first seen to have ended
   bool started_ = false, over_ = false;
-  std::map<std::string, MetricsLine> lines_;  // the newest, by the pod's uid
+  std::map<std::string, MetricsLine> lines_;  // the newest metrics of each pod, by uid
   std::optional<RunStatus> last_;
   std::string plain_;
   std::optional<ExitCode> code_;

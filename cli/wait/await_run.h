@@ -18,16 +18,16 @@ class Client;
 }
 
 struct AwaitOptions {
-  bool follow = false;          // print the logs of all ranks: to stderr,
-  bool logs_to_stdout = false;  // or to stdout
+  bool follow = false;          // print the logs of all ranks
+  bool logs_to_stdout = false;  // print these logs to stdout instead of stderr
   LogFilter filter;
-  std::optional<std::chrono::seconds> timeout;        // then ExitCode::timed_out; the run continues
-  std::optional<std::chrono::seconds> start_timeout;  // then ExitCode::cannot_start if not started
+  std::optional<std::chrono::seconds> timeout;  // after this time: ExitCode::timed_out; the run continues
+  std::optional<std::chrono::seconds> start_timeout;  // not started by then: ExitCode::cannot_start
 };
 
 // Blocks until each run has ended, is stopped or cannot start. Writes the final records of the runs, and
-// reports on stderr. Returns the code of the first run that did not end well. If the user interrupts, the
-// runs continue, and a message has the command that waits again. Throws Error.
+// reports on stderr. Returns the code of the first run that did not end well. If the user interrupts mlk, the
+// runs continue, and a message names the command that waits again. Throws Error.
 ExitCode await_runs(Session& session, kube::Client& client, const std::vector<std::string>& runs,
                     const AwaitOptions& options);
 

@@ -119,7 +119,7 @@ class SweepAwait {
     objects = sweeps::without_doubt(client_, client_.config().name_space, std::move(*objects));
     sweeps::SweepStatus status = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
     looked_ = steady_clock::now();
-    if (!status.record.driven) harvester_.collect(*objects, status);  // otherwise the driver harvests
+    if (!status.record.driven) harvester_.collect(*objects, status);  // otherwise the driver does
     progress_.show(status);
     const sweeps::Counts& counts = status.counts;
     started_ = started_ || counts.running + counts.succeeded + counts.failed + counts.stopped > 0;

@@ -11,10 +11,10 @@
 
 namespace mlk {
 
-// Blocks until the sweep has ended, is stopped or cannot start, and shows its progress: a changing line on a
-// terminal, otherwise a line for each trial that ends. If interrupted, the sweep continues, and the message
-// says how to come back. Throws Error, also if the sweep needs a driver but has no driver and no running
-// trial.
+// Blocks until the sweep has ended, is stopped or cannot start. Shows the progress: a changing line on a
+// terminal, otherwise a line for each trial that ends. If the user interrupts mlk, the sweep continues, and a
+// message names the command that waits again. Throws Error, also if the sweep needs a driver but has no
+// driver and no running trial.
 ExitCode await_sweep(Session& session, kube::Client& client, const std::string& sweep,
                      std::optional<std::chrono::seconds> timeout,
                      std::optional<std::chrono::seconds> start_timeout = {});
@@ -22,8 +22,8 @@ ExitCode await_sweep(Session& session, kube::Client& client, const std::string& 
 // The error for a sweep that needs a driver but has no driver.
 Error nobody_drives_error(const sweeps::SweepStatus& status);
 
-// Like await_sweep(), and also starts new trials when trials end. If the user interrupts, the running trials
-// continue, but no trial is started before the user types the command `again`.
+// Waits like await_sweep(), and starts new trials when trials end. If the user interrupts mlk, the running
+// trials continue, but no trial is started before the user types the command again.
 ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::StartRequest& request,
                      std::optional<std::chrono::seconds> timeout);
 

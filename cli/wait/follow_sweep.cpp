@@ -31,7 +31,7 @@ using std::chrono::steady_clock;
 constexpr std::size_t most_streams = 50;  // the limit of stern
 constexpr std::chrono::seconds drain_patience{10};
 
-// Adds the numbers of trials that are runs, by the names of the runs.
+// Adds the number of each trial that is a run of its own, by the name of this run.
 void add_trial_numbers(const sweeps::SweepObjects& objects, std::map<std::string, int>& numbers) {
   for (const json& map : objects.config_maps) {
     const int number = parse_int(kube::annotation_of(map, annotations::trial), -1);
@@ -177,8 +177,8 @@ class SweepLogs {
   const ui::Style style_;
   PodMemory memory_;
   sweeps::SweepStatus status_;
-  std::map<std::string, int> numbers_;       // of trials, by their runs
-  std::set<std::string> known_;              // uids of pods that are followed, or were
+  std::map<std::string, int> numbers_;       // the numbers of trials, by their runs
+  std::set<std::string> known_;              // the uids of pods that are or were followed
   std::map<std::string, std::string> runs_;  // the run of each followed pod, by the pod's uid
   std::size_t waiting_ = 0;                  // pods that have a log and wait for a stream
   bool any_runs_ = false, said_ = false;
@@ -215,7 +215,7 @@ void print_sweep_logs(Session& session, kube::Client& client, const std::string&
   add_trial_numbers(objects, numbers);
   const std::vector<json>& pods = pods_of(objects, filter);
   require_container(sweep, pods, filter.container);
-  std::map<std::string, std::string> runs;  // of pods, by uid
+  std::map<std::string, std::string> runs;  // the run of each pod, by its uid
   for (const json& pod : pods) runs[kube::uid_of(pod)] = kube::label_of(pod, labels::run);
   std::vector<std::string> problems;
   const LogTaker printer = printing_taker(session, [&](RunLogLine& line) {

@@ -15,10 +15,11 @@ namespace kube {
 class Client;
 }
 
-// Prints the lines of all trials, or of one, on standard output, until the sweep or the trial has ended or is
-// stopped: "trial/7 ...", or for trials that are runs "7/worker/0 ...". mlk follows at most 50 logs at a
-// time, and follows a further log when one of these has ended. Returns the exit code for the end of the
-// sweep. If interrupted, the sweep continues, and the message says how to come back. Throws Error.
+// Prints the log lines of all trials, or of `trial`, on standard output until the sweep or the trial has
+// ended or is stopped. Each line begins with "trial/7", or with "7/worker/0" if the trials are runs of their
+// own. mlk follows at most 50 logs at a time, and follows another log when one of these has ended. Returns
+// the exit code for the end of the sweep or of the trial. If the user interrupts mlk, the sweep continues,
+// and a message names the command that follows it again. Throws Error.
 ExitCode follow_sweep(Session& session, kube::Client& client, const std::string& sweep,
                       std::optional<int> trial, const LogFilter& filter);
 

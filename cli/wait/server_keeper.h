@@ -15,8 +15,8 @@ class ServerKeeper {
   // `say` prints a line for people. The session must outlive this object.
   ServerKeeper(const Session& session, std::function<void(const std::string&)> say);
 
-  // Call repeatedly. Checks at most once a second, and only the cluster on this machine. A server that was
-  // stopped stays down. Throws Error if it cannot be started.
+  // Call repeatedly. Checks at most once a second, and only if the command uses the cluster on this machine.
+  // A server that the user has stopped stays down. Throws Error if the server cannot be started.
   void check();
 
  private:
