@@ -33,7 +33,7 @@ struct Destination {
   fs::path path;
 };
 
-// "oci:DIR" or "docker-archive:FILE".
+// Reads "oci:DIR" or "docker-archive:FILE".
 Destination parse_destination(const std::string& text) {
   for (const char* kind : {"oci:", "docker-archive:"}) {
     if (text.starts_with(kind) && text.size() > std::string_view(kind).size())
@@ -42,7 +42,7 @@ Destination parse_destination(const std::string& text) {
   throw Error(ExitCode::usage, "--output takes oci:DIR or docker-archive:FILE, not '" + text + "'");
 }
 
-// Reports errors on the command line before any request to a cluster or registry.
+// Reports errors in the flags before any request to a cluster or registry.
 void check_flags(const BuildOptions& options) {
   if (options.runtime == !options.experiment.file.empty())
     throw Error(ExitCode::usage,
@@ -65,8 +65,8 @@ void save(const Build& build, const Destination& destination, const std::string&
   }
 }
 
-// Finds the base and mounts it in the target repository while the code is packed, since both steps take about
-// the same time. repository: nullopt if the image is not sent.
+// Finds the base image and mounts its layers in `repository` while the code is packed, since both steps take
+// about the same time. `repository`: nullopt if the image is not sent.
 Build build_of_experiment(const BuildOptions& options, const ExperimentFile& file,
                           const PrepareOptions& prepared, const Experiment& experiment,
                           const std::optional<image::Reference>& repository, Registries& registries,
@@ -100,7 +100,7 @@ void build(const BuildOptions& options, Session& session) {
   Registries registries(session, options.insecure);
   PrepareOptions prepared = prepare_options(options.experiment, session);
   prepared.local = false;
-  prepared.all_code_is_layer = true;  // an explicitly built image contains the code, however small
+  prepared.all_code_is_layer = true;  // an explicitly built image contains even small code
   std::string name = "mlk-runtime", registry = prepared.registry, target = options.target;
   std::optional<Build> built;
   if (options.runtime) {

@@ -1,5 +1,5 @@
 // mlk completion: prints the script for a shell. The scripts call `mlk __complete WORDS...`, which walks the
-// command tree, so they always know the same flags.
+// command tree, so the scripts always know the flags of this mlk.
 
 #include <set>
 
@@ -77,7 +77,7 @@ std::vector<std::string> values_of(const CLI::App& command, const CLI::Option& o
   return what.find('|') == std::string::npos ? std::vector<std::string>() : split(what, '|');
 }
 
-// The positional argument after as many other arguments as `operands`; nullptr if there is no such argument.
+// The positional argument that stands after `operands` other arguments. nullptr if there is no such argument.
 const CLI::Option* positional_after(const CLI::App& command, int operands) {
   for (const CLI::Option* option : command.get_options()) {
     if (!option->get_positional()) continue;
@@ -147,7 +147,7 @@ class Line {
     }
   }
 
-  // A global flag may select the cluster of the runs, so it is parsed in the same way as for the command.
+  // Stores the value of a global flag, since the flag may select the cluster whose runs are completed.
   void obey(const CLI::Option& option, const std::string& value) {
     const auto names = option.get_lnames();
     CLI::Option* global = names.empty() ? nullptr : root_.get_option_no_throw("--" + names.front());

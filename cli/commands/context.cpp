@@ -57,7 +57,7 @@ std::vector<Need> needs() {
           {"reasons of waiting runs", {{"list", events, ""}}}};
 }
 
-// Identifies a permission, because several groups need the same one.
+// Identifies a permission, because several groups may need the same permission.
 std::string key_of(const kube::AccessQuestion& question) {
   return question.verb + "/" + question.resource.plural + "/" + question.subresource;
 }

@@ -37,7 +37,7 @@ std::string what_stays(const json& owner, const Session& session, const std::str
   const std::optional<RunStatus> recorded = recorded_status(owner);
   const json result = recorded ? recorded->result : json();
   std::optional<CheckpointPlace> place =
-      checkpoint_place(owner, json());  // the folder of all checkpoints, not the newest one
+      checkpoint_place(owner, json());  // the folder of all checkpoints, not the newest checkpoint
   if (!place) return "";
   session.find_folder(*place, name_space);
   std::error_code ignored;

@@ -27,8 +27,8 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
   const sweeps::Definition& sweep = request.definition;
   sweeps::DriverInput out;
   out.version = session.version;
-  // The name is stored without its folder, since the folder differs from machine to machine and is no part of
-  // the sweep's identity.
+  // The name of the file is stored without its folder, since the folder differs from machine to machine and
+  // is no part of the sweep's identity.
   out.file = {std::filesystem::path(source.file.name).filename().string(), "", source.file.text};
   out.overrides = source.prepared.overrides;
   // mlk may have limited the parallelism to the CPUs of this machine, so the driver gets the limited number.

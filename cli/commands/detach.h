@@ -22,7 +22,7 @@ struct Session;
 struct DetachOptions {
   bool detach = false;
   bool create_rbac = false;
-  std::string image;  // of the driver; empty: the image of the experiment
+  std::string image;  // of the driver; empty: $MLK_DRIVER_IMAGE, or else the image of the experiment
 };
 
 void add_detach_options(CLI::App& command, DetachOptions& options);
@@ -34,7 +34,7 @@ struct SweepSource {
   const std::vector<std::string>& parameters;
 };
 
-// The driver's Job, without its owner, and the objects that it reads.
+// The Job of a driver, without its owner, and the input that the driver reads.
 struct Driver {
   nlohmann::json job;
   std::string input;
@@ -46,7 +46,7 @@ struct Driver {
 Driver prepare_driver(Session& session, kube::Client& client, const sweeps::StartRequest& request,
                       const SweepSource& source, const DetachOptions& options);
 
-// Call when the sweep exists. Reports how the sweep continues.
+// Starts the driver, and reports how the sweep continues. Call when the sweep exists.
 void detach_sweep(Session& session, kube::Client& client, const Driver& driver,
                   const sweeps::Started& started, const SubmitHooks& hooks);
 

@@ -1,4 +1,4 @@
-// mlk diff: how two runs differ: their values, and file by file their code.
+// mlk diff: shows the values that differ between two runs, and compares their code file by file.
 
 #include <chrono>
 #include <filesystem>
@@ -61,7 +61,8 @@ std::string text_of_value(const std::map<std::string, nlohmann::json>& values, c
 
 using Values = std::map<std::string, nlohmann::json>;
 
-// The values of its experiment, and the first digits of the digests of files that travelled with it.
+// The values of the run's experiment, and the first digits of the digests of the files that were submitted
+// with it.
 Values values_of(const StoredRun& run) {
   constexpr std::size_t shown_digits = 12;
   Values out = values_by_path(run.experiment);
@@ -80,7 +81,7 @@ Values values_of(const StoredRun& run) {
   return out;
 }
 
-// Returns whether any value differs.
+// Prints the values that differ. Returns whether any value differs.
 bool print_values(const StoredRun& first, const StoredRun& second, Session& session) {
   const Values before = values_of(first), after = values_of(second);
   Values all = before;
@@ -140,8 +141,8 @@ void print_kinds(const std::string& first, const std::string& second, Session& s
   }
 }
 
-// The output of the program diff. If it is too long or takes too much time, the user has to compare with
-// other programs.
+// Runs the program diff and returns its output. Throws Error if diff fails, takes too long or prints too
+// much; the hint says how the user can compare the code with other programs.
 std::string compared(const Command& command, const StoredRun& first, const StoredRun& second,
                      const Session& session) {
   const auto refuse = [&](const std::string& why, ExitCode code = ExitCode::failure) {

@@ -1,5 +1,5 @@
-// mlk drive: the driver of a detached sweep, in the cluster. `mlk sweep --detach` starts it; it is not part
-// of the interface.
+// mlk drive: runs the driver of a detached sweep in the cluster. `mlk sweep --detach` starts this command.
+// Users do not type it.
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -19,7 +19,8 @@ struct DriveOptions {
   std::string sweep, key;
 };
 
-// A sweep may be stopped for days. Throws Error{not_found} if it is deleted.
+// Waits without a time limit, since a sweep may be stopped for days. Throws Error{not_found} if the sweep is
+// deleted.
 void wait_until_resumed(kube::Client& client, const std::string& sweep, Session& session) {
   session.note("the sweep is stopped; waiting for: mlk resume " + sweep);
   sweeps::SweepWatch watch(client, client.config().name_space, sweep);
@@ -58,7 +59,7 @@ void drive(const DriveOptions& options, Session& session) {
   while (true) {
     const ExitCode code = driven ? drive_sweep(session, *client, request, {})
                                  : await_sweep(session, *client, options.sweep, {});
-    if (code != ExitCode::stopped) return;  // the record of the sweep has its outcome
+    if (code != ExitCode::stopped) return;  // the record of the sweep shows how the sweep has ended
     wait_until_resumed(*client, options.sweep, session);
   }
 }

@@ -1,4 +1,5 @@
-// mlk get: the experiment file of a run as it was submitted, and with --to its code and files too.
+// mlk get: prints the experiment file of a run as it was submitted. With --to writes the file, the code and
+// the other files of the run to a folder.
 
 #include <cerrno>
 #include <filesystem>
@@ -32,8 +33,8 @@ struct GetOptions {
   std::string to;
 };
 
-// The path, below the new folder, to which a folder of the experiment is written. If the folder was outside
-// of the experiment's own folder, it gets the name `otherwise`, also in the experiment.
+// Returns the path, below the new folder, for the folder that `named` names in the experiment. If that folder
+// was outside of the experiment's own folder, the path is `otherwise`, and `named` becomes `otherwise`, too.
 fs::path place_of(nlohmann::json& named, const std::string& otherwise) {
   const fs::path path = fs::path(named.get<std::string>()).lexically_normal();
   if (path.is_relative() && *path.begin() != "..") return path;
@@ -81,7 +82,7 @@ class NewFolder {
   fs::path to_, path_;
 };
 
-// `tar`: of its code; empty if it has none.
+// `tar`: the code of the run; empty if the run has no code.
 void write_all(const StoredRun& stored, const FileContents& files, const std::string& tar, const fs::path& to,
                Session& session) {
   nlohmann::json experiment = stored.experiment;

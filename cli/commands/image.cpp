@@ -40,11 +40,11 @@ std::string short_digest(const std::string& digest) {
   return digest.substr(algorithm, digits);
 }
 
-// What a tag names.
+// The image that a tag names.
 struct Tagged {
   std::string platforms{};
   std::optional<std::uint64_t> size{};  // of an image for one platform
-  std::string error{};                  // not empty: mlk cannot read it as an image
+  std::string error{};                  // if not empty: why mlk cannot read an image there
 };
 
 Tagged describe_tagged(const registry::Access& access, const image::Reference& named,
@@ -84,7 +84,7 @@ void list_images(const ImageOptions& options, Session& session) {
     image::Reference named = repository;
     named.tag = tag;
     const auto document = registry.find_manifest(repository.repository, tag);
-    if (!document) continue;  // deleted since
+    if (!document) continue;  // somebody has deleted the tag meanwhile
     const Tagged tagged = describe_tagged(registries.access(), named, *document);
     if (!tagged.error.empty()) errors.push_back(tagged.error);
     table.add(

@@ -34,7 +34,7 @@ std::string counted(std::size_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// Deletes the entries of the cache that have not been used for this time.
+// Deletes the entries of the cache that have not been used for the time of --unused.
 void clear_cache(const GcOptions& options, Session& session) {
   const auto age = duration_option("--unused", options.unused).value_or(std::chrono::hours(24 * 30));
   const std::optional<fs::path> home = cache_home_if_any();
@@ -135,8 +135,8 @@ void clear_repository(const GcOptions& options, Session& session) {
     }
     const auto manifest = registry.find_manifest(repository.repository, digest);
     (void)registry.remove_manifest(repository.repository, digest);
-    // If a run names the image by now, it may rely on the image, so mlk restores the image. A later run sends
-    // the image again.
+    // If a run names the image by now, the submit of this run may have found the image before mlk deleted it,
+    // so mlk restores the image. A later submit sends the image again.
     if (manifest && digests_in_use(*client).contains(digest)) {
       registry.put_manifest(repository.repository, tag, manifest->type, manifest->bytes);
       session.note(printable(tag) + " is there again: it is in use now");

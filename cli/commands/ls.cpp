@@ -32,8 +32,8 @@ struct LsOptions {
   std::string output;
 };
 
-// Prints the trials of a sweep that the cluster runs. Such a trial is an index of a Job, and has a name in
-// the form of a run.
+// Prints the trials of a sweep that has no driver. Each trial is an index of a Job, and its name is
+// SWEEP/NUMBER.
 void print_trials(const sweeps::SweepStatus& status, const std::vector<sweeps::Trial>& trials,
                   const std::string& output, Session& session) {
   if (output == "json") {
@@ -51,8 +51,8 @@ void print_trials(const sweeps::SweepStatus& status, const std::vector<sweeps::T
   }
 }
 
-// The runs of the trials of a driven sweep that match --where; nullopt means all runs. For a sweep that the
-// cluster runs, trials_to_list() prints the trials and sets `printed`.
+// `runs`: the newest runs of those trials of a driven sweep that match --where; nullopt means all runs. If
+// the sweep has no driver, trials_to_list() prints the trials and sets `printed`.
 struct TrialsToList {
   bool printed = false;
   std::optional<std::set<std::string>> runs;

@@ -1,4 +1,4 @@
-// mlk new: a starter experiment for the program in a folder.
+// mlk new: writes a starter experiment for the program in a folder.
 
 #include <algorithm>
 #include <cctype>
@@ -42,7 +42,7 @@ std::string name_of_folder(const fs::path& folder) {
   return out.empty() || is_yaml ? "experiment" : out;
 }
 
-// Whether the name can be written into the file without quotes.
+// Whether this is the name of a Python file that needs no quotes in the experiment file.
 bool is_plain_script(const std::string& name) {
   return name.ends_with(".py") && std::all_of(name.begin(), name.end(), [](unsigned char c) {
            return c < 0x80 && (std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.');

@@ -1,4 +1,5 @@
-// mlk render: the Kubernetes objects of an experiment, to read them or to use them by hand. Changes nothing.
+// mlk render: prints the Kubernetes objects of an experiment, to read them or to use them by hand. Changes
+// nothing.
 
 #include <CLI/CLI.hpp>
 

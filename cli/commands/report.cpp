@@ -1,4 +1,4 @@
-// mlk report: a sweep as one HTML file that needs nothing else.
+// mlk report: writes a sweep as one HTML file that needs no other file.
 
 #include "sweeps/results/report.h"
 

@@ -62,7 +62,7 @@ Shown trials_of_sweep(kube::Client& client, const RunAddress& address,
           status.record.space};
 }
 
-// All runs of the experiment with this name, or only the run with this name.
+// `typed` names an experiment or a run: shows all runs of the experiment, or only the run.
 Shown trials_of_runs(kube::Client& client, const RunAddress& address, const std::string& typed,
                      const std::optional<sweeps::Objective>& asked) {
   const bool one = typed == address.run;

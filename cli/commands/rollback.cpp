@@ -1,4 +1,4 @@
-// mlk rollback: submits the version of an experiment before its newest one, with its code.
+// mlk rollback: submits again, with its code, the version of an experiment before the newest version.
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -46,7 +46,7 @@ void rollback(const RollbackOptions& options, Session& session) {
   const std::string& name_space = client.config().name_space;
   const RunAddress address = session.find_run(client, options.run);
   require_no_trial(address);
-  (void)fetch_stored(client, name_space, address.run);  // refuses sweeps and trials
+  (void)fetch_stored(client, name_space, address.run);  // throws Error for sweeps and trials
   const StoredRun stored = fetch_stored(client, name_space, find_version_before(client, address.run));
   const Templates templates = load_templates();
   const Experiment experiment =

@@ -65,7 +65,7 @@ void print(const std::vector<Observed>& observed, const StatusOptions& options, 
 void status(const StatusOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   std::vector<Observed> observed;
-  std::optional<Error> missing;  // the first missing run; the other runs are shown anyway
+  std::optional<Error> missing;  // names all missing runs; the other runs are shown anyway
   for (const std::string& typed : options.runs) {
     try {
       const RunAddress address = session.find_run(*client, typed);

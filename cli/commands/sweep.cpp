@@ -48,8 +48,8 @@ struct SweepOptions {
   std::string output = "name";
 };
 
-// --search and --trials as a value of `sweep:`. The file determines the values without a flag: the seed, and
-// the kind of search if only --trials is given.
+// The values below `sweep:` that --search and --trials set. The file determines the other values: the seed,
+// and the kind of search if only --trials is given.
 std::vector<FlagValue> search_flags(const SweepOptions& options, const ExperimentFile& file,
                                     const PrepareOptions& prepared) {
   Problems problems;
@@ -74,7 +74,7 @@ std::vector<FlagValue> search_flags(const SweepOptions& options, const Experimen
   return flags;
 }
 
-// The flags as values of the file's `sweep:`.
+// The options for reading the experiment. They contain the flags of this command as values below `sweep:`.
 PrepareOptions options_of(const SweepOptions& options, const ExperimentFile& file, Session& session) {
   PrepareOptions out = prepare_options(options.experiment, session);
   std::vector<FlagValue> flags;
