@@ -32,17 +32,17 @@ struct JobPresence {
 };
 Absence absence_of(const JobPresence& presence);
 
-// "its Job is gone (deleted, or its time to live passed); nobody recorded its end"
 inline constexpr std::string_view job_is_gone =
     "its Job is gone (deleted, or its time to live passed); nobody recorded its end";
 
-// The names of the deciding Jobs that were made (annotations::created). Empty: the owner records none.
+// The names of the deciding Jobs that were made (annotations::created). Empty if the owner has no such
+// annotation.
 std::vector<std::string> jobs_made(const nlohmann::json& owner);
 
 // The names of the Jobs that two lists have lacked (annotations::gone).
 std::vector<std::string> jobs_found_gone(const nlohmann::json& owner);
 
-// Whether each Job that was made and is not among `jobs` (names) was found gone; true if no Job is missing.
+// Whether each Job that was made is among `jobs` (names) or was found gone.
 bool are_gone(const nlohmann::json& owner, const std::set<std::string>& jobs);
 
 // The Jobs for which a second list is needed: they were made, are not among `jobs` (names), and were not

@@ -5,8 +5,8 @@ namespace {
 
 bool failed_end(const std::optional<ContainerEnd>& end) { return end && end->exit_code != 0; }
 
-// Whether the pod ends for a reason outside its other containers: the program failed, or the cluster ended
-// the pod.
+// Whether the reason for the end of the pod is not one of its other containers: the program failed, or the
+// cluster ended the pod.
 bool ends_without_others(const PodFacts& pod) {
   const bool of_cluster = !pod.pod_reason.empty() || !pod.disruption.empty();
   return of_cluster || pod.exit_code.value_or(0) != 0;
@@ -55,7 +55,7 @@ std::vector<std::string> waited_for(const PodFacts& pod) {
     if (other.kind == ContainerKind::plain && !other.end) plain.push_back(other.name);
     if (other.kind == ContainerKind::sidecar && other.runs) sidecars.push_back(other.name);
   }
-  return plain.empty() ? sidecars : plain;  // the kubelet ends sidecars by itself when all others have ended
+  return plain.empty() ? sidecars : plain;  // the kubelet ends sidecars after all other containers
 }
 
 bool failed_by_itself(const PodFacts& pod) {

@@ -8,7 +8,7 @@
 
 namespace mlk {
 
-// The container that keeps main from starting; nullptr if no other container does, or if main has started.
+// The container that keeps main from starting; nullptr if no container does this, or if main has started.
 const Container* holding_up(const PodFacts& pod);
 
 // The container other than main whose end is the reason why the pod ended or why main does not start: an init

@@ -27,10 +27,10 @@ struct Container {
   std::string name, image;
   ContainerKind kind = ContainerKind::plain;
   bool runs = false;
-  bool let_main_start = false;  // of a sidecar: it has started, so main may start
+  bool let_main_start = false;  // of a sidecar: the sidecar has started, so main may start
   std::optional<Time> runs_since;
   std::string waiting_reason, waiting_message;
-  std::optional<ContainerEnd> end;       // it has ended
+  std::optional<ContainerEnd> end;       // set if the container has ended
   std::optional<ContainerEnd> last_end;  // the end before its latest start
   int restarts = 0;
 };

@@ -12,7 +12,7 @@ namespace mlk {
 bool is_job(const nlohmann::json& object);
 
 // The value of annotations::created for a run of these objects: the name of the Job that decides its end.
-// Empty without a Job.
+// Empty if the objects do not show which Job decides.
 std::string name_of_deciding_job(const std::vector<nlohmann::json>& objects);
 
 }  // namespace mlk

@@ -7,10 +7,10 @@
 
 namespace mlk {
 
-// Returns advice as " (...)". If the last words say that the system has denied the program a file, the advice
-// names the user as whom the program ran, what is mounted there, and the key to change. If a program of
-// --local looks for a mount at its path in a container, the advice says that the mount lies elsewhere. Empty
-// for other words. `pod`: the spec of the program's pod.
+// Returns advice as " (...)". If the last words `said` show that the program may not read or write a file,
+// the advice names the user as whom the program ran, what is mounted there, and the key to change. If a
+// program under --local does not find a mount at the path that the mount has in containers, the advice says
+// that the mount lies elsewhere. Empty for other words. `pod`: the spec of the program's pod.
 std::string advice_on_denied(const std::string& said, const nlohmann::json& pod);
 
 }  // namespace mlk

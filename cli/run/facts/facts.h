@@ -64,7 +64,7 @@ struct JobFacts {
   int needed = 1;  // the number of ranks that the run needs to continue
   int enough =
       1;  // if this number of ranks ends well, the run has succeeded, whatever other ranks and the Job do
-  int attempts = 1;             // of a rank
+  int attempts = 1;             // how many tries are allowed
   bool counts_by_rank = false;  // `attempts` is the limit of each rank; else of all ranks together
   bool run_over = false;        // the end of the run is decided
   int active = 0;
@@ -96,12 +96,12 @@ struct Facts {
   std::vector<JobFacts> jobs;                   // the deciding Job first, then by name
   std::vector<JobFacts> gone_jobs;              // Jobs that are not there any more, as their pods name them
   std::vector<PodFacts> pods;                   // oldest first
-  std::map<std::string, Warning> warnings;      // the newest, by uid of the Job or pod: names are reused
-  std::map<std::string, Warning> failed_pulls;  // of images: the newest by uid of the pod
+  std::map<std::string, Warning> warnings;      // the newest by uid of the Job or pod, since names are reused
+  std::map<std::string, Warning> failed_pulls;  // the newest failed pull of an image, by uid of the pod
   std::set<std::string>
       told_not_ready;  // uids of the pods whose node is not ready, as the node controller reports in events
 
-  // The Job whose end is the end of the run; nullptr if it is not there.
+  // The Job whose end is the end of the run; nullptr if there is no such Job.
   const JobFacts* decider() const { return jobs.empty() || !jobs.front().decides ? nullptr : &jobs.front(); }
 };
 

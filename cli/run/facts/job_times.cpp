@@ -6,8 +6,8 @@
 namespace mlk {
 
 // When a Job is resumed, its controller makes the new pods first, and only then sets the time of the start.
-// So a pod that was created before this time may still be new, and its end decides. The run may be resumed in
-// the second in which a stop deleted the pod.
+// So a pod that was created before this time may still belong to the new start, and only its end shows this.
+// A pod whose deletion was requested in the second of the start is old, since a stop had deleted it.
 bool is_of_earlier_start(const PodFacts& pod, const JobFacts& job) {
   if (!job.started || pod.created >= *job.started) return false;
   if (pod.asked_to_end && *pod.asked_to_end <= *job.started) return true;
@@ -17,7 +17,7 @@ bool is_of_earlier_start(const PodFacts& pod, const JobFacts& job) {
 bool was_asked_before_failure(const PodFacts& pod, const JobFacts& job) {
   if (job.suspended || job.deleting || !pod.asked_to_end || failed_by_itself(pod)) return false;
   if (job.failure_decided_at) return *pod.asked_to_end < *job.failure_decided_at;
-  return job.failing;  // mlk expects the failure. The Job has not reported it yet, and so has ended no pod.
+  return job.failing;  // mlk expects this failure, but the Job has not decided it yet, so it has ended no pod
 }
 
 }  // namespace mlk

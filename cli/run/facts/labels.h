@@ -28,9 +28,9 @@ inline constexpr char tags[] = "mlk.dev/tags";            // a JSON list of word
 inline constexpr char note[] = "mlk.dev/note";            // a remark for people
 inline constexpr char submit[] = "mlk.dev/submit";        // which call of submit made the owner
 inline constexpr char submitted[] = "mlk.dev/submitted";  // when the owner was sent, in ns since 1970
-inline constexpr char created[] = "mlk.dev/created";      // all objects were made; names the Jobs that decide
+inline constexpr char created[] = "mlk.dev/created";      // all objects were made; names the deciding Jobs
 inline constexpr char gone[] = "mlk.dev/gone";            // the Jobs in `created` that two lists have lacked
-inline constexpr char stopped[] = "mlk.dev/stopped";      // when, RFC 3339
+inline constexpr char stopped[] = "mlk.dev/stopped";      // when the run was stopped, RFC 3339
 inline constexpr char phase[] = "mlk.dev/phase";          // the last phase, once the end is recorded
 inline constexpr char summary[] = "mlk.dev/summary";      // with `phase`: the data for `ls`, as JSON
 
@@ -38,23 +38,23 @@ inline constexpr char summary[] = "mlk.dev/summary";      // with `phase`: the d
 inline constexpr char trial[] = "mlk.dev/trial";                  // its number in its sweep
 inline constexpr char stopped_early[] = "mlk.dev/stopped-early";  // why the sweep has ended it for good
 inline constexpr char cannot_start[] = "mlk.dev/cannot-start";    // why it failed without having started
-inline constexpr char until[] = "mlk.dev/until";                  // how far it may train before it is judged
-inline constexpr char paused[] = "mlk.dev/paused";                // the step; resumes when `until` is further
+inline constexpr char until[] = "mlk.dev/until";    // the step to which it trains before it is judged
+inline constexpr char paused[] = "mlk.dev/paused";  // the step; resumes when `until` is larger
 
 // Further annotations of the owner of a sweep.
 inline constexpr char draining[] = "mlk.dev/draining";  // since when no more trials are started
 
 // Annotations of Jobs.
-inline constexpr char trials[] = "mlk.dev/trials";    // of a sweep: the trials of its indexes
+inline constexpr char trials[] = "mlk.dev/trials";    // of a Job of a sweep: the trial of each index
 inline constexpr char decides[] = "mlk.dev/decides";  // "true": its end is the end of the run
 // "true" on the Job that decides: mlk's own runtime trains, and a rank that ends with 0 shows that the whole
 // run is trained.
 inline constexpr char trains[] = "mlk.dev/trains";
 // "true": mlk has suspended the Job, and has not resumed it since. If such a Job is not suspended, another
 // program (Kueue, kubectl) has resumed it. mlk changes this annotation and spec.suspend in one request, so
-// a stop or a resume by mlk never looks like a resume by another program. Times would not show it: the clocks
-// of the user's machine and of the cluster differ, and the Job controller may miss a suspension that is
-// short.
+// a stop or a resume by mlk never looks like a resume by another program. Times cannot show who has resumed a
+// Job: the clocks of the user's machine and of the cluster differ, and the Job controller may miss a short
+// suspension.
 inline constexpr char suspended[] = "mlk.dev/suspended";
 
 // Annotations of other objects.

@@ -10,7 +10,7 @@
 namespace mlk {
 
 std::string last_line(const std::string& text);
-// Makes one line of at most `limit` bytes that is safe for a terminal.
+// Makes one line that is safe for a terminal. Replaces the text after `limit` bytes by "...".
 std::string line_of(const std::string& text, std::size_t limit = 400);
 
 // Parses the result (CONTRACT.md) in a termination message. Returns null if the message has no result.

@@ -31,7 +31,8 @@ std::optional<Metrics> parse_metrics(std::string_view line);
 // A metric in a result, a record or JSON: the numbers that JSON cannot hold are written as "nan", "inf" and
 // "-inf".
 nlohmann::json metric_to_json(double value);
-// The number in a value of this form; nullopt if the value is not a number, for example a word.
+// The number in a value that metric_to_json() has made; nullopt if the value is not a number, for example a
+// word.
 std::optional<double> metric_number(const nlohmann::json& value);
 
 // The metrics in the form of a result file (CONTRACT.md).
@@ -43,7 +44,7 @@ struct MetricsLine {
   Time time{};  // by the clock of the node
 };
 
-// The last metrics line of a text of several lines, as a program wrote it.
+// The last metrics in a text of several lines, which is as a program has written it.
 std::optional<Metrics> last_metrics(std::string_view text);
 
 }  // namespace mlk

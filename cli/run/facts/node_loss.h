@@ -1,5 +1,5 @@
-// Decides whether the node of a pod is lost. A node counts as lost only if there is a sign of the loss. A pod
-// that is merely not ready is not such a sign, since one of its containers may be the reason. Pure.
+// Decides whether the node of a pod is lost. A node counts as lost only if there is a sign of the loss. If a
+// pod is only not ready, this is no such sign, since one of its containers may be the reason. Pure.
 #pragma once
 
 #include <string>
@@ -26,12 +26,12 @@ struct LossSigns {
   bool not_ready = false, containers_ready = false, waits_for_gates = false, told_not_ready = false;
 };
 
-// The status of the Node object overrides all other signs.
+// Whether the node is lost. If the pod has not ended, the state in the Node object overrides all other signs.
 bool is_node_lost(const LossSigns& signs);
 
-// Whether the status of the Node may change soon. When a node falls silent, Kubernetes marks its pods only if
-// the node was ready until then. Otherwise only the Node object shows the silence, so mlk has to read this
-// object.
+// Whether a sign makes the state of the node doubtful, so that mlk has to read the Node object. When a node
+// becomes silent, Kubernetes marks its pods only if the node was ready until then. Otherwise only the Node
+// object shows the silence.
 bool is_doubtful(const LossSigns& signs);
 
 // Reads the state in a Node object. `node`: null if the node does not exist.

@@ -22,7 +22,7 @@ inline constexpr std::array all_phases{Phase::incomplete, Phase::queued,    Phas
                                        Phase::starting,   Phase::running,   Phase::restarting,
                                        Phase::stopped,    Phase::succeeded, Phase::failed};
 std::string_view to_string(Phase phase);                  // "Incomplete", "Queued" ...
-std::optional<Phase> parse_phase(std::string_view text);  // the inverse
+std::optional<Phase> parse_phase(std::string_view text);  // the inverse of to_string()
 bool is_final(Phase phase);                               // succeeded, failed; stopped runs may be resumed
 
 }  // namespace mlk

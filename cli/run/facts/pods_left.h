@@ -15,11 +15,11 @@
 
 namespace mlk {
 
-// The pointers point into `facts`. A pod on a lost node is included, since mlk cannot know whether the pod
-// runs.
+// The pods that have not ended although their Job is gone, as pointers into `facts`. A pod on a lost node is
+// included, since mlk cannot know whether the pod runs.
 std::vector<const PodFacts*> pods_left(const Facts& facts);
 
-// The names of the Jobs that these pods have lost.
+// The names of the gone Jobs whose pods have not ended.
 std::set<std::string> jobs_with_pods_left(const RunObjects& run);
 
 }  // namespace mlk

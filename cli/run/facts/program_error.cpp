@@ -28,7 +28,8 @@ bool holds(std::string_view text, std::string_view part) { return text.find(part
 
 std::size_t indent_of(std::string_view line) { return std::min(line.find_first_not_of(" \t"), line.size()); }
 
-// "[rank1]: " of PyTorch, "[1,3]<stderr>: " of Open MPI, "(pid=12) " of Ray, "  | " of a group of exceptions.
+// The length of the mark that names a process: "[rank1]: " of PyTorch, "[1,3]<stderr>: " of Open MPI,
+// "(pid=12) " of Ray, " | " of a group of exceptions.
 std::size_t length_of_mark(std::string_view line) {
   if (line.starts_with("[rank")) {
     const std::size_t end = line.find(']');
@@ -89,7 +90,7 @@ bool is_word_of_launcher(std::string_view line) {
                                 "CLEANING UP REMAINING PROCESSES",
                                 "YOU CAN IGNORE THE BELOW CLEANUP MESSAGES",
                                 "Sending process "};
-  if (line.starts_with("=   ")) return true;  // of MPICH's banner
+  if (line.starts_with("=   ")) return true;  // a line of MPICH's banner
   return std::any_of(words.begin(), words.end(), [&](const char* each) { return holds(line, each); });
 }
 
@@ -111,7 +112,8 @@ bool is_footer(std::string_view line) {
                                      [&](const char* each) { return words.starts_with(each); });
 }
 
-// Errors of processes that wait for other processes and only repeat that the other processes have failed.
+// Whether a process that waits for other processes has printed the error, which only repeats that one of
+// these has failed.
 bool is_error_of_launcher(std::string_view error) {
   constexpr std::array types = {"ChildFailedError", "CalledProcessError", "ProcessExitedException",
                                 "ProcessRaisedException",
@@ -301,7 +303,8 @@ class Reader {
     return blaming;
   }
 
-  // Finds the error of a traceback without its beginning, a SyntaxError, or an error of another language.
+  // Finds the error of a traceback whose beginning is cut off, a SyntaxError, or an error of another
+  // language.
   std::string error_without_traceback() const {
     std::size_t seen = 0;
     for (std::size_t i = lines_.size(); i-- > 0 && seen < most_lines_below;) {

@@ -13,9 +13,9 @@ struct ProgramError {
   bool is_found = false;  // `line` is an error of the program; else only the last line with content
 };
 
-// `text`: the end of a log, cleaned by program_text(). The error is the last one that is not printed by a
-// launcher (torchrun, mpirun and mlk's part of it, a process that waits for another). An error that blames no
-// other process is preferred. If an error has several lines, the line with its type is used.
+// `text`: the end of a log, cleaned by program_text(). The error is the last error that was not printed by a
+// launcher. Launchers are torchrun, mpirun, mlk-mpi, and processes that wait for other processes. An error
+// that blames no other process is preferred. If an error has several lines, the line with its type is used.
 ProgramError program_error(std::string_view text);
 
 // Whether the end of a log is too short to hold the error: it has only a launcher's words, or a part of a

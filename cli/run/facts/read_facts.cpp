@@ -63,10 +63,10 @@ void read_program(const json& pod, PodFacts& facts) {
   }
 }
 
-// Whether the program of a disrupted pod had ended before the disruption. The kubelet reports a disruption of
-// its own only when the last container has ended, so the time of such a report does not help. But the kubelet
-// asks all containers to end at the same time, and kills them after the grace period. So a program that ended
-// much earlier than the last container was not asked to end.
+// Whether the program of a disrupted pod had ended before the disruption. The kubelet reports a disruption
+// that it causes itself only when the last container has ended, so the time of such a report does not help.
+// But the kubelet asks all containers to end at the same time, and kills them after the grace period. So a
+// program that ended much earlier than the last container was not asked to end.
 bool had_ended_before_disruption(const json& pod, const PodFacts& facts) {
   if (!facts.finished || !facts.asked_to_end || *facts.finished >= *facts.asked_to_end) return false;
   if (facts.disruption != "TerminationByKubelet") return true;
@@ -264,7 +264,8 @@ bool has_succeeded(const Facts& facts) {
          std::any_of(facts.pods.begin(), facts.pods.end(), [](const PodFacts& pod) { return pod.trained; });
 }
 
-// Replaces the ends of all Jobs of a run that has succeeded: their conditions do not matter any more.
+// Replaces the ends of all Jobs, since the run has succeeded and the conditions of its Jobs do not matter any
+// more.
 void reconcile_success(Facts& facts) {
   std::optional<Time> last;
   for (const PodFacts& pod : facts.pods) {
@@ -312,9 +313,10 @@ void add_last_words(const std::map<std::string, std::string>& words, PodFacts& p
   }
 }
 
-// A pod names the Job that has made it. A pod of another controller counts only if it has no owner: the Jobs
-// of such controllers may lack the labels by which mlk finds its Jobs. A pod that is older than the owner
-// belongs to an earlier run of the same name, which is being deleted.
+// Whether the Job that the pod names is gone. If the run has no such role, another controller may have made
+// the Job, without the labels by which mlk finds Jobs. So a pod of such a role counts only if the pod has no
+// owner. A pod that is older than the owner belongs to an earlier run of the same name, which is being
+// deleted.
 bool has_lost_its_job(const json& pod, const PodFacts& facts, const std::map<std::string, int>& roles,
                       const std::optional<Time>& owner_made) {
   if (owner_made && facts.created < *owner_made) return false;
@@ -339,8 +341,8 @@ void reconcile_deletions(Facts& facts) {
   }
 }
 
-// The input of read_objects(). Sweeps hold their objects in another form than runs, so each read_facts()
-// fills this struct.
+// The input of read_objects(). Sweeps hold their objects in another form than runs, so each overload of
+// read_facts() fills this struct.
 struct ObjectsToRead {
   const std::vector<json>&jobs, &pods, &events;
   const std::map<std::string, json>& nodes;

@@ -11,11 +11,12 @@
 
 namespace mlk {
 
-// Everything of one run, as the API server gives it. Jobs, pods and events in any order.
+// The objects of one run, as the API server gives them, with what mlk has read from logs. Jobs, pods and
+// events are in any order.
 struct RunObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> jobs, pods, events;
-  std::map<std::string, MetricsLine> lines{};  // the newest line of each log that was read, by pod uid
+  std::map<std::string, MetricsLine> lines{};  // the newest metrics of each log, by pod uid
   std::map<std::string, std::string>
       endings{};  // a longer end of a log than the pod's status has, by pod uid
   std::map<std::string, std::string>
