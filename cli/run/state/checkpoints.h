@@ -13,7 +13,7 @@ struct CheckpointPlace {
   nlohmann::json volume;             // as in the experiment file: {"pvc": "checkpoints"}
   std::string path;                  // in the volume: of the newest known checkpoint, else the run's folder
   std::optional<std::int64_t> step;  // of that checkpoint
-  std::string folder;                // this path on this machine, if the volume is here; else empty
+  std::string folder;                // `path` on this machine, if the volume is here; else empty
   std::optional<bool> has_files{};   // whether the folder has files; nullopt: not checked
 };
 
@@ -25,11 +25,11 @@ std::optional<CheckpointPlace> checkpoint_place(const nlohmann::json& owner, con
 std::string describe(const CheckpointPlace& place);
 
 // The text of the result about checkpoints that could not be written: "none since step 120: No space left on
-// device", "none yet: Read-only file system"; empty if the result has none.
+// device", "none yet: Read-only file system"; empty if the result says nothing about this.
 std::string unsaved_text(const nlohmann::json& result);
 
-// The checkpoint line of a run's status. Names a checkpoint only if there is one. `newest`: "step 3000", as
-// the run has reported; empty: the run has reported no checkpoint.
+// The text about checkpoints in the status of a run. `newest`: "step 3000", as the run has reported; empty if
+// the run has reported no checkpoint. `is_over`: the run has ended.
 std::string checkpoint_text(const std::string& newest, const std::optional<CheckpointPlace>& place,
                             bool is_over);
 

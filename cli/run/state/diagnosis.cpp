@@ -67,7 +67,7 @@ std::string describe_disruption(const PodFacts& pod) {
   return "disrupted: " + line_of(pod.disruption_message.empty() ? pod.disruption : pod.disruption_message);
 }
 
-// Reduces the runtime's long chain of wrappers to the program and the error.
+// Removes the text that the container runtime puts around an error. The program and the error are left.
 std::string describe_start_error(const std::string& message) {
   std::string text = message;
   if (const std::size_t exec = text.find("exec: "); exec != std::string::npos) text = text.substr(exec + 6);
@@ -110,7 +110,7 @@ std::string describe_exit(const PodFacts& pod) {
   if (!pod.exit_code) return pod.deleting ? "its pod was deleted" : "its pod failed";
   if (pod.fell_with_job) return "its Job was deleted";
   if (pod.deleting && !failed_by_itself(pod)) return "its pod was deleted";
-  // The runtime's exit code for errors of the machine or of mlk, such as a faulty GPU.
+  // The exit code of mlk-runtime for errors of the machine or of mlk, such as a faulty GPU.
   constexpr int internal_error = 70;
   const bool by_machine = *pod.exit_code == internal_error && !pod.node.empty();
   return describe_code(*pod.exit_code) + (by_machine ? " on node " + pod.node : "");
@@ -131,8 +131,8 @@ std::string describe_creation_refusal(const std::string& message) {
   return text;
 }
 
-// "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0": a request that exceeds the limit by
-// itself is never accepted, even when other pods end.
+// "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0": here the request alone exceeds the
+// limit. Such a request is never accepted, even when other pods end.
 bool exceeds_by_itself(const std::string& message) {
   const std::size_t used = message.find("used: "), limited = message.find(", limited:");
   if (used == std::string::npos || limited == std::string::npos || limited < used) return false;
@@ -207,8 +207,8 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
                            contains(pull->second.message, '"' + container.image + '"');
   const std::string& message = pulls_again ? pull->second.message : container.message;
   auto warning = facts.warnings.find(pod.uid);
-  // The kubelet has not read an existing ConfigMap or Secret yet. The kubelet reads the object within
-  // seconds, but the warning stays longer, so mlk ignores the warning.
+  // This warning says that the kubelet has not read an existing ConfigMap or Secret yet. The kubelet reads
+  // the object within seconds, but the warning stays longer, so mlk ignores it.
   if (warning != facts.warnings.end() && contains(warning->second.message, "failed to sync "))
     warning = facts.warnings.end();
   if (pod.node_lost) {
@@ -278,7 +278,7 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts) {
   if (contains(message, "serviceaccount \"default\" not found") ||
       contains(message, "status unknown for quota"))
     return {cause_weight::cannot_begin, "the cluster refuses its pods: " + said, false, job.role, {}};
-  // The server refuses the pod itself, and not only at this time. It would accept only a different pod.
+  // With these words the server refuses the pod itself: the server would accept only a different pod.
   const bool refused = contains(message, "is forbidden") || contains(message, "is invalid") ||
                        contains(message, "denied the request");
   return {refused ? cause_weight::refused : cause_weight::cannot_begin,

@@ -17,7 +17,7 @@ inline constexpr int beside = 5;       // the program runs, or has ended well; a
 inline constexpr int removed = 10;     // the Job of the rank had succeeded
 inline constexpr int starting = 15;    // main waits for another container
 inline constexpr int restarting = 20;  // the new pod does not exist yet
-inline constexpr int unscheduled = 30;      // no node, or a gate
+inline constexpr int unscheduled = 30;      // no node fits, or a scheduling gate
 inline constexpr int failed_for_good = 35;  // one rank failed; other causes may show why
 inline constexpr int node_lost = 40;
 inline constexpr int failed = 45;             // the rank is tried again
@@ -58,7 +58,7 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest);
 
 // "exit code 3: cannot open /data/x"
 std::string what_happened(const Failure& failure);
-// The same, with " (try 1 of 4, next in 10s)".
+// The text of what_happened(), followed by " (try 1 of 4, next in 10s)".
 std::string one_line(const Failure& failure, Time now);
 
 // Joins equal causes of several ranks. The heaviest cause comes first.

@@ -15,9 +15,9 @@ namespace mlk {
 // the depth of an experiment file; anything else is a value. Empty if the argument is not a map.
 std::map<std::string, nlohmann::json> values_by_path(const nlohmann::json& experiment);
 
-// For each run: the keys of its experiment whose values differ among the listed runs of its name, as
-// "train.optimizer.lr=0.1 workers.count=4". Empty for the only run of a name, and for a run whose experiment
-// is not known, such as a sweep. At most the first few keys.
+// For each run: the keys of its experiment whose values differ among the runs with the same experiment name,
+// as "train.optimizer.lr=0.1 workers.count=4". Empty for the only run of a name, and for a run whose
+// experiment is not known, such as a sweep. Contains at most the first few keys.
 std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& runs);
 
 }  // namespace mlk

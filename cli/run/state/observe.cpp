@@ -7,11 +7,11 @@
 //
 // The callers are status, ls, wait, logs -f, stop, submit and sweeps, after each read of the objects.
 //
-// Example: an owner, a Job with two completions, one pod that runs and none for rank 1 give Scheduling, and
-// the event about the quota gives its reason.
+// Example: a Job has two completions, the pod of rank 0 runs, and rank 1 has no pod. The phase is Scheduling,
+// and the event about the quota gives the reason.
 //
 // Invariants: the same objects and time give the same answer on every machine. A record of a run's end
-// overrides all later reports of its pods.
+// overrides what its pods report later, except for ranks that had not ended before the record was written.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -94,7 +94,7 @@ class Observation {
     if (!experiment.is_object()) status_.steps = steps_of(owner);
     owner_deleting_ = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
     const std::string stopped = kube::annotation_of(owner, annotations::stopped);
-    const bool resumed = facts_.decider() && facts_.decider()->resumed;  // the run trains despite the mark
+    const bool resumed = facts_.decider() && facts_.decider()->resumed;  // it trains despite the stop mark
     if (!stopped.empty() && !resumed) stopped_at_ = parse_time(stopped).value_or(now_);
   }
 
@@ -136,8 +136,8 @@ class Observation {
     status_.why = join(reasons, "; ");
   }
 
-  // Once all objects were made, only the deciding Job matters, since the run may continue without another
-  // Job.
+  // Once all objects were made, only the deciding Job matters, since the run may continue without its other
+  // Jobs.
   Absence absence() const {
     const bool made = !jobs_made(objects_.owner).empty();
     std::set<std::string> names;
@@ -249,7 +249,7 @@ class Observation {
     if (status_.absence == Absence::unsure)
       return "its Job is not there; one more look says whether it is gone";
     if (status_.absence == Absence::not_yet) return "its objects are being created";
-    // Only a Job that was made has pods, so submit does not make this Job again.
+    // The pods that are left show that their Job was made before, so submit does not make it again.
     if (status_.pods_left > 0) return "a Job of it is gone" + what_is_left();
     return "submit was cut off before the cluster had all of it; submit the same file again to complete it";
   }
@@ -345,7 +345,8 @@ class Observation {
     const bool had_pods = over && !(rank.job->suspended && !rank.job->started);
     if (rank.pods.empty() && rank.state == RankState::absent && over)
       out.reason = had_pods ? "its pod is gone" : "it has no pod yet";
-    // Only the lost pod is left of a rank that was lost and came back, so such a rank is Stopped as well.
+    // If a rank was lost and came back, only its lost pod may be left after a stop. This rank is Stopped as
+    // well.
     const bool live = !rank.pods.empty() && !rank.pods.back()->ended();
     const bool settled = rank.state == RankState::succeeded || rank.state == RankState::failed;
     if (status_.phase == Phase::stopped && !live && !settled) {

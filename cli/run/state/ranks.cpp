@@ -14,7 +14,7 @@ namespace {
 using std::chrono::seconds;
 using Pods = std::vector<const PodFacts*>;
 
-constexpr int peers_lost_exit_code = 75;  // CONTRACT.md: this rank only followed the loss of another
+constexpr int peers_lost_exit_code = 75;  // CONTRACT.md: this rank ended because it lost another rank
 constexpr int aborted_exit_code = 134;    // SIGABRT: NCCL and MPI abort a program whose peer is lost
 
 RankState state_of(const Rank& rank) {

@@ -1,4 +1,4 @@
-// The ranks of a run, and the ends of their pods, ordered by blame. Pure; internal to run/.
+// The ranks of a run, and the ends of their pods, with the likely cause first. Pure; internal to run/.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,7 @@
 
 namespace mlk {
 
-// The progress of a rank, from least to most advanced. The least advanced of the needed ranks decides the
-// phase.
+// How far a rank is. The phase of a run depends on the states of its ranks.
 enum class RankState { absent, unscheduled, starting, restarting, lost, removed, failed, running, succeeded };
 
 struct Rank {
@@ -34,7 +33,7 @@ struct PodEnd {
 // the Job has made a new pod because another container failed.
 const PodFacts* done_pod(const Rank& rank);
 
-// The ranks point into `facts`.
+// The ranks of all Jobs. They point into `facts`.
 std::vector<Rank> collect_ranks(const Facts& facts);
 // The ranks that have only pods left, because their Job is gone.
 std::vector<Rank> collect_ranks_left(const Facts& facts);
@@ -43,7 +42,8 @@ std::vector<Rank> collect_ranks_left(const Facts& facts);
 // ends comes first.
 std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped);
 
-// The end that caused the failure of a run, and not an earlier loss from which the run recovered.
+// The end that caused the failure of a run, and not an earlier loss from which the run recovered. nullptr if
+// no end of a pod is the cause.
 const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decider);
 
 std::string_view state_name(const Rank& rank);  // "Running", "Missing" ...

@@ -10,12 +10,12 @@
 
 namespace mlk {
 
-// Adds to `status` the facts that only an earlier watcher's record still has: facts about pods of a stopped
-// run, and about lost pods that were deleted.
+// Adds to `status` the facts that only the record still has, which an earlier watcher has written: facts
+// about pods of a stopped run, and about lost pods that were deleted.
 void fill_from(const RunStatus& recorded, RunStatus& status);
 
-// The record was written when the end of the run was decided. Servers end after the workers. So for ranks
-// that had not ended by then, the pods and Jobs have newer states.
+// Replaces in `recorded` the states of ranks that had not ended when the record was written by the newer
+// states in `seen`. For example, servers end after the workers, whose end is recorded.
 void use_newer_ranks(std::vector<RankStatus>& recorded, const std::vector<RankStatus>& seen);
 
 // "step 3000" if the result names a checkpoint; else empty.

@@ -88,7 +88,8 @@ Report newer_of(Report earlier, Report later) {
   const bool further = step_of(later.result) > step_of(earlier.result);
   const bool ended_after_all = is_done(earlier.result) && !is_done(later.result);
   if (ended_after_all || (!after && !further)) return earlier;
-  // A metrics line does not mention checkpoints. The earlier checkpoint still exists, so the report keeps it.
+  // A metrics line does not mention checkpoints. The earlier checkpoint still exists, so the later report
+  // gets it.
   if (const json& checkpoint = at_path(earlier.result, {"checkpoint"});
       !checkpoint.is_null() && !later.result.contains("checkpoint")) {
     later.result["checkpoint"] = checkpoint;
@@ -115,12 +116,12 @@ std::vector<LogToRead> logs_to_read(const RunObjects& objects) {
   std::sort(live.begin(), live.end(), [](const PodFacts* a, const PodFacts* b) {
     return std::tuple(a->rank, b->created) < std::tuple(b->rank, a->created);
   });
-  // Ended pods: the lowest rank first, and in a rank the newest pod first.
+  // The lowest rank comes first, and within a rank the newest pod.
   std::sort(ended.begin(), ended.end(), [](const PodFacts* a, const PodFacts* b) {
     return std::tuple(a->rank, b->created) < std::tuple(b->rank, a->created);
   });
   // Ranks that have just restarted have nothing to report yet. So up to half of the list is reserved for the
-  // logs of older pods.
+  // logs of ended pods.
   constexpr std::size_t most_of_each = most_logs_of_run / 2;
   const std::size_t most_live =
       std::max(most_of_each, most_logs_of_run - std::min(ended.size(), most_of_each));

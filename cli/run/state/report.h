@@ -33,12 +33,13 @@ struct LogToRead {
 };
 
 // The logs that may contain the newest metrics line of a run, the most likely log first; empty if the results
-// are known. At most `most_logs_of_run`.
+// are known. Returns at most `most_logs_of_run`.
 inline constexpr std::size_t most_logs_of_run = 4;
 std::vector<LogToRead> logs_to_read(const RunObjects& objects);
 
 // The logs of failed pods whose termination message has no error of the program (program_error()), in the
-// order in which the pods failed. Empty if the end of the run is recorded. At most `most_endings_of_run`.
+// order in which the pods failed. Empty if the end of the run is recorded. Returns at most
+// `most_endings_of_run`.
 inline constexpr std::size_t most_endings_of_run = 3;
 std::vector<LogToRead> endings_to_read(const RunObjects& objects);
 

@@ -46,9 +46,9 @@ struct Failure {
 struct RunStatus {
   std::string run, name, mode;
   Phase phase = Phase::incomplete;
-  std::string why;            // one line; empty if there is nothing to explain
-  bool cannot_start = false;  // the reason lies in the run itself: it will not start by waiting (invalid
-                              // image name, refused by admission)
+  std::string why;                  // one line; empty if there is nothing to explain
+  bool cannot_start = false;        // the run cannot start, however long mlk waits (invalid image name, pods
+                                    // that admission refuses)
   Absence absence = Absence::none;  // of the Job that decides the end, or of other Jobs that are not made yet
   int pods_left = 0;                // pods that have not ended, although their Job is gone (pods_left.h)
   int pods_ending = 0;              // those of `pods_left` whose deletion was requested
@@ -57,7 +57,7 @@ struct RunStatus {
   std::optional<Failure> first_failure;  // the cause of the failure, not a later end with exit code 137
   std::optional<Failure> last_failure;
   int restarts = 0;
-  long steps = 0;                 // of the whole run; 0 if the run does not report it
+  long steps = 0;                 // of the whole run; 0 if unknown
   nlohmann::json result;          // of the reporting rank (CONTRACT.md), or null
   std::optional<Time> result_at;  // the latest possible time of its report; absent if unknown
   std::string last_checkpoint;
@@ -75,10 +75,11 @@ RunStatus observe(const RunObjects& objects, Time now);
 // Whether the run is over: its phase is final, or its Job is gone.
 bool is_over(const RunStatus& status);
 
-// 0, 5, 7 or 8 for an ended run; 1 if its Job is gone.
+// 0, 5 or 7 for an ended run, 8 for a stopped run, 6 for a run that cannot start. 1 for any other run, also
+// if its Job is gone.
 ExitCode exit_code(const RunStatus& status);
 
-// The final record of the owner's ConfigMap, written and read back: results, first failure, restarts.
+// The final record, which mlk stores in the owner's ConfigMap and from_record() reads.
 nlohmann::json to_record(const RunStatus& status);
 // Everything that `status -o json` prints.
 nlohmann::json to_json(const RunStatus& status);
