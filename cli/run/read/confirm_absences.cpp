@@ -22,7 +22,7 @@ namespace {
 using json = nlohmann::json;
 
 constexpr std::chrono::seconds between_lists{2};
-constexpr std::size_t most_notes = 64;  // marks that one command writes; later commands write the others
+constexpr std::size_t most_notes = 64;  // marks that one command writes; later commands write the other marks
 
 std::set<std::string> names_of_all(const std::vector<json>& jobs) {
   std::set<std::string> names;

@@ -12,8 +12,8 @@ class Client;
 namespace mlk {
 
 // `jobs` were listed just now, `owners` at about the same time. If an owner lacks a Job that was made, lists
-// the Jobs once more, 2 s later. Adds the missing Jobs that the second list has to `jobs`, and returns their
-// names. If both lists lack a Job, its owner is marked with annotations::gone: in `owners`, and on the
+// the Jobs once more, 2 s later. Adds to `jobs` the missing Jobs that are in the second list, and returns
+// their names. If both lists lack a Job, its owner is marked with annotations::gone: in `owners`, and on the
 // cluster, so that no later command has to list twice (best effort: a user who may only read gets the mark in
 // `owners` as well). If no Job is missing, the function does nothing. Throws ApiError.
 std::vector<std::string> confirm_absences(kube::Client& client, const std::string& name_space,

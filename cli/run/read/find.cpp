@@ -186,7 +186,7 @@ namespace {
 
 std::string selector_of(const RunFilter& filter) {
   std::string selector = labels::run;
-  // The server would reject a text that cannot be a name as a selector. Such a text matches no run.
+  // The server would reject a selector with a text that cannot be a name. No run has such a name.
   if (is_label(filter.name)) selector += std::string(",") + labels::name + "=" + filter.name;
   return selector;
 }
@@ -219,8 +219,8 @@ std::vector<std::string> list_names(kube::Client& client, const std::string& nam
 
 namespace {
 
-// Reads the events that report a silent node, if the node of a pod is in doubt and the Node object says
-// nothing. A list reads no other events of pods.
+// Reads the events that report a silent node, if the node of a pod is in doubt and mlk could not read its
+// Node object. A list of runs reads no other events of pods.
 void read_node_events(kube::Client& client, const std::string& name_space,
                       const std::vector<RunObjects*>& runs, Time now) {
   const auto in_doubt = [&](const RunObjects* run) {
@@ -241,7 +241,7 @@ void read_node_events(kube::Client& client, const std::string& name_space,
   }
 }
 
-// Whether ranks have no pod that should have one. If the cluster refuses their pods, because of a quota for
+// Whether ranks lack pods that they should have. If the cluster refuses these pods, because of a quota for
 // example, only a warning about the Job gives the reason.
 bool lacks_pods(const RunObjects& run) {
   const Facts facts = read_facts(run);
@@ -259,7 +259,8 @@ bool lacks_pods(const RunObjects& run) {
   });
 }
 
-// Called only if a run needs warnings: to find them, the server reads every event of the namespace.
+// Lists warnings only if a run lacks pods, since the server reads every event of the namespace for such a
+// list.
 void add_warnings_of_jobs(kube::Client& client, const std::string& name_space,
                           std::vector<RunObjects>& runs) {
   std::vector<RunObjects*> lacking;

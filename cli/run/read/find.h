@@ -1,4 +1,4 @@
-// Finds runs on the cluster: by a typed name, one completely, or all.
+// Finds runs on the cluster: the run that a name means, one run with its objects, or all runs.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
 // As fetch_run(), with the newest metrics line of the reporting rank if its log can be read.
 RunObjects fetch_run_with_lines(kube::Client& client, const std::string& name_space, const std::string& run);
 
-// Throws Error{usage} for an empty name: it usually comes from a shell variable that was never set.
+// Throws Error{usage} for an empty name, which usually comes from a shell variable that was never set.
 void require_run_name(const std::string& typed);
 
 struct RunAddress {
@@ -38,19 +38,19 @@ struct RunAddress {
   std::optional<Time> created{};  // set by --where: distinguishes the run from a later run of this name
 };
 
-// Finds what `typed` names: the run or sweep of that name, else the newest run or sweep of the experiment of
-// that name; with /NUMBER a trial of a sweep. Throws Error: not_found with the nearest name as a hint, usage
-// for a trial of a run that is not a sweep. `prefer`: if the experiment of that name has runs and sweeps,
-// Prefer::sweeps chooses the newest sweep instead of a newer run (usually the run of its best trial). With
-// /NUMBER, `typed` always means a sweep.
+// Finds what `typed` names: the run or sweep of this name, or else the newest run or sweep of the experiment
+// of this name. NAME/NUMBER names a trial of a sweep. Throws Error{not_found} with the nearest name as a
+// hint, and Error{usage} for a trial of a run that is not a sweep. `prefer`: if the experiment has runs and
+// sweeps, Prefer::sweeps chooses the newest sweep, even if a run is newer (usually the run of its best
+// trial). In NAME/NUMBER, NAME always means a sweep.
 enum class Prefer { newest, sweeps };
 RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed,
                     Prefer prefer = Prefer::newest);
 
 // All runs of the namespace, newest first. Makes three requests in parallel for any number of runs, then
-// reads a short tail of a log of each running run. If a Job has no pods, it reads the events about Jobs, but
-// no events about pods. So `why` of a run whose pods wait may say less than after fetch_run(). `of_sweep`
-// makes the row of a sweep from its owner and Jobs, without its trials.
+// reads a short tail of a log of each running run. Reads the events about Jobs if a Job lacks pods. Of the
+// events about pods, reads only those about silent nodes. So `why` of a run whose pods wait may say less than
+// after fetch_run(). `of_sweep` makes the row of a sweep from its owner and Jobs, without its trials.
 using SweepRow = std::function<RunStatus(const RunObjects&)>;
 std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now,
                                  const RunFilter& filter = {}, const SweepRow& of_sweep = {});
@@ -65,7 +65,7 @@ bool pods_are_older(const RunObjects& objects);
 RunAddress choose_run(const std::vector<nlohmann::json>& owners, const std::string& name_space,
                       const std::string& typed, Prefer prefer = Prefer::newest);
 
-// The pure parts of list_runs. Objects by run; Jobs and pods without an owner are left out.
+// The pure parts of list_runs. group_by_run() leaves out Jobs and pods without an owner.
 std::vector<RunObjects> group_by_run(std::vector<nlohmann::json> owners, std::vector<nlohmann::json> jobs,
                                      std::vector<nlohmann::json> pods);
 std::vector<RunStatus> observe_all(const std::vector<RunObjects>& runs, Time now,

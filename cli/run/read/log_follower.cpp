@@ -50,7 +50,7 @@ struct RunLogFollower::State {
       : client(used), name_space(std::move(where)), filter(std::move(wanted)) {}
 
   std::mutex mutex;
-  LogMerger merger;   // under it
+  LogMerger merger;   // guarded by the mutex
   bool full = false;  // guarded by the mutex: no more lines arrive until half of the lines are taken
 
   struct Followed {

@@ -68,8 +68,9 @@ class RunLogFollower {
   std::set<std::string> unfinished() const;
   // The logs that show no lines at present, with the cause of each.
   std::vector<LogProblem> problems() const;
-  // New warnings about these logs, for people, each sentence once: the messages of nodes, and the logs that
-  // have not arrived for a while; at the end, all logs that have not arrived.
+  // New warnings about the logs, for people. Each sentence is returned once. The warnings have the messages
+  // of nodes, and the logs that have not arrived for a while. At the end, they have all logs that have not
+  // arrived.
   enum class When { going_on, at_end };
   [[nodiscard]] std::vector<std::string> new_warnings(When when);
 

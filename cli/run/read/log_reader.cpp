@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_held = 16u << 20, least_share = 32u << 10;  // bytes
 // The size of the first request for each log. The reader needs a line of each log before it knows the
-// earliest line. Without this limit, the last log would arrive behind megabytes of the others.
+// earliest line. Without this limit, the last log would arrive behind megabytes of the other logs.
 constexpr std::size_t first_part = 32u << 10;
 constexpr std::size_t most_sayings = 20;
 constexpr milliseconds longest_holding_up{2'000}, poll_interval{100};
@@ -36,7 +36,7 @@ struct OpenLog {
   kube::LogLine line{};  // the line that is given out next
   Time newest{};
   bool is_over = false, was_asked = false;
-  // How long the reader has waited for this log. `missed`: since one of the missing logs had news. `silent`:
+  // How long the reader has waited for this log. `missed`: since any of the missing logs had news. `silent`:
   // since the log was opened or had its last line.
   milliseconds missed{0}, silent{0};
   milliseconds retry = first_retry;
@@ -159,8 +159,8 @@ class LogReader {
       if (kind == Kind::sentence) note(log, kube::kubelet_said(raw));
       if (kind == Kind::sentence || kind == Kind::nothing) continue;
       if (kind == Kind::line && !log.position.admit(line)) continue;
-      // Only a new line shows progress: if the log breaks at the same place each time, known lines always
-      // come.
+      // Only a new line shows progress: if the log always breaks at the same place, known lines arrive after
+      // each retry.
       log.trying_since.reset();
       log.retry = first_retry;
       log.dead_connections = 0;

@@ -1,5 +1,5 @@
-// Chooses the logs that are read for a run: the log of the program of each pod, and the log of a container
-// before it that failed. Pure.
+// Chooses the logs that are read for a run: the log of each pod's program, and the log of a container that
+// failed before the program started. Pure.
 #pragma once
 
 #include <chrono>
@@ -40,8 +40,8 @@ struct LogSource {
 };
 
 // The containers of a pod whose logs are read. If `wanted` is given: only the container of that name, or none
-// if the pod has no such container. Else main, unless the pod has ended before main started, and the
-// container before main that failed.
+// if the pod has no such container. Otherwise the container that failed before main started, if there is one.
+// Also main, except if the pod has ended before main started.
 std::vector<std::string> containers_to_read(const nlohmann::json& pod, const std::string& wanted);
 
 // The sources of the pods, in the order of the pods, each with its pod.
@@ -58,7 +58,7 @@ RunLogLine line_of(const LogSource& source, Time time, std::string text);
 std::vector<bool> shares_rank(const std::vector<LogSource>& sources);
 
 // How many last lines of each log to show, so that each rank shows its last `tail` lines. `counts`: how many
-// lines each log holds (at least, up to `tail`). The newest pod goes first, and in a pod the container that
+// lines each log holds, counted up to `tail`. The newest pod goes first, and in a pod the container that
 // started last. `sources`, `counts` and the result are in the same order.
 std::vector<long> tails_of(const std::vector<LogSource>& sources, const std::vector<long>& counts, long tail);
 

@@ -38,7 +38,7 @@ class LogWarnings {
   std::set<Key> told_;
 };
 
-// "node n1: " and the message of the node about the log.
+// The message of a node about a log, after "node n1: ". If the node is unknown, after the name of the pod.
 std::string said_by_node(const std::string& node, const std::string& pod, const std::string& said);
 
 // A sentence for each rank that had pods but has no pod in `pods` any more; one sentence for all if there are
@@ -54,8 +54,8 @@ struct LogShape {
 };
 
 // Whether the node has probably deleted the beginning of the log. A node keeps about the newest 10 MiB of a
-// log, and does not report that it has deleted older lines. True if the program, at the rate at which it
-// printed the lines of the log, would have printed more than that before them.
+// log, and does not report that it has deleted older lines. True if the program would have printed more than
+// that before the first line of the log, at the rate at which it printed the lines in the log.
 bool seems_cut(const LogShape& shape);
 
 }  // namespace mlk

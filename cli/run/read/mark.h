@@ -10,7 +10,7 @@
 
 namespace mlk {
 
-// If another owner of the same name has replaced this owner meanwhile, does not change that owner.
+// Does not change another owner of the same name that has replaced this owner meanwhile.
 [[nodiscard]] std::future<kube::Answer> mark_owner(kube::Client& client, const std::string& name_space,
                                                    const nlohmann::json& owner, const std::string& annotation,
                                                    const std::string& value);

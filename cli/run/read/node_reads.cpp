@@ -158,7 +158,7 @@ void NodeReads::collect(Node& node) {
 }
 
 // Returns whether the first list has arrived or failed. A node that the list lacks may exist: its label may
-// have another name, and a proxy may show only some nodes. A node that the list had before and now lacks is
+// have another value, and a proxy may show only some nodes. A node that the list had before and now lacks is
 // gone.
 bool NodeReads::collect_watched() {
   if (!reflector_) return true;

@@ -42,7 +42,7 @@ class NodeReads {
     std::future<kube::Answer> answer;
     Clock::time_point asked{};
     std::optional<nlohmann::json> known;  // null: the node does not exist
-    std::optional<std::string> shown;     // the version of the node in the watch, if the watch has it
+    std::optional<std::string> shown;     // the version of the node in the watch, if the node is there
   };
 
   void watch(const std::set<std::string>& names);

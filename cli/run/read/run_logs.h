@@ -31,6 +31,6 @@ std::vector<long> count_tails(kube::Client& client, const std::string& name_spac
                               const std::vector<std::pair<LogSource, const nlohmann::json*>>& sources,
                               long tail);
 
-int tail_lines(long lines);  // in the range of the API
+int tail_lines(long lines);  // limited to the range of the API
 
 }  // namespace mlk

@@ -1,7 +1,7 @@
-// Further requests for facts that the objects of a run do not show: whether the nodes of its pods exist, the
-// last words of a container that failed, and whether the Service of a live run exists. The pod's status has
-// no last words of injected containers, and lacks words for which the kubelet did not wait. A missing Secret
-// needs no request: the kubelet of each pod that needs it reports this.
+// Sends further requests for facts that the objects of a run do not show: whether the nodes of its pods
+// exist, the last words of a container that failed, and whether the Service of a live run exists. The pod's
+// status has no last words of injected containers, and lacks words for which the kubelet did not wait. A
+// missing Secret needs no request: the kubelet of each pod that needs it reports this.
 #pragma once
 
 #include <chrono>
@@ -31,7 +31,7 @@ class SideReads {
 
   // Adds the known answers to the objects, and sends requests for the unknown ones. Does not wait. Polls
   // doubtful nodes again after 3 s, a log to which last lines may still come after 1 s, and a Service after
-  // 30 s unless it exists and all ranks run. Call it from one thread.
+  // 30 s, except if it exists and all ranks run. Call it from one thread.
   void poll(RunObjects& objects);
 
   // As poll(), but waits for the answers, at most for `budget`.

@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds old_age{30};            // after it, another rank may have a newer line
+constexpr seconds old_age{30};            // if a line is older, another rank may have a newer line
 constexpr std::size_t most_endings = 64;  // for all runs together, to leave time for other logs
 
 // How much of a log to read.

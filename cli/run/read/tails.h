@@ -1,4 +1,4 @@
-// Reads the newest metrics lines of runs, and the errors of failed ones, from short tails of their logs.
+// Reads the newest metrics lines of runs, and the errors of failed runs, from short tails of their logs.
 #pragma once
 
 #include <chrono>
@@ -16,9 +16,9 @@ struct RunObjects;
 // How long a command that shows runs waits for all their logs together.
 inline constexpr std::chrono::milliseconds tails_budget{1500};
 
-// Reads, in parallel, the logs that may contain the newest metrics line of each run, into its `lines`. Leaves
-// out logs that do not answer within `budget`, and logs that the server refuses. In the same way, reads a
-// longer end of the logs of failed pods whose termination message lacks the program's error, into the
+// Reads, in parallel, the logs that may contain the newest metrics line of each run, into the `lines` of the
+// run. Leaves out logs that do not answer within `budget`, and logs that the server refuses. In the same way,
+// reads a longer end of the logs of failed pods whose termination message lacks the program's error, into the
 // `endings` of the run. Never throws for errors of the server.
 void read_tails(kube::Client& client, const std::string& name_space, const std::vector<RunObjects*>& runs,
                 std::chrono::milliseconds budget = tails_budget);

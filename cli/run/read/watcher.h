@@ -1,4 +1,4 @@
-// Current copies of all objects of one run.
+// Holds current copies of all objects of one run.
 #pragma once
 
 #include <chrono>
@@ -47,11 +47,11 @@ class RunWatcher {
   RunWatcher& operator=(const RunWatcher&) = delete;
 
   // True if something has changed since the last call, false after `timeout`. Call it from one thread. Throws
-  // an ApiError that is final: 401, 403 (a missing right to read events is accepted).
+  // an ApiError that is final: 401, 403, 404 (a missing right to read events is accepted).
   bool wait_for_change(std::chrono::milliseconds timeout);
 
   bool synced() const;        // all first lists have arrived
-  bool owner_exists() const;  // also false before it is synced
+  bool owner_exists() const;  // also false before synced() is true
   RunObjects objects();       // a snapshot, including pods that are gone
   // As objects(), but reads the objects from the server now. Jobs and pods are watched separately, so the end
   // of a Job may be known here before the ends of the pods that caused it. Throws as fetch_run().
