@@ -28,12 +28,14 @@ struct Build {
 bool needs_build(const Experiment& experiment, const FileContents& files);
 
 // Finds the base image, to which the code is added. `named`: used instead of the experiment's image. The
-// other parameters are those of find_image(). Throws Error: usage if no image is named; and as find_image().
+// other parameters are those of find_image(). Throws Error{usage} if no image is named, and the errors of
+// find_image().
 registry::FoundImage find_base(const Experiment& experiment, const std::string& named,
                                const std::optional<image::Platform>& platform, const registry::Access& access,
                                const std::function<void(const registry::FoundImage&)>& know_layers = {});
 
-// Composes the layers of the base, the packages and the code. Throws as python_layer().
+// Composes the layers of the base, the packages and the code. Throws the errors of python_layer(), and
+// Error{failure} if the layer of the code is gone from the cache.
 Build assemble(const Experiment& experiment, const FileContents& files, registry::FoundImage base,
                const registry::Access& access);
 
@@ -50,7 +52,8 @@ Build assemble_runtime(const std::filesystem::path& mlk);
 image::Reference repository_of(const std::string& typed, const std::string& registry,
                                const std::string& name);
 
-// The same repository with a tag. If the user has typed no tag, mlk makes the tag from the image's digest.
+// The repository of repository_of(), with a tag. If the user has typed no tag, mlk makes the tag from the
+// image's digest.
 image::Reference target_of(const std::string& typed, const std::string& registry, const std::string& name,
                            const Build& build);
 
@@ -63,9 +66,8 @@ bool is_built_tag(const std::string& tag, const std::string& digest);
 // "registry.example/team/mlk-runtime:0.1.0". Throws Error{usage} if `registry` is not the name of a registry.
 std::string runtime_reference(const std::string& registry, const std::string& version);
 
-// The platform on which the pods of an experiment run, from the nodes of the cluster. nullopt: there are no
-// nodes, the user may not list nodes, or the nodes differ and the experiment does not choose among them.
-// Pure.
+// The platform on which the pods of an experiment run, from the nodes of the cluster. nullopt if `nodes` has
+// no platform, or several platforms among which the experiment does not choose. Pure.
 std::optional<image::Platform> platform_of_nodes(const std::vector<nlohmann::json>& nodes,
                                                  const Experiment& experiment);
 

@@ -1,5 +1,4 @@
-// Finds user's files that a program of `run:` names but that do not reach its pods, and scripts that exist
-// nowhere.
+// Finds the user's files that `run:` names but that do not reach the pods, and scripts that exist nowhere.
 #pragma once
 
 #include <filesystem>
@@ -12,20 +11,20 @@
 namespace mlk {
 
 // Returns the words of `run:` that name files below `beside`, the folder of the experiment file. Leaves out
-// files in a mounted copy of this folder. The result is a guess: the image may contain the files.
+// files that travel with the run. The result is a guess: the image may contain the files.
 std::vector<std::string> files_left_behind(const Experiment& experiment, const FileContents& files,
                                            const std::filesystem::path& beside);
 
-// Advice about one such file. has_code: the experiment has `code:`.
+// Advice about a file that files_left_behind() has found. `has_code`: the experiment has `code:`.
 std::string advice_on_left_behind(const std::string& file, bool has_code);
 
 // Advice about the script that `run:` starts, if the script is neither in code that travels nor beside the
-// experiment file: "`run:` names trian.py, which is not in the code; did you mean train.py?". Empty without
-// advice: the program may be created at run time or come with the image.
+// experiment file: "`run:` names trian.py, which is not in the code; did you mean train.py?". Empty if there
+// is nothing to advise: the program may be created at run time or come with the image.
 std::string advice_on_missing_program(const Experiment& experiment, const FileContents& files,
                                       const std::filesystem::path& beside);
 
-// The advice of the functions above.
+// The advice of both functions above about all files and the script.
 std::vector<std::string> advice_on_program(const Experiment& experiment, const FileContents& files,
                                            const std::filesystem::path& beside);
 

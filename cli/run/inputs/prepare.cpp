@@ -86,7 +86,8 @@ void store_large(const PrepareOptions& options, const fs::path& folder, const im
   code.bytes.clear();
 }
 
-// Empty without a home folder: then mlk stores nothing.
+// The folder in which mlk remembers the code that it has packed. Empty without a home folder: then mlk stores
+// nothing.
 fs::path packed_code_home() {
   const std::optional<fs::path> home = cache_home_if_any();
   return home ? *home / "code" : fs::path();

@@ -33,11 +33,11 @@ struct CarriedFiles {
 
 struct PrepareOptions {
   Overrides overrides;
-  std::vector<std::string> allow_files;   // --allow-files
-  std::string manual;                     // the command that shows the manual of the file
-  std::optional<CarriedFiles> carried{};  // instead of the files beside the experiment
-  std::string registry{};                 // $MLK_REGISTRY: used unless the experiment names a registry
-  bool local = false;                     // the run will be on this machine
+  std::vector<std::string> allow_files;            // --allow-files
+  std::string manual;                              // the command that shows the manual of the file
+  std::optional<CarriedFiles> carried{};           // instead of the files beside the experiment
+  std::string registry{};                          // $MLK_REGISTRY: used if the experiment names none
+  bool local = false;                              // the run will be on this machine
   std::function<void(const std::string&)> note{};  // long steps, for people
   std::function<bool()> go_on{};                   // returns false if the user wants to stop
   bool all_code_is_layer = false;                  // to build an image, even if the code is small
@@ -48,7 +48,7 @@ struct PrepareOptions {
 ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareOptions& options,
                                 const std::string& named, const std::string& what, std::size_t limit);
 
-// The registry for images of the experiment: "registry.example/team"; empty: neither the experiment nor the
+// The registry for images of the experiment: "registry.example/team". Empty if neither the experiment nor the
 // options name a registry.
 std::string registry_of(const PrepareOptions& options, const Experiment& experiment);
 
@@ -58,7 +58,8 @@ struct Prepared {
   std::vector<std::string> warnings;  // about programs and files that the pods will not find
 };
 
-// Throws Error.
+// Loads the experiment and the files that it names, and finds files that the pods will not find. Throws
+// Error.
 Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, const Templates& templates);
 
 // The facts that depend on the place of the file, for load_experiment().
@@ -69,7 +70,8 @@ FileContext file_context_of(const ExperimentFile& file, const PrepareOptions& op
 FileContents read_files(const ExperimentFile& file, const PrepareOptions& options,
                         const Experiment& experiment, const std::string& points = "");
 
-// Loads the built-in templates. A user's template of the same path (~/.config/mlk/templates) replaces one.
+// Loads the built-in templates. A user's template (~/.config/mlk/templates) replaces the built-in template of
+// the same path.
 Templates load_templates();
 
 }  // namespace mlk

@@ -16,7 +16,8 @@ struct PythonCode {
 };
 
 // The digest of the files that decide about the packages and do not travel with the code: the lists, and the
-// wheels on this machine. Empty if there are none. It does not depend on the folders that hold the files.
+// wheels on this machine. Empty if there are none. The digest does not depend on the folders that hold the
+// files.
 //
 // The list may come from another person, and may name files by variables of this machine. What pip reads goes
 // to indexes and into the image. So the rules for places are those of user_files.h, also for the wheels in

@@ -95,7 +95,7 @@ class Files {
   std::map<std::string, File> entries_;
 };
 
-// The program's file beside this program, or in PATH.
+// Finds the file of a program beside the file `mlk`, or else in PATH.
 fs::path find_program(const fs::path& mlk, const std::string& name) {
   std::error_code error;
   if (const fs::path beside = mlk.parent_path() / name; fs::is_regular_file(beside, error)) return beside;

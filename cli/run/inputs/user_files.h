@@ -23,14 +23,15 @@ struct UserFiles {
 std::map<std::string, std::string> read_user_folder(const UserFiles& files, const std::string& named,
                                                     const std::string& what);
 
-// Checks the place of the folder or file `named` with the same rules. It need not exist. Returns its path.
+// Checks the place of `named` with the rules of read_user_folder(). `named` need not exist. Returns its path.
 std::filesystem::path user_folder(const UserFiles& files, const std::string& named, const std::string& what);
 
-// Reads one file of at most `limit` bytes, with the same rules.
+// Reads one file of at most `limit` bytes, with the rules of read_user_folder().
 std::string read_user_file(const UserFiles& files, const std::string& named, const std::string& what,
                            std::size_t limit);
 
-// The sha256 of one file of any size, hexadecimal, with the same rules; empty if the file does not exist.
+// The sha256 of one file of any size, hexadecimal, with the rules of read_user_folder(). Empty if the file
+// does not exist.
 std::string digest_of_user_file(const UserFiles& files, const std::string& named, const std::string& what);
 
 }  // namespace mlk
