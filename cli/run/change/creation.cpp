@@ -30,7 +30,7 @@ constexpr std::chrono::seconds gone_timeout{120};  // of the wait until a delete
 constexpr int post_tries = 6;
 constexpr std::chrono::seconds post_timeout{60};  // after this time, no further retry of a POST
 
-// The kinds that every run uses: they need no discovery.
+// The resource of the object if every run uses its kind, so that it needs no discovery; else nullptr.
 const kube::Resource* usual_resource(const json& object) {
   using namespace kube::resources;
   for (const kube::Resource* resource : {&config_maps, &secrets, &services, &jobs}) {
@@ -50,7 +50,7 @@ Error not_served(const json& object, const std::string& source) {
                    "api-resources");
 }
 
-// The garbage collector deletes a cluster-scoped object with an owner, so such an object gets an annotation.
+// The garbage collector would delete a cluster-scoped object with an owner, so it gets an annotation instead.
 json fit_to_scope(json object, const std::string& owner_uid) {
   object["metadata"].erase("namespace");
   object["metadata"].erase("ownerReferences");
@@ -320,7 +320,7 @@ void Creation::restore_shared(const std::vector<json>& objects, const std::strin
   }
 }
 
-// Returns false if the object was changed or deleted meanwhile.
+// Returns false if the existing object was changed or deleted meanwhile.
 bool Creation::add_owner(const json& existing, const json& object) {
   json owners = at_path(existing, {"metadata", "ownerReferences"});
   if (!owners.is_array()) owners = json::array();
@@ -382,15 +382,15 @@ json Creation::post(const kube::Resource& resource, const json& object) {
 }
 
 void Creation::check_dropped(const json& sent, const json& answered) {
-  if (sent.at("kind") == "Secret") return;  // the key of an earlier submit stays
+  if (sent.at("kind") == "Secret") return;  // an existing Secret has the key of an earlier submit
   const std::vector<std::string> dropped = kube::dropped_fields(sent, answered);
   if (dropped.empty()) return;
   throw Error(ExitCode::cannot_start, "the cluster dropped " + dropped.front() + " of " + title(sent),
               "a feature is switched off there; take the field out with patch:, or ask for the feature");
 }
 
-// A quota also refuses an object that exists already, because a request whose answer was lost, or another
-// command, has stored the object. Deleting such an object would delete a run that may already train.
+// A quota may refuse an object that exists already: another command has stored it, or a request whose answer
+// was lost. If mlk deleted such an object, it would delete a run that may already train.
 bool Creation::is_there(const json& object, const ApiError& error) {
   if (exists_already(error)) return true;
   if (is_inconclusive(error) || error.status() == 404) return false;

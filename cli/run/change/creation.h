@@ -1,5 +1,5 @@
 // Creates an owner and the objects that belong to it. The creation may be cut off and repeated at any point.
-// It never makes an object twice, and leaves no objects behind if one of them is refused.
+// No object is made twice. After undo(), a run with a refused object leaves no objects behind.
 #pragma once
 
 #include <chrono>
@@ -41,8 +41,8 @@ class Creation {
     nlohmann::json object;  // as it is on the server
     bool created = false;   // by this call
   };
-  // Creates a ConfigMap with the label mlk.dev/hash. An existing one of the same name and hash counts as
-  // created. Throws Error, and what the hook owner_is_there throws.
+  // Creates a ConfigMap with the label mlk.dev/hash. If a ConfigMap of the same name and hash exists, returns
+  // this one. Throws Error, and what the hook owner_is_there throws.
   [[nodiscard]] Stored create_owner(const nlohmann::json& owner);
 
   // Creates the object. An existing object counts as created if it belongs to the owner with this uid. If
@@ -61,7 +61,7 @@ class Creation {
   [[nodiscard]] std::future<kube::Answer> create_all(const nlohmann::json& owner,
                                                      const std::vector<nlohmann::json>& objects,
                                                      const std::set<std::string>& jobs_with_pods_left = {});
-  // Only sets the mark, for a run whose objects all exist.
+  // Only sets the mark annotations::created, for a run whose objects all exist.
   [[nodiscard]] std::future<kube::Answer> mark_created(const nlohmann::json& owner,
                                                        const std::vector<nlohmann::json>& objects);
 
@@ -99,7 +99,7 @@ class Creation {
   kube::Client& client_;
   const std::string& name_space_;
   const SubmitHooks& hooks_;
-  std::vector<nlohmann::json> of_cluster_;  // created; they outlive the owner
+  std::vector<nlohmann::json> of_cluster_;  // created; these objects outlive the owner
 };
 
 // Explains an error that ended the creation of a run or sweep. If the reason was Ctrl-C, throws the error

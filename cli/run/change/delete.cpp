@@ -27,7 +27,7 @@ void remove_object(kube::Client& client, const kube::Resource& resource, const j
   }
 }
 
-// Does not show the garbage collector's own finalizers, which disappear by themselves.
+// Does not show the finalizers of Kubernetes itself, which disappear without help.
 std::string describe_left(const std::string& kind, const json& object) {
   std::vector<std::string> finalizers;
   for (const json& finalizer : at_path(object, {"metadata", "finalizers"})) {

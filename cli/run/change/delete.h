@@ -34,6 +34,7 @@ class Deletion {
   const std::string& run() const { return run_; }
 
   // Deletes the owner, and the objects that have lost their owner. A missing object is not an error.
+  // `awaited`: whether the caller will call wait().
   enum class IsAwaited { yes, no };
   void begin(IsAwaited awaited);
 

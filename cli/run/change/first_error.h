@@ -1,4 +1,4 @@
-// Changes several runs one after the other: an error of one run does not keep the others from being changed.
+// Changes several runs one after the other, also if the change of one run fails.
 #pragma once
 
 #include <exception>
@@ -14,8 +14,8 @@ class FirstError {
   // The hooks must outlive the object.
   explicit FirstError(const ChangeHooks& hooks) : hooks_(hooks) {}
 
-  // Runs the action. Returns false after an Error: keeps the first one for rethrow(), and warns of each
-  // later one. Passes on Error{interrupted}, since the user wants to end the command, and other
+  // Runs the action. Returns false after an Error: stores the first Error for rethrow(), and warns of each
+  // later Error. Does not catch Error{interrupted}, since the user wants to end the command, and other
   // exceptions.
   bool attempt(const std::function<void()>& action);
 

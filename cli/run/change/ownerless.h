@@ -1,5 +1,5 @@
-// Objects of a run that have lost their owner, since somebody deleted the owner with --cascade=orphan. The
-// garbage collector does not delete such objects, so they stay for good.
+// Finds objects of a run that have lost their owner, since somebody deleted the owner with --cascade=orphan.
+// The garbage collector does not delete such objects, so they stay for good.
 #pragma once
 
 #include <string>
@@ -25,8 +25,8 @@ struct Ownerless {
 std::vector<Ownerless> find_ownerless_pods(kube::Client& client, const std::string& name_space,
                                            const nlohmann::json& owner);
 
-// All objects of a run or a sweep that have lost their owner in this way, except objects that are being
-// deleted. Empty if `run` is not a valid name, and if the user may not list Jobs or pods. Throws ApiError.
+// All objects of a run or a sweep that have lost their owner, except objects that are being deleted and kinds
+// that the user may not list. Empty if `run` is not a valid name. Throws ApiError.
 std::vector<Ownerless> find_ownerless(kube::Client& client, const std::string& name_space,
                                       const std::string& run);
 

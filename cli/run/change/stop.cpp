@@ -158,7 +158,7 @@ class RunStop {
     }
   }
 
-  // Waits for the end of its pods, and writes its record.
+  // Waits for the end of the pods of the run, and writes the record of the run.
   void finish() {
     if (over_) return;
     wait_.until_over(generations_, lines_);

@@ -1,4 +1,4 @@
-// The stored experiment, files and code of a run: enough to submit the run again.
+// Reads the stored experiment, files and code of a run, which are enough to submit the run again.
 #pragma once
 
 #include <map>
@@ -28,8 +28,8 @@ struct StoredRun {
 // Reads the stored run from its owner. Throws Error{failure} if the owner does not describe the run.
 StoredRun read_stored(const nlohmann::json& owner);
 
-// Fetches the owner and reads it. Throws Error: not_found, usage for a sweep or a trial, and as
-// read_stored().
+// Fetches the owner and reads it. Throws Error{not_found}, Error{usage} for a sweep or a trial, and the
+// errors of read_stored().
 StoredRun fetch_stored(kube::Client& client, const std::string& name_space, const std::string& run);
 
 // Fetches the files that travelled with the run, including its code, in the form that a new submit needs.
@@ -37,7 +37,7 @@ StoredRun fetch_stored(kube::Client& client, const std::string& name_space, cons
 FileContents fetch_stored_files(kube::Client& client, const std::string& name_space, const StoredRun& run);
 
 // Fetches the code of a run as a tar archive from its ConfigMap, its image, or the cache of this machine.
-// Throws as fetch_stored_files(), and as a Registry.
+// Throws the errors of fetch_stored_files() and of Registry.
 std::string fetch_code(kube::Client& client, const std::string& name_space, const StoredRun& run,
                        const registry::Access& access);
 

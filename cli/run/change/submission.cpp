@@ -107,7 +107,7 @@ class Submission {
     return name_of_template(request_.templates, "jobs/" + request_.experiment.mode + ".yaml");
   }
 
-  // Returns the number of the newest run of exactly this experiment; 1 without such a run. With --again,
+  // Returns the number of the newest run of exactly this experiment; 1 if there is no such run. With --again,
   // returns the next number if that newest run has ended or is stopped.
   int choose_attempt(const Rendered& first) {
     const kube::ListOptions same{
@@ -131,7 +131,8 @@ class Submission {
     return newest + 1;
   }
 
-  // nullopt: objects are missing, since an earlier submit was cut off.
+  // The outcome if the run has all its objects, or is over or stopped. nullopt if objects are missing, since
+  // an earlier submit was cut off.
   std::optional<SubmitOutcome> already_there(const Rendered& rendered) {
     const RunObjects objects = fetch_run(client_, request_.name_space, rendered.run);
     found_ = observe(objects, now());

@@ -1,5 +1,5 @@
-// Submits a run. Never creates two runs of one experiment, and never leaves a partial run that looks
-// complete.
+// Submits a run. Never creates two runs of one experiment at a time, and never leaves a partial run that
+// looks complete.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct SubmitRequest {
   std::string version;  // of mlk
   bool local = false;   // to the embedded cluster, with `local_gpus` GPUs of this machine
   int local_gpus = 0;
-  bool again = false;    // a new run of the same experiment when the newest one has ended
+  bool again = false;    // make a new run if the newest run has ended or is stopped
   bool dry_run = false;  // checked by the server, nothing is stored
 };
 
@@ -38,13 +38,14 @@ struct Submitted {
   std::optional<RunStatus> status{};  // of a run that existed already
 };
 
-// The run as its first submit makes it, with its own key. Pure except for the key.
+// Renders the run as the first submit of the experiment makes it, with a new random key. Pure except for the
+// key.
 Rendered render_run(const SubmitRequest& request);
 
 // Submits the objects that render_run() has rendered from the request. First asks the server for the user's
 // rights. The outcome of a dry run is the outcome that the real submit would have. Throws Error: cluster if
 // the user lacks a right or the cluster cannot be reached; cannot_start if the server refuses an object or
-// drops a field of it. In the latter case everything that this call has created is deleted again.
+// drops a field of it. After such a refusal or drop, everything that this call has created is deleted again.
 Submitted submit_run(kube::Client& client, const SubmitRequest& request, Rendered rendered,
                      const SubmitHooks& hooks);
 

@@ -1,8 +1,8 @@
-// Suspends and resumes the Jobs of runs, and sets the mark on the owner that records the stop
-// (annotations::stopped), and the one on each Job (annotations::suspended).
+// Suspends and resumes the Jobs of runs, and sets their marks: annotations::stopped on the owner records the
+// stop, and annotations::suspended is set on each Job.
 //
-// mlk sets the mark before it suspends the first Job, and removes the mark after it has resumed the last Job.
-// So if a stop or a resume was cut off at any point, the same command completes it later.
+// mlk sets the mark of the owner before it suspends the first Job, and removes this mark after it has resumed
+// the last Job. So if a stop or a resume was cut off at any point, the same command completes it later.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ namespace mlk {
 // The metadata.generation of each Job of a run after a command has changed the Job, by name.
 using Generations = std::map<std::string, std::int64_t>;
 
-// Marks the owner as stopped, adds `annotations`, and suspends the Jobs. An owner that has the mark keeps the
-// time of the first stop, unless another program has resumed a Job since. Also marks Jobs that another
-// program has suspended, since that program may resume them. If the server refuses to suspend the first Job,
-// no Job was stopped, and the annotations of this call are removed again. Throws ApiError.
+// Marks the owner as stopped, adds `annotations`, and suspends the Jobs. An owner that has the mark already
+// keeps the time of the first stop, except if another program has resumed a Job since then. Also marks Jobs
+// that another program has suspended, since that program may resume them. If the server refuses to suspend
+// the first Job, no Job was stopped, and the annotations of this call are removed again. Throws ApiError.
 Generations suspend_run(kube::Client& client, const std::string& name_space, const RunObjects& run,
                         const nlohmann::json& annotations = nlohmann::json::object());
 
@@ -35,15 +35,15 @@ Generations suspend_run(kube::Client& client, const std::string& name_space, con
 void resume_run(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const nlohmann::json& more = nlohmann::json::object());
 
-// Removes the mark with a merge patch of the owner that also holds `more`: the last step of every resume.
-// Throws ApiError.
+// Removes the stop mark of the owner with a merge patch that also holds `more`. This is the last step of
+// every resume. Throws ApiError.
 void unmark_stopped(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                     const nlohmann::json& more = nlohmann::json::object());
 
 // Whether another command has resumed one of these Jobs meanwhile. Pure.
 bool was_resumed(const RunObjects& run, const Generations& generations);
 
-// Whether the owner of a run or sweep has the mark. Pure.
+// Whether the owner of a run or sweep has the stop mark. Pure.
 bool is_marked_stopped(const nlohmann::json& owner);
 
 // Suspends or resumes each Job that is not in that state yet, and sets or removes its mark. Throws ApiError.
