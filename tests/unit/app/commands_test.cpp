@@ -1,4 +1,4 @@
-// Commands against a cluster whose objects the test itself changes.
+// Tests commands against a cluster whose objects the test itself changes.
 
 #include <atomic>
 #include <chrono>
@@ -34,8 +34,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 }  // namespace
 
-TEST_CASE(
-    "new prints how to submit the experiment on this machine and on a cluster, for any flags and variables") {
+TEST_CASE("new prints the commands that submit the experiment on this machine and on a cluster") {
   const auto told = [](const std::vector<std::string>& flags, const std::string& local) {
     const TemporaryFolder folder;
     Tree tree;
@@ -56,7 +55,9 @@ TEST_CASE(
                  here + "on a cluster: mlk submit --follow x.yaml --context c; every key"));
 }
 
-TEST_CASE("context allows commands only to a user who has each right that they need, and asks for it once") {
+TEST_CASE(
+    "context shows commands as allowed only if the user has all rights for them, and asks for each right "
+    "once") {
   // The groups of commands that are not allowed if one right is missing.
   const auto forbidden_without = [](const std::string& missing) {
     std::mutex mutex;
@@ -139,7 +140,7 @@ TEST_CASE("wait with --timeout 0 reports a run that has ended") {
   CHECK_MESSAGE(code == 0, said);
 }
 
-TEST_CASE("while several runs are awaited, the deletion of one run does not end the wait for the others") {
+TEST_CASE("if one of several awaited runs is deleted, wait continues for the other runs") {
   Cluster cluster;
   cluster.ask("POST", config_maps_path, mlk::test::owner_of("y-fghij", "y"));
   cluster.ask("POST", jobs_path, mlk::test::job_of("y-fghij"));
@@ -205,7 +206,7 @@ TEST_CASE("delete waits for a pod whose Job is already gone") {
   CHECK(contains(said, "x-abcde is still being deleted: pod/x-abcde-worker-0-abcde is left"));
 }
 
-TEST_CASE("delete deletes only the pods that a deleted Job has left without an owner") {
+TEST_CASE("delete deletes a pod of a deleted Job only if the pod has no owner") {
   for (const bool orphaned : {true, false}) {
     Cluster cluster;
     cluster.store.remove("jobs", "default", "x-abcde-worker");
@@ -223,8 +224,7 @@ TEST_CASE("delete deletes only the pods that a deleted Job has left without an o
   }
 }
 
-TEST_CASE(
-    "at its timeout delete names the remaining objects, objects with a finalizer first, and the finalizers") {
+TEST_CASE("if delete times out, it names the remaining objects, those with a finalizer first") {
   Cluster cluster;
   cluster.store.modify("jobs", "default", "x-abcde-worker",
                        [](json& job) { job["metadata"]["finalizers"] = {"foregroundDeletion"}; });
@@ -245,7 +245,7 @@ TEST_CASE(
   CHECK(!contains(said, "foregroundDeletion"));
 }
 
-TEST_CASE("logs of a role or rank that the run does not have fail with the roles and ranks of the run") {
+TEST_CASE("logs for a role or rank that does not exist fails, and names the roles and ranks of the run") {
   Cluster cluster;
   const json roles = {{"metadata", {{"annotations", {{"mlk.dev/roles", R"({"server":1,"worker":3})"}}}}}};
   cluster.ask("PATCH", config_maps_path + "/x-abcde", roles, merge);
@@ -260,8 +260,7 @@ TEST_CASE("logs of a role or rank that the run does not have fail with the roles
   CHECK(cluster.mlk({"logs", "x", "--role", "worker", "--rank", "2"}).first == 0);
 }
 
-TEST_CASE(
-    "the end of a run is reported after the last log lines of the run, also if these lines arrive late") {
+TEST_CASE("logs -f reports the end of a run after its last log lines, also if these lines arrive late") {
   Cluster cluster;
   cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
     job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
@@ -287,7 +286,7 @@ TEST_CASE(
   CHECK_MESSAGE(contains(both.str(), "the last words\nSucceeded\n"), both.str());
 }
 
-TEST_CASE("the last metrics of a run are recorded if they reach the log after the end of the run") {
+TEST_CASE("wait records the last metrics of a run also if they reach the log after the end of the run") {
   for (const bool come : {true, false}) {
     INFO(come);
     Cluster cluster;
@@ -319,7 +318,7 @@ TEST_CASE("the last metrics of a run are recorded if they reach the log after th
   }
 }
 
-TEST_CASE("logs of a rank that has not started reports that, without the API's message about containers") {
+TEST_CASE("logs reports that a rank has not started, without the API's message about containers") {
   Cluster cluster;
   cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde",
                        [](json& pod) { pod["status"]["phase"] = "Pending"; });
@@ -365,7 +364,8 @@ TEST_CASE("logs names the ranks whose pods are gone, also with --follow") {
   CHECK_FALSE(contains(cluster.mlk({"logs", "-f", "x", "--rank", "0"}).second, lost));
 }
 
-TEST_CASE("logs of an ended run without pods names the ranks, and the command that shows more") {
+TEST_CASE(
+    "logs of an ended run without pods names the ranks with lost logs, and the command that shows more") {
   Cluster cluster;
   cluster.store.remove("pods", "default", "x-abcde-worker-0-abcde");
   const std::string known = ": mlk status x-abcde --kubeconfig '" + cluster.kubeconfig() + "'\n";
@@ -421,7 +421,7 @@ TEST_CASE("a missing kubeconfig is reported as a missing file, and a broken kube
   CHECK(broken.run({"ls", "--kubeconfig", "/etc/passwd"}) == 2);
 }
 
-TEST_CASE("the command of a hint can be pasted into a shell") {
+TEST_CASE("the command in a hint can be pasted into a shell") {
   Cluster cluster;
   const auto [code, said] = cluster.mlk({"status", "y"});
   CHECK(code == 3);
@@ -439,7 +439,7 @@ TEST_CASE("status shows the runs that exist, and then reports the missing runs")
   CHECK(said.find("list them with") == said.rfind("list them with"));
 }
 
-TEST_CASE("MLK_LOCAL means --local, unless a flag names another cluster") {
+TEST_CASE("MLK_LOCAL=1 means --local, except if a flag names another cluster") {
   Tree tree;
   CHECK(!tree.session.local());
   tree.env["MLK_LOCAL"] = "1";

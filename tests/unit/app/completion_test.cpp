@@ -61,7 +61,7 @@ TEST_CASE("completion offers files only for arguments that are files") {
   CHECK(complete({"templates", "p"}) == "ps\n");
 }
 
-TEST_CASE("the names of runs are completed, from the cluster and namespace that the flags name") {
+TEST_CASE("completion offers the runs of the cluster and namespace that the flags name") {
   FakeCluster cluster;
   cluster.ask("POST", mlk::test::config_maps_path, mlk::test::owner_of("digits-abcde"));
   cluster.ask("POST", mlk::test::config_maps_path, mlk::test::owner_of("mnist-fghij"));

@@ -1,4 +1,4 @@
-// mlk stop, resume and delete of sweeps, of their trials, and of what --where selects.
+// Tests mlk stop, resume and delete for sweeps, for single trials, and for the selection of --where.
 
 #include <string>
 
@@ -103,7 +103,8 @@ void count_changes(Sweeper& sweeper, std::atomic<int>& changes) {
 
 }  // namespace
 
-TEST_CASE("a trial that is an index of a Job is refused, with the command for the whole sweep") {
+TEST_CASE(
+    "stop, resume and delete refuse a trial that is an index of a Job, and name the command for the sweep") {
   OfCluster console;
   const std::string before = console.everything();
   for (const std::string doing : {"stop", "resume", "delete"}) {
@@ -179,7 +180,8 @@ TEST_CASE("a single trial of a driven sweep is stopped and resumed while the oth
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("several runs are stopped and resumed together, and no run changes if one of the names is wrong") {
+TEST_CASE(
+    "several trials are stopped and resumed together, and no trial changes if one of the names is wrong") {
   TwoRun console;
   const std::vector<std::string> both{console.trial(0), console.trial(1), console.trial(0)};
   const auto type = [&](const std::string& doing, const std::string& more = "") {
@@ -193,12 +195,12 @@ TEST_CASE("several runs are stopped and resumed together, and no run changes if 
     CHECK(console.jobs() == (doing == "stop" ? "going going " : "suspended suspended "));
     const auto said = type(doing);
     CHECK(said.code == 0);
-    CHECK(split(said.err, '\n').size() == 3);  // once for each trial, and the end
+    CHECK(split(said.err, '\n').size() == 3);  // a line for each trial, and the empty text at the end
     CHECK(console.jobs() == (doing == "stop" ? "suspended suspended " : "going going "));
   }
 }
 
-TEST_CASE("if a stop of a single trial is interrupted at any request, a repeated stop completes the work") {
+TEST_CASE("if stop or resume of a trial is cut off at any request, the repeated command completes the work") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = 0; which < 2; ++which) {
       INFO(which);
@@ -260,7 +262,7 @@ TEST_CASE("if the results of a trial cannot be stored, the trial is not deleted"
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("without a terminal a command with --where changes no run, and its hint is --yes") {
+TEST_CASE("without a terminal, a command with --where changes nothing and suggests --yes") {
   TwoRun console;
   std::atomic<int> changes{0};
   const std::string before = console.everything();
@@ -285,7 +287,7 @@ TEST_CASE("without a terminal a command with --where changes no run, and its hin
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("after --yes, or the answer yes, the command applies only to the selection of --where") {
+TEST_CASE("with --yes or the answer y, a command changes only the runs and trials that --where selects") {
   TwoRun console;
   const auto said = console.type({"stop", console.sweep, "--where", "lr<0.15", "--yes"});
   CHECK(said.code == 0);
@@ -326,7 +328,8 @@ TEST_CASE("if --where selects no run, the command reports this and does not ask 
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("--yes without --where, neither a run nor --where, and --where for a single trial are refused") {
+TEST_CASE(
+    "--yes without --where, a command without runs and --where, and --where for a single trial are refused") {
   TwoRun console;
   for (const std::string doing : {"stop", "resume", "delete"}) {
     const auto yes = console.type({doing, console.sweep, "--yes"});

@@ -1,4 +1,4 @@
-// Ctrl-C while a command writes to this machine's disk: it ends, and leaves nothing behind.
+// Tests Ctrl-C while a command writes to this machine's disk: the command ends and leaves no files behind.
 
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@ using test::Tree;
 
 constexpr int interrupted_code = static_cast<int>(ExitCode::interrupted);
 
-// A user who interrupts mlk after so many requests to the cluster; 0: never.
+// A user who interrupts mlk at the request number `interrupt_at` to the cluster; 0: never.
 struct Impatient : FakeCluster {
   const TemporaryFolder folder;
   const HomeFolder home;

@@ -31,7 +31,7 @@ Answer answer_of(int status, const json& body) {
   return answer;
 }
 
-// A cluster with RBAC: the ServiceAccount exists or not, and has all rights but one.
+// A cluster with RBAC: the ServiceAccount exists or not, and has all rights except `taken`.
 struct Rbac : FakeCluster {
   bool has_account = true, may_look = true, may_impersonate = true, may_create = true;
   std::string taken;  // "get pods/log"
@@ -164,7 +164,7 @@ TEST_CASE("a user who may not create a Role gets an error, and nothing is create
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("a user without the rights to drive a sweep can detach it") {
+TEST_CASE("a user without the rights of a driver can detach a sweep") {
   Rbac cluster;
   CHECK(cluster.detach().code == 0);
   CHECK(cluster.asked_for_leases == 1);  // for the driver's account
@@ -203,7 +203,7 @@ TEST_CASE("if the cluster refuses the driver's Job, no sweep is created") {
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("a flag is refused if it contradicts --detach, or if it needs --detach and --detach is not given") {
+TEST_CASE("flags that contradict --detach are refused, and flags that need --detach are refused without it") {
   Rbac cluster;
   CHECK(includes(cluster.detach({"--wait"}).err, "--detach returns at once"));
   CHECK(cluster.detach({"--timeout", "1m"}).code == 2);
@@ -244,8 +244,7 @@ TEST_CASE("the driver's image comes from the flag, from the environment, or from
   CHECK(image_after({"--driver-image", "f"}, "e") == "f");
 }
 
-TEST_CASE(
-    "a large sweep without --detach gets a warning that mentions --detach, and a small sweep does not") {
+TEST_CASE("a large sweep without --detach gets a warning about --detach, and a small sweep gets no warning") {
   Rbac cluster;
   std::ofstream(cluster.file()) << "name: x\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n"
                                    "sweep: {objective: maximize accuracy}\n";
@@ -254,14 +253,14 @@ TEST_CASE(
   CHECK_FALSE(includes(cluster.mlk({"sweep", cluster.file(), "--set", "name=y", "lr=1..100"}).err, words));
 }
 
-TEST_CASE("logs --role driver prints the log of the driver") {
+TEST_CASE("logs accepts --role driver for a detached sweep, and refuses an unknown role") {
   Rbac cluster;
   const std::string sweep = cluster.detach().out.substr(0, 7);
   CHECK(cluster.mlk({"logs", sweep, "--role", "driver"}).code == 0);
   CHECK(cluster.mlk({"logs", sweep, "--role", "drivers"}).code == 2);
 }
 
-TEST_CASE("the manual lists the rights of a driver's Role, each once") {
+TEST_CASE("the manual lists exactly the rights of a driver's Role") {
   std::ifstream page(mlk::test::source_dir() / "man" / "mlk-sweep.1");
   std::set<std::string> told, given;
   for (std::string line; std::getline(page, line);) {

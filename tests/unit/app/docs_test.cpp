@@ -34,7 +34,7 @@ std::string text_of(const fs::path& path) {
   return std::regex_replace(text, std::regex("\\\\-"), "-");  // roff writes a hyphen that may be copied as \-
 }
 
-// "--flag" and "-f" of the command itself.
+// The flags of the command itself, such as "--flag" and "-f".
 std::set<std::string> flags_of(const CLI::App& app) {
   std::set<std::string> flags;
   for (const CLI::Option* option : app.get_options()) {
@@ -46,8 +46,8 @@ std::set<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-// Flags that a page gives an entry (".B" or ".BR" or ".OP" lines, and bold words at the start of a tagged
-// paragraph).
+// The flags that have an entry in a page (".B" or ".BR" or ".OP" lines, and bold words at the start of a
+// tagged paragraph).
 std::set<std::string> flags_in(const std::string& page) {
   std::set<std::string> flags;
   std::istringstream lines(page);
@@ -151,14 +151,14 @@ TEST_CASE("a flag that may be repeated takes one value each time") {
   CHECK(tree.out.str().starts_with("other-"));
 }
 
-TEST_CASE("an invalid number in a flag is refused with a message that says what a number is") {
+TEST_CASE("a flag for a whole number refuses a word and says what it expects") {
   Tree tree;
   CHECK(mlk::run({"logs", "digits", "--rank", "x"}, tree.session) == 2);
   CHECK(tree.err.str() ==
         "mlk: error: --rank: must be a whole number, not 'x'\nhint: see: mlk logs --help\n");
 }
 
-TEST_CASE("every command refuses an invalid namespace, also a command that uses no cluster") {
+TEST_CASE("commands refuse an invalid namespace, also a command that uses no cluster") {
   const std::string file = (top / "examples" / "digits-ps.yaml").string();
   for (const char* command : {"render", "submit", "status"}) {
     Tree tree;
@@ -169,7 +169,7 @@ TEST_CASE("every command refuses an invalid namespace, also a command that uses 
   }
 }
 
-TEST_CASE("a group of commands without a command lists its commands") {
+TEST_CASE("if a command of a group is unknown or missing, the hint names the help of the group") {
   Tree tree;
   CHECK(mlk::run({"local", "bogus"}, tree.session) == 2);
   CHECK(mlk::run({"local"}, tree.session) == 2);

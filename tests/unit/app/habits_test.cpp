@@ -58,7 +58,8 @@ TEST_CASE("a flag of another program gets a hint with the flag of mlk") {
   CHECK(hint({"delete", "--all"}) == "say which with --where, or name the runs: `mlk ls -o name` lists them");
 }
 
-TEST_CASE("a request to delete the local cluster gets a hint with the command and with what it deletes") {
+TEST_CASE(
+    "a request to delete the local cluster gets a hint with the command and with what the command deletes") {
   const std::string deletes = "mlk local down && rm -r ${XDG_STATE_HOME:-~/.local/state}/mlk/local";
   for (const char* flag : {"--delete", "--purge", "--volumes", "-v"}) {
     const std::string said = hint({"local", "down", flag});

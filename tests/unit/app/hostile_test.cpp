@@ -1,4 +1,4 @@
-// Complete read-only commands against a server whose answers no API server should send: fields that are
+// Runs read-only commands against a server with answers that no API server should send: fields that are
 // missing, of a wrong type, nested, huge, or full of terminal control sequences. For every answer, a command
 // ends with a documented exit code, and its output does not move the cursor.
 
@@ -58,7 +58,7 @@ std::vector<std::optional<json>> replacements() {
           "",
           "x",
           evil,
-          evil,  // as often as all other text
+          evil,  // repeated, so that it comes as often as other text
           evil,
           std::string(300'000, 'y') + evil,
           "9999-12-31T23:59:59Z",
@@ -119,7 +119,7 @@ void replace(json& value, const Place& place, std::size_t at, const std::optiona
 struct World {
   std::map<std::string, json> lists;  // "configmaps", "jobs", "pods", "events"
   std::string run, log;
-  std::optional<std::string> raw;  // instead of every list
+  std::optional<std::string> raw;  // the answer instead of every list
 };
 
 World world_of(const std::string& fixture) {

@@ -1,4 +1,4 @@
-// Actions of others while a command asks its question, or between two of its requests.
+// Tests actions of other users while a command asks a question, or between two requests of the command.
 
 #include <atomic>
 #include <functional>
@@ -196,7 +196,7 @@ TEST_CASE("an image that no run names is deleted after the answer yes") {
   CHECK_FALSE(repository.has_image());
 }
 
-TEST_CASE("an image that a run names while the question is asked is not deleted") {
+TEST_CASE("an image is not deleted if a run names the image while the question is asked") {
   Repository repository;
   repository.meanwhile = [&] { repository.name_the_image(); };
   const Told told = repository.clear();

@@ -1,4 +1,4 @@
-// A starter experiment: which program it names.
+// Tests which program a starter experiment names.
 #include <fstream>
 
 #include <doctest/doctest.h>
@@ -26,7 +26,7 @@ std::string program_among(const std::vector<std::string>& files) {
 
 }  // namespace
 
-TEST_CASE("a starter experiment names train.py, main.py, or the only file of Python beside it") {
+TEST_CASE("a starter experiment names train.py, main.py, or the only Python file beside the experiment") {
   CHECK(program_among({"main.py", "train.py", "x.py"}) == "train.py");
   CHECK(program_among({"main.py", "x.py"}) == "main.py");
   CHECK(program_among({"example.py", "notes.txt"}) == "example.py");

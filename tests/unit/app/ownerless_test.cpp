@@ -17,7 +17,7 @@ using mlk::test::jobs_path;
 using mlk::test::Tree;
 using nlohmann::json;
 
-// A run of one worker, whose Job or owner was deleted alone.
+// A run of one worker. Somebody has deleted only its Job, only its owner, or both.
 struct Cluster : FakeCluster {
   std::vector<std::string> deleted;
 
@@ -67,7 +67,7 @@ TEST_CASE("if only the owner of a run was deleted, delete deletes the other obje
   const auto [code, said] = cluster.mlk({"delete", "x-abcde", "--timeout", "0"});
   CHECK(code == 124);
   CHECK(contains(said, "deleting x-abcde"));
-  CHECK(contains(said, "pod/" + pod + " is left"));  // the garbage collector ends it
+  CHECK(contains(said, "pod/" + pod + " is left"));  // the garbage collector ends the pod
   CHECK(cluster.deleted == std::vector<std::string>{"x-abcde-worker"});
   CHECK(cluster.mlk({"delete", "x-abcde", "--no-wait"}) ==
         std::pair(0, std::string("there is no run 'x-abcde' in namespace 'default'\n")));
@@ -89,7 +89,7 @@ TEST_CASE(
   CHECK(cluster.deleted == std::vector<std::string>{"x-abcde"});
 }
 
-TEST_CASE("delete finds the trials of a sweep whose owner was deleted alone") {
+TEST_CASE("if only the owner of a sweep was deleted, delete deletes the trials of the sweep") {
   Cluster cluster(false, false);
   nlohmann::json trial = mlk::test::owner_of("y-12345");
   trial["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
@@ -100,7 +100,7 @@ TEST_CASE("delete finds the trials of a sweep whose owner was deleted alone") {
   CHECK_MESSAGE(cluster.deleted == std::vector<std::string>{"y-12345"}, said);
 }
 
-TEST_CASE("delete of a missing run keeps objects that have its label but were not created by mlk") {
+TEST_CASE("delete of a missing run does not delete objects with its label that mlk has not created") {
   Cluster cluster(false, false);
   cluster.store.modify("pods", "default", pod, [](json& object) {
     object["metadata"]["labels"].erase("app.kubernetes.io/managed-by");
@@ -110,7 +110,7 @@ TEST_CASE("delete of a missing run keeps objects that have its label but were no
 }
 
 TEST_CASE(
-    "status reports the objects of a run whose owner was deleted alone, and the command that deletes them") {
+    "if only the owner of a run was deleted, status reports that objects are left, and how to delete them") {
   Cluster cluster(false);
   const auto [code, said] = cluster.mlk({"status", "x-abcde"});
   CHECK(code == 3);

@@ -59,7 +59,7 @@ TEST_CASE("stop fails with a message if the run is resumed while stop waits") {
   CHECK(cluster.mark().is_null());
 }
 
-TEST_CASE("resume resumes the other runs if one of them has ended, and then fails") {
+TEST_CASE("if one of several runs has ended, resume resumes the other runs and then fails") {
   ClusterWithRun cluster;
   CHECK(cluster.mlk({"stop", "x", "--timeout", "0"}).first == 124);
   cluster.ask("POST", config_maps_path, test::owner_of("y-fghij", "y"));

@@ -77,7 +77,7 @@ TEST_CASE("a sweep without running trials shows its phase and the reason") {
   CHECK(bar_at(200, sweeps::SweepStatus{}).find("0/0") != std::string::npos);
 }
 
-TEST_CASE("the command in a hint gets the flags that select the same cluster, once") {
+TEST_CASE("the command in a hint gets the flags that select the cluster, and gets them only once") {
   test::Tree tree;
   const Session& session = tree.session;
   const std::string hint = "list them with: mlk results x-abcde";

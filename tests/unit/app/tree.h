@@ -1,4 +1,4 @@
-// mlk without a process: the command tree on streams and an environment of the test's own.
+// Runs the command tree of mlk inside the test, with streams and an environment of the test.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// The reports about a sweep's ended trials: one for each trial.
+// Tests that each ended trial of a sweep is reported once.
 #include "cli/views/trial_ends.h"
 
 #include <doctest/doctest.h>
@@ -78,7 +78,7 @@ TEST_CASE(
   CHECK(plain.look() == Numbers{0});
 }
 
-TEST_CASE("if a trial first appears after the first poll, already ended, its end is reported") {
+TEST_CASE("a trial that appears after the first poll and has ended already is reported") {
   Looks looks(0);
   CHECK(looks.look().empty());
   mlk::sweeps::Trial trial;

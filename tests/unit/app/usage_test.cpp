@@ -54,7 +54,7 @@ TEST_CASE("the error for a surplus or wrong value of a flag names the flag") {
         "mlk: error: --output: must be json, not 'yaml'\nhint: see: mlk status --help\n");
 }
 
-TEST_CASE("errors on the command line are reported before a request to the cluster") {
+TEST_CASE("errors in flags and arguments are reported before any request to the cluster") {
   struct Line {
     std::vector<std::string> words;
     std::string told;

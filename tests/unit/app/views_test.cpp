@@ -219,8 +219,7 @@ TEST_CASE("old numbers of a running run are shown with their age") {
   }
 }
 
-TEST_CASE(
-    "a new time until the next retry is not a change of a run, but any other difference in its line is one") {
+TEST_CASE("lines of a run count as equal if they differ only in the time until the next retry") {
   const std::string line = "Restarting: worker/0: exit code 1 (try 1 of 4, next in 10s); worker/1: lost";
   CHECK(untimed(line) ==
         untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next in 1m9s); worker/1: lost"));
@@ -259,7 +258,7 @@ TEST_CASE("the wide list shows the tags of runs, and the values in which runs of
         "cifar-aaaaa  Failed  ps    420/2000  0.3123  1         1m30s\n");
 }
 
-TEST_CASE("the wide list fits a narrow terminal by leaving out columns of the usual list and of status") {
+TEST_CASE("the wide list leaves out columns on a narrow terminal, so that its lines fit") {
   RunStatus first = failed_run(), second = failed_run();
   first.run = "a-long-experiment-name-aaaaa", second.run = "a-long-experiment-name-bbbbb";
   first.phase = Phase::running;
