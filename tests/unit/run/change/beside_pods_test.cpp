@@ -22,7 +22,7 @@ using nlohmann::json;
 struct BesidePods : Submitter {
   const std::string pods = mlk::test::pods_path + "/";
   std::string run, pod;
-  std::vector<std::string> done;  // the requests about pods and the created Jobs, in order
+  std::vector<std::string> done;  // the deletions and ends of pods, and the creations of Jobs, in order
 
   BesidePods() {
     run = submit().run;
@@ -49,8 +49,8 @@ using Doings = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE(
-    "a submit without --again reports a run whose Job is gone as gone, and leaves the live pods of the run "
-    "alone") {
+    "a submit without --again reports that the Job of the run is gone, and does not end the live pods of the "
+    "run") {
   BesidePods left;
   for (int i = 0; i < 2; ++i) {
     const mlk::Submitted again = left.submit();
@@ -157,8 +157,8 @@ TEST_CASE("a submit that completes a run makes its missing objects, but not a Jo
 }
 
 TEST_CASE(
-    "if an object of the run has lost its owner, the error of a submit names the object and the command "
-    "that deletes it") {
+    "if an object of the run has lost its owner, the error of a submit names the object and a command to "
+    "delete it") {
   BesidePods left;
   left.cluster.store.modify("services", "default", left.run,
                             [](json& service) { service["metadata"].erase("ownerReferences"); });

@@ -73,8 +73,8 @@ TEST_CASE("a right that no object of the run needs is not checked") {
 }
 
 TEST_CASE(
-    "mlk retries a POST that the server refuses because it does not know a role yet, but any other refusal "
-    "is final") {
+    "mlk retries a POST if the server refuses it because a role is not known yet, but any other refusal is "
+    "final") {
   Submitter submitter;
   int posts = 0;
   std::string message = "User me cannot create resource jobs in API group batch";

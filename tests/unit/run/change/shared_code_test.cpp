@@ -38,7 +38,7 @@ json map_of_code(const std::string& packed) {
           {"binaryData", {{"code.tar.gz", mlk::base64_encode(packed)}}}};
 }
 
-// Submits that have the same code.
+// Submits of runs that have the same code.
 struct CodeSubmitter : Submitter {
   explicit CodeSubmitter(const std::string& note) {
     experiment = mlk::load_experiment(one_worker + "code: .\nenv: {N: '" + note + "'}\n", "x.yaml", {},
@@ -83,9 +83,7 @@ TEST_CASE(
   CHECK(owners_of_code(submitter.cluster) == std::vector{first, second});
 }
 
-TEST_CASE(
-    "if another submit changes or deletes the shared code at the same moment, a submit reads the code "
-    "again") {
+TEST_CASE("if another program changes or deletes the shared code at the same moment, a submit tries again") {
   CodeSubmitter submitter("1");
   submitter.submit();
   submitter.experiment = CodeSubmitter("2").experiment;

@@ -1,4 +1,4 @@
-// Stops of several runs at once: an error of one run does not keep the others from being stopped.
+// Tests that several runs are stopped together, also if the stop of one run fails.
 #include "cli/run/change/stop.h"
 
 #include <chrono>
@@ -39,7 +39,7 @@ struct RunsToStop : test::FakeCluster {
     store.modify("pods", "default", run + "-worker-0-abcde",
                  [](json& pod) { pod["status"]["phase"] = "Failed"; });
   }
-  // The error of the stop of all runs.
+  // Stops all runs. Returns the error that this throws; ExitCode::ok without an error.
   Error stop(std::chrono::seconds timeout) {
     kube::Client client(config());
     try {
@@ -70,7 +70,7 @@ const std::string waits = "still waiting for the pods of ";
 
 }  // namespace
 
-TEST_CASE("a stop of many runs suspends all of them, although the processes of some do not end in time") {
+TEST_CASE("a stop of many runs suspends all runs, also if their processes do not end in time") {
   constexpr int more_than_at_once = 17;
   RunsToStop cluster(more_than_at_once);
   const Error error = cluster.stop(0s);
@@ -90,7 +90,8 @@ TEST_CASE("an interrupted stop names the runs that it has not stopped") {
   CHECK(cluster.suspended() == 16);
 }
 
-TEST_CASE("a stopped run whose processes have ended is recorded, although those of another run go on") {
+TEST_CASE(
+    "a stopped run is recorded when its processes have ended, also if the processes of another run go on") {
   RunsToStop cluster(2);
   cluster.end_pod("r-1");
   const Error error = cluster.stop(3s);
@@ -101,7 +102,7 @@ TEST_CASE("a stopped run whose processes have ended is recorded, although those 
   CHECK(cluster.is_recorded("r-1"));
 }
 
-TEST_CASE("if one of several runs is deleted meanwhile, the others are stopped and recorded") {
+TEST_CASE("if one of several runs is deleted meanwhile, the other runs are stopped and recorded") {
   RunsToStop cluster(2);
   cluster.end_pod("r-1");
   cluster.before([&](const local::Request& request) -> std::optional<local::Answer> {
@@ -118,7 +119,7 @@ TEST_CASE("if one of several runs is deleted meanwhile, the others are stopped a
   CHECK(cluster.warnings.empty());
 }
 
-TEST_CASE("the first of several errors is thrown at the end, and the later ones are warnings") {
+TEST_CASE("the first of several errors is thrown at the end, and later errors become warnings") {
   std::vector<std::string> warnings;
   const ChangeHooks hooks{.note = {},
                           .warn = [&](const std::string& text) { warnings.push_back(text); },

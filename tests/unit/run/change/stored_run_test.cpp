@@ -1,4 +1,5 @@
-// Tests how the record of a run is read. Another user may have written it, and its names become file names.
+// Tests how the record of a run is read. Another user may have written the record, and names in the record
+// become file names.
 #include "cli/run/change/stored_run.h"
 
 #include <fstream>
@@ -63,7 +64,7 @@ TEST_CASE("a record with an invalid folder or file name is refused, and the erro
           begin + "data 'd': files is not the name of a folder");
 }
 
-TEST_CASE("a record with an invalid digest of code, or a digest but no code in the experiment, is refused") {
+TEST_CASE("a record is refused if its digest of the code is invalid, or if its experiment has no code") {
   const json code = {{"code", {{"path", "."}}}};
   CHECK(refusal_of(code, {{"code.tar", std::string(64, 'a')}}) == "");
   CHECK(refusal_of(code, {{"code.tar", "../../x"}}) ==
@@ -138,7 +139,7 @@ mlk::StoredRun run_with_code(const json& source = json::object()) {
 
 }  // namespace
 
-TEST_CASE("a record has the run, its hash, its experiment, its code with origin, and its image") {
+TEST_CASE("a record is read with its run, hash, experiment, code, origin of the code, and image") {
   json owner = owner_with({{"name", "x"}, {"code", {{"path", "."}}}},
                           {{"code.tar", std::string(64, 'a')}, {"data/a", "b"}});
   owner["data"]["code"] = R"({"path":"."})";
@@ -165,7 +166,7 @@ TEST_CASE("a record without an experiment or with an invalid run name is refused
 }
 
 TEST_CASE(
-    "a file in a ConfigMap that is not base64 is refused by name, and a ConfigMap without binaryData has no "
+    "the error for a file that is not base64 names the file, and a ConfigMap without binaryData has no "
     "files") {
   const json map = {{"metadata", {{"name", "m"}}}};
   CHECK(mlk::files_in(map).empty());
@@ -206,7 +207,8 @@ TEST_CASE("mlk reads the record of a run from the cluster, but refuses the recor
   CHECK(refused("x-none").code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("the folders of files that travelled are read by name, and the error names a folder that is gone") {
+TEST_CASE(
+    "the submitted files of a run are read folder by folder, and the error names a folder that is gone") {
   Keeping keeping;
   keeping.keep("x-abcde-data-d", {{"a", "YQ=="}, {"b", "Yg=="}});
   mlk::StoredRun run{
@@ -246,7 +248,7 @@ TEST_CASE("a run is submitted again with its recorded image only if this image i
   CHECK(keeping.files(run).image == run.image);
 }
 
-TEST_CASE("code is read from its ConfigMap, and refused if its digest is not the recorded one") {
+TEST_CASE("code is read from its ConfigMap, and is refused if its digest differs from the recorded digest") {
   {
     Keeping keeping;
     keeping.keep_code(kept_tar);

@@ -27,7 +27,7 @@ const auto invalid = mlk::test::refusal(422, "Invalid", "the Job is invalid");
 
 }  // namespace
 
-TEST_CASE("an object of a kind that mlk cannot create is refused before any request to the cluster") {
+TEST_CASE("an object of a kind that the cluster does not serve is refused before mlk creates any object") {
   Submitter submitter;
   submitter.templates.add("jobs/mine.yaml",
                           {"roles: [{name: a, ends_run: true}]\n"
@@ -340,7 +340,7 @@ TEST_CASE("the exit code of a refused submit depends on the HTTP status of the r
 }
 
 TEST_CASE(
-    "a submit refuses an unowned object with the run's name, but waits until an earlier run's object is "
+    "if an object with the run's name exists, a submit fails if it has no owner, and waits if its owner is "
     "gone") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
@@ -437,8 +437,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a submit that fails after it has made the owner keeps the owner, and if interrupted names the "
-    "incomplete run") {
+    "a submit that fails after it has made the owner leaves the owner, and names the run if it was "
+    "interrupted") {
   for (const ExitCode code : {ExitCode::interrupted, ExitCode::cluster, ExitCode::failure}) {
     Submitter submitter;
     submitter.owner_is_there = [&] { throw Error(code, "no"); };

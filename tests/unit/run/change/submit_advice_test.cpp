@@ -87,7 +87,7 @@ TEST_CASE(
   CHECK(mark.find_first_not_of("0123456789abcdef") == std::string::npos);
 }
 
-TEST_CASE("a submit asks for the version and its rights in one round trip") {
+TEST_CASE("a submit asks for the version and for its rights in parallel") {
   Advised advised;
   std::atomic<bool> rights_asked = false, together = false;
   advised.cluster.before([&](const local::Request& request) -> std::optional<local::Answer> {
@@ -101,7 +101,7 @@ TEST_CASE("a submit asks for the version and its rights in one round trip") {
   CHECK(together);
 }
 
-TEST_CASE("each refusal has its exit code, its message and its advice") {
+TEST_CASE("each kind of refusal has its own exit code, message and advice") {
   using Told = std::tuple<ExitCode, std::string, std::string>;
   {
     Advised advised;
@@ -159,7 +159,7 @@ TEST_CASE("each refusal has its exit code, its message and its advice") {
   }
 }
 
-TEST_CASE("if an object belongs to another owner, the error names it and says what the user can do") {
+TEST_CASE("if an object belongs to another owner, the error names the object and says what the user can do") {
   Advised advised;
   const std::string run = advised.submit().run;
   advised.cluster.store.modify("services", "default", run,
@@ -201,7 +201,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an object that another call of the same submit has stored counts as made, unless a field was dropped") {
+    "an object that exists already and belongs to the run counts as made, except if a field was dropped") {
   for (const bool drops : {false, true}) {
     Advised advised;
     int posts = 0;

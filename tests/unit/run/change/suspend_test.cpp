@@ -52,7 +52,7 @@ struct RunOfTwo : FakeCluster {
     ask("PATCH", test::config_maps_path + "/r", {{"metadata", {{"annotations", {{name, value}}}}}},
         "application/merge-patch+json");
   }
-  // The phase without a request of mlk.
+  // The phase of the run, read from the store without a request of mlk.
   Phase phase_in_store() {
     RunObjects objects;
     objects.owner = ask("GET", test::config_maps_path + "/r");
@@ -86,7 +86,7 @@ TEST_CASE("a stop marks a run and suspends its Jobs, and a resume removes the ma
   CHECK(run.annotation("mlk.dev/why").empty());
 }
 
-TEST_CASE("a stop whose first Job is refused leaves the run as it was") {
+TEST_CASE("if the server refuses to suspend the first Job, a stop leaves the run as it was") {
   RunOfTwo run;
   run.refuse_jobs(403, 0);
   CHECK_THROWS_AS(suspend_run(run.client, "default", run.read(), {{"mlk.dev/why", "tired"}}), kube::ApiError);
@@ -120,7 +120,7 @@ TEST_CASE("a repeated stop keeps the time of the first stop and adds its own ann
   CHECK(run.annotation("mlk.dev/why") == "tired");
 }
 
-TEST_CASE("a run that another program resumes after a stop is not stopped, until it is stopped once more") {
+TEST_CASE("a run that another program resumes after a stop does not count as stopped until the next stop") {
   RunOfTwo run;
   const auto phase = [&] { return observe(run.read(), std::chrono::system_clock::now()).phase; };
   for (const json& job : run.read().jobs) run.suspend_as_another(kube::name_of(job), true);
@@ -141,8 +141,7 @@ TEST_CASE("a run that another program resumes after a stop is not stopped, until
   CHECK(phase() == Phase::stopped);
 }
 
-TEST_CASE(
-    "at no moment of a stop or a resume by mlk does the run look as if another program had resumed it") {
+TEST_CASE("during a stop or a resume by mlk, the run never looks as if another program had resumed it") {
   RunOfTwo run;
   for (int i = 0; i < 2; ++i) {
     std::vector<Phase> seen;

@@ -19,7 +19,7 @@ json version(const std::string& run, const std::string& hash, int second) {
 
 }  // namespace
 
-TEST_CASE("the version before a run is the newest older run of a different experiment with the same name") {
+TEST_CASE("the version before a run is the newest older run with the same name and another hash") {
   const std::vector<json> owners{version("x-a", "1", 1), version("x-b", "2", 2), version("x-b-2", "2", 3),
                                  version("x-c", "3", 4)};
   CHECK(mlk::version_before(owners, "x-c") == "x-b-2");
