@@ -1,4 +1,4 @@
-// Objects of runs that were captured from a real cluster (fixtures/capture.py), and ways to change them.
+// Objects of runs that were captured from a real cluster (fixtures/capture.py).
 #pragma once
 
 #include <nlohmann/json.hpp>

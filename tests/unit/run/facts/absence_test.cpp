@@ -40,9 +40,7 @@ json owner_of_made(const std::string& made, const std::string& gone = "") {
 
 }  // namespace
 
-TEST_CASE(
-    "an absent Job counts as not made yet, cut off, unsure or gone: one row for each side of each "
-    "condition") {
+TEST_CASE("five signs decide whether a Job counts as there, not made yet, cut off, unsure or gone") {
   struct Row {
     JobPresence presence;
     Absence meaning;
@@ -127,7 +125,7 @@ TEST_CASE("a run whose deciding Job is gone is over, and its result is unknown")
   CHECK(run.seen(*parse_time("2026-01-03T11:00:05Z")).absence == Absence::gone);
 }
 
-TEST_CASE("a server's Job that ended well is not the end of a run whose deciding Job is gone") {
+TEST_CASE("if the deciding Job is gone, the good end of the servers' Job is not the end of the run") {
   Made run;
   run.condition("Complete", "CompletionsReached", "server");
   run.lose("r-worker");
@@ -264,9 +262,9 @@ TEST_CASE("if two runs were created in one second, the run that was submitted la
              late = owner("x-aa", one, "1767441600000000002");
   CHECK(age_of(early) < age_of(late));
   CHECK(age_of(owner("x-aa", one, "9")) < age_of(owner("x-zz", one, "10")));  // compared as numbers
-  CHECK(age_of(late) < age_of(owner("x-aa", two, "1")));                      // the cluster's time first
-  CHECK(age_of(owner("x-zz", one, "")) < age_of(late));                       // of an earlier mlk
-  CHECK(age_of(owner("x-aa", one, "")) < age_of(owner("x-zz", one, "")));     // then the name
+  CHECK(age_of(late) < age_of(owner("x-aa", two, "1")));                   // the cluster's time counts first
+  CHECK(age_of(owner("x-zz", one, "")) < age_of(late));                    // of an earlier mlk
+  CHECK(age_of(owner("x-aa", one, "")) < age_of(owner("x-zz", one, "")));  // then the name
   CHECK(age_of(owner("x-zz", one, "12x")) < age_of(early));
   CHECK(submitted_at(Time(std::chrono::nanoseconds(1767441600000000002))) == "1767441600000000002");
 }

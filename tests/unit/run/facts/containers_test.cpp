@@ -1,5 +1,5 @@
-// Tests the states of a pod's containers, and which container is to blame for the end of the pod: a row for
-// each side of each condition.
+// Tests the states of a pod's containers, and which container is to blame for the end of the pod. The rows
+// test both values of each condition.
 #include "cli/run/facts/containers.h"
 
 #include <functional>
@@ -86,7 +86,7 @@ TEST_CASE(
   CHECK_FALSE(read.main.runs);
   const Container &fetch = read.others[0], &proxy = read.others[1], &agent = read.others[3];
   CHECK(fetch.image == "git:1");
-  CHECK(fetch.restarts == 0);  // the restart belongs to a container beside main
+  CHECK(fetch.restarts == 0);  // init containers have no status in this list
   CHECK_FALSE(fetch.end);
   CHECK(proxy.runs);
   CHECK(proxy.let_main_start);
@@ -109,7 +109,7 @@ TEST_CASE(
   CHECK_FALSE(agent.end->finished);
 }
 
-TEST_CASE("the only container of a pod counts as main, whatever its name, unless its name is missing") {
+TEST_CASE("if a pod has only one container, this container counts as main under any name") {
   const auto only = [](const json& name) {
     return main_container_of({{"spec", {{"containers", json::array({{{"name", name}}})}}}});
   };
@@ -118,7 +118,7 @@ TEST_CASE("the only container of a pod counts as main, whatever its name, unless
   CHECK(only(3) == "main");
   CHECK(main_container_of({{"spec", {{"containers", json::array()}}}}) == "main");
   CHECK(main_container_of({{"spec", {{"containers", "x"}}}}) == "main");
-  // The status of the only container is the status of main, also before the spec is known.
+  // Without a spec, the container with the name main counts as main.
   const PodContainers read = read_containers(
       R"({"status": {"containerStatuses": [{"name": "main", "restartCount": 2},
                                            {"name": "other", "restartCount": 3}]}})"_json);

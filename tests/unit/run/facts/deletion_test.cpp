@@ -53,8 +53,7 @@ struct Deleted : test::Run {
 }  // namespace
 
 TEST_CASE(
-    "the time of a failure decides whether the Job's deletion caused it: one row for each side of each "
-    "condition") {
+    "the times of a failure and of a deletion decide whether the deletion of the Job caused the failure") {
   struct Row {
     std::optional<Time> failed;
     std::string deleted;
@@ -159,8 +158,8 @@ TEST_CASE(
 TEST_CASE("a run has failed if its Job had failed before the Job was deleted") {
   Deleted run;
   run.fail(run.pod(1), 3, second_before);
-  SUBCASE("as it said itself") { run.says("Failed", second_before); }
-  SUBCASE("as it was about to say") {
+  SUBCASE("the Job had reported Failed") { run.says("Failed", second_before); }
+  SUBCASE("the Job had only reported FailureTarget") {
     run.says("FailureTarget", second_before);
     run.says("Failed", second_after);
     for (const int rank : {0, 2}) run.fail(run.pod(rank), 143, second_after);
@@ -205,7 +204,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("without a deletion of the Job, the exit code of a rank is the cause of the failure") {
+TEST_CASE("if the Job is not deleted, the exit code of a rank is the cause of the failure") {
   Deleted run;
   run.job()["metadata"].erase("deletionTimestamp");
   for (int rank = 0; rank < 3; ++rank) run.pod(rank)["metadata"].erase("deletionTimestamp");

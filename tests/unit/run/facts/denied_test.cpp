@@ -59,7 +59,7 @@ TEST_CASE("the advice for a volume that is mounted read-only names the key of th
 }
 
 TEST_CASE(
-    "the advice for a program of --local that looks for a mount by its path says that the mount lies "
+    "if a program under --local does not find a mount at its path, the advice says that the mount lies "
     "elsewhere") {
   json pod = pod_with_mounts();
   const std::string said = "FileNotFoundError: [Errno 2] No such file or directory: '/data/train.csv'";
@@ -104,9 +104,7 @@ TEST_CASE("each message about a denied or unwritable file is recognised, but onl
   CHECK(advice_on_denied("EACCES EROFS: '/still/x'", pod).starts_with(" (/still is mounted to be read"));
 }
 
-TEST_CASE(
-    "a line names a folder only if it has the whole path of the folder, whatever stands before and after "
-    "it") {
+TEST_CASE("a line names a folder only if the path of the folder is not the middle of a longer path or name") {
   const auto place = [](const std::string& said) {
     const std::string advice = advice_on_denied("Permission denied: " + said, pod_with_mounts());
     const std::size_t from = advice.find(", and "), to = advice.find(" is ", from);

@@ -53,7 +53,9 @@ TEST_CASE("the newest warning is shown, whichever time field its event has") {
   }
 }
 
-TEST_CASE("the commit of a run's code is shown, also after the end, with -dirty if its folder had changes") {
+TEST_CASE(
+    "the commit of a run's code is shown, with -dirty if the folder of the code had changes, also after the "
+    "end") {
   struct Case {
     std::string source, commit;
   };
@@ -115,7 +117,7 @@ TEST_CASE("a run whose end is decided does not wait for the pods of other Jobs")
   CHECK(fixture.observed().phase == Phase::succeeded);
 }
 
-TEST_CASE("a pod that failed in the second in which its Job was started belongs to this start") {
+TEST_CASE("a pod that was created in the second of the start of its Job belongs to this start") {
   Fixture fixture = load("restarting");
   REQUIRE(fixture.observed().last_failure);
   for (json& job : fixture.objects.jobs) {

@@ -22,8 +22,8 @@ using told::plain_job;
 using told::plain_pod;
 
 TEST_CASE(
-    "a pod counts as live until it ends or its node is lost, and its program as running while the pod "
-    "reports so") {
+    "a pod counts as live until it ends or its node is lost; its program runs while the pod reports "
+    "Running") {
   const auto ask = [](const json& patch) {
     json pod = plain_pod();
     pod.merge_patch(patch);
@@ -40,7 +40,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a Job continues by itself unless all ranks have ended or it is suspended, deleted, ending or finished") {
+    "a Job continues by itself until all ranks have ended, or until it is suspended, deleted, ending or "
+    "finished") {
   const auto goes_on = [](const json& job_patch, const json& pod_patch = json::object()) {
     json job = plain_job(), pod = plain_pod();
     job.merge_patch(job_patch);

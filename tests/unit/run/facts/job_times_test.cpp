@@ -1,4 +1,4 @@
-// Tests whether the end of a pod counts, from the times of the pod and of its Job.
+// Tests how the times of a pod and of its Job decide whether the end of the pod counts.
 #include "cli/run/facts/job_times.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,9 @@ using std::chrono::seconds;
 
 const Time start = *parse_time("2026-01-03T11:30:00Z");
 
-TEST_CASE("a pod is of an earlier start of its Job if it had ended, or was asked to end, before this start") {
+TEST_CASE(
+    "a pod belongs to an earlier start of its Job if it had ended, or was asked to end, before the new "
+    "start") {
   JobFacts job;
   job.started = start;
   PodFacts pod;

@@ -1,5 +1,5 @@
-// Tests whether a next try comes, and the action of a Job's policy for an end: a row for each side of each
-// condition.
+// Tests whether a next try comes, and which action a Job's policy has for an end. The rows test both values
+// of each condition.
 #include "cli/run/facts/next_try.h"
 
 #include <functional>
@@ -103,8 +103,8 @@ TEST_CASE("a rank of an ended run has no next try, also if its Job does not deci
 }
 
 TEST_CASE(
-    "the first matching rule decides the action, and compares the codes of all containers or of its named "
-    "container") {
+    "the first matching rule decides the action; a rule compares the codes of all containers or of the named "
+    "one") {
   const json pod = R"({"status": {
     "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 0}}},
                           {"name": "agent", "state": {"terminated": {"exitCode": 2}}}],

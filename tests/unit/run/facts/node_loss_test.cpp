@@ -79,7 +79,8 @@ TEST_CASE("a node is lost if the Node or the cluster reports it, but not if a po
   }
 }
 
-TEST_CASE("a Node is silent if its kubelet has stopped reporting or it has the taint out-of-service") {
+TEST_CASE(
+    "a Node is silent if its kubelet has stopped reporting, or if the Node has the taint out-of-service") {
   const auto word = [](const char* status, const char* taint = nullptr) {
     json node = {
         {"status",

@@ -24,7 +24,7 @@ const std::string told_gone =
 
 json references_to(const std::string& uid) { return {{{"kind", "Job"}, {"uid", uid}, {"controller", true}}}; }
 
-// A run of three workers and a server, whose workers' Job was deleted; without an owner, the pods continue.
+// A run of three workers and a server. The workers' Job was deleted, and its pods continue without an owner.
 struct LeftRun : test::Run {
   LeftRun() {
     objects.owner["metadata"]["annotations"][annotations::created] = "r-worker";
@@ -37,7 +37,7 @@ struct LeftRun : test::Run {
     std::erase_if(objects.jobs, [&](const json& each) { return each["metadata"]["name"] == job; });
   }
   void ask_to_end(json& pod) { pod["metadata"]["deletionTimestamp"] = "2026-01-03T12:00:20Z"; }
-  // "worker/0 Running"
+  // The ranks, such as "worker/0 Running".
   std::vector<std::string> ranks() const {
     std::vector<std::string> out;
     for (const RankStatus& rank : observed().ranks)
@@ -99,7 +99,8 @@ TEST_CASE("pods whose deletion was requested are reported as ending until they h
   CHECK(run.observed().pods_left == 1);
 }
 
-TEST_CASE("a live pod without its Job counts as left: one row for each side of each condition") {
+TEST_CASE(
+    "a pod counts as left if it has not ended, if its Job is gone, and if the pod belongs to this run") {
   struct Row {
     const char* what;
     bool is_left;
@@ -160,9 +161,7 @@ TEST_CASE(
   CHECK(whole.observed().restarts == 0);
 }
 
-TEST_CASE(
-    "in a run without annotations::created, a Job whose pods still run counts as made, and submit makes no "
-    "second Job") {
+TEST_CASE("in a run without annotations::created, a missing Job whose pods still run is reported as gone") {
   LeftRun run;
   run.objects.owner["metadata"]["annotations"].erase(annotations::created);
   CHECK(run.observed().absence == Absence::cut_off);

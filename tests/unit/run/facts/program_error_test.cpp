@@ -119,7 +119,7 @@ TEST_CASE("for torchrun the error of the rank that failed first is quoted") {
   CHECK(line_of_error(own + other + banner) == said);
   CHECK(line_of_error(other + own + banner) == said);
   CHECK(line_of_error(own + marked("[rank0]: ", "ValueError: also") + banner) == said);
-  // Before PyTorch 2.3, without the marks of ranks.
+  // PyTorch before 2.3 prints no marks of ranks.
   CHECK(line_of_error(marked("", "FileNotFoundError: no data set in /data/imagenet") + banner) == said);
   CHECK(line_of_error(own + torchrun_frames.substr(400) + torchrun_banner("1", no_traceback)) == said);
   const std::string recorded =
@@ -430,7 +430,7 @@ TEST_CASE(
       {" \n", "a\n", "a\n"},
       {"a\nb\n", "a\nb\nc\n", "a\nb\nc\n"},
       {"a\nb", "b\nc\nd\n", "a\nb\nc\nd\n"},  // the end of the log begins in the middle of the message
-      {"a\n", "a\nb\na\nc\n", "a\nc\n"},      // the last of equal lines
+      {"a\n", "a\nb\na\nc\n", "a\nc\n"},      // the last of the equal lines counts
       {"a\nb\n", "a\nb\n", "a\nb\n"},         // the message was complete
       {"a\nb\n", "a\nb\n\n", "a\nb\n"},
       {"a\nb\n", "a\nb", "a\nb\n"},

@@ -81,7 +81,7 @@ TEST_CASE("a rank that has failed for the last time ends its run if too few othe
   CHECK(decider().failed_ranks == Indexes{1});
   fail(2, 1);
   CHECK(decider().ending);
-  job["status"]["completedIndexes"] = "2";  // the status of its Job overrides the pod
+  job["status"]["completedIndexes"] = "2";  // the status of the Job overrides the pod
   CHECK_FALSE(decider().ending);
   job["status"].erase("completedIndexes");
   job["status"]["startTime"] = "2026-01-03T12:00:01Z";  // all ends were before this start of the Job

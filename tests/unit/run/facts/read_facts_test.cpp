@@ -117,7 +117,7 @@ TEST_CASE("the waiting reason, the start and the end of a pod are read from its 
   CHECK(read_pod({{"status", {{"containerStatuses", json::array()}}}}).waiting_reason.empty());
 }
 
-TEST_CASE("an unscheduled pod has the scheduler's message, or at least its reason") {
+TEST_CASE("an unscheduled pod has the scheduler's message, or else the reason of the condition") {
   CHECK(read_pod(with_conditions({condition_of_type("PodScheduled", "Unschedulable", "False")}))
             .unschedulable == "in words");
   json silent = condition_of_type("PodScheduled", "SchedulingGated", "False");
@@ -278,7 +278,8 @@ TEST_CASE("pods are sorted by creation time, then by the earlier failures of the
   CHECK(order == "zcde");
 }
 
-TEST_CASE("a pod's end is final if the Job's policy fails the Job for its exit code or condition") {
+TEST_CASE(
+    "the end of a pod is final if the Job's policy fails the Job for the pod's exit code or condition") {
   json job = plain_job(), pod = plain_pod();
   pod["status"] =
       R"({"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 65}}}]})"_json;
@@ -326,7 +327,7 @@ TEST_CASE("a pod's end is final if the Job's policy fails the Job for its exit c
 }
 
 TEST_CASE(
-    "if the end of a pod is final, its Job counts as failing before the Job reports this, unless the Job is "
+    "if the end of a pod is final, its Job counts as failing before it reports this, except if the Job is "
     "over") {
   json job = plain_job(), pod = plain_pod();
   pod["spec"]["containers"].erase(1);
@@ -465,7 +466,7 @@ TEST_CASE("the number of a trial is read from the Job's list of trials at the in
   CHECK(read_pod({{"metadata", {{"annotations", {{"mlk.dev/trials", "4-6"}}}}}}).rank == 2);
 }
 
-TEST_CASE("a run counts as trained only if a result has the value true for it") {
+TEST_CASE("a run counts as trained only if a result has a schema and the value true for done") {
   const auto trained = [](const char* message) {
     return read_state({{"terminated", {{"exitCode", 1}, {"message", message}}}}).trained;
   };
