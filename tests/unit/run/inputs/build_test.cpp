@@ -99,8 +99,7 @@ TEST_CASE("a tag counts as made by mlk only if it has the digits of the digest")
 }
 
 TEST_CASE(
-    "a node without an operating system label counts as Linux, one without an architecture gives no "
-    "platform") {
+    "a node without a label of its system counts as Linux, and a node without an architecture is ignored") {
   const mlk::Experiment any = built_experiment();
   json unsaid = labelled("arm64");
   unsaid["metadata"]["labels"].erase("kubernetes.io/os");
@@ -155,7 +154,7 @@ TEST_CASE(
 
 namespace {
 
-// An image of amd64 with these variables, as registries return it.
+// An image of amd64 with this configuration, as a registry returns it.
 mlk::registry::FoundImage found_image(const json& config) {
   mlk::registry::FoundImage found;
   found.image.manifest.media_type = mlk::image::oci_types.manifest;
@@ -179,7 +178,8 @@ mlk::Error assembly_error(const mlk::Experiment& experiment, const mlk::FileCont
 
 }  // namespace
 
-TEST_CASE("code in a layer is put above the image, and the program starts in it") {
+TEST_CASE(
+    "the layer of the code is put on top of the image, and the program starts in the folder of the code") {
   const TemporaryFolder folder;
   const mlk::Experiment experiment = built_experiment("code: .\n");
   const mlk::image::Addition code = own_layer(folder, "program");
@@ -202,7 +202,7 @@ TEST_CASE("code in a layer is put above the image, and the program starts in it"
   CHECK(gone.hint() == "type the command again");
 }
 
-TEST_CASE("an image gets no further layers for a run without code or with code that travels by itself") {
+TEST_CASE("an image gets no further layers for a run without code, or with code that is not a layer") {
   const json config = {{"WorkingDir", "/app"}};
   const mlk::Build bare = mlk::assemble(built_experiment(), {}, found_image(config), {});
   CHECK(bare.composed.own.empty());
@@ -233,7 +233,7 @@ TEST_CASE("packages need a Python version from the image or from the experiment"
         std::string("code.python: 'old' is no version of Python"));
 }
 
-TEST_CASE("mlk says that it takes wheels for glibc if it cannot find the C library of an image") {
+TEST_CASE("if mlk cannot find the C library of an image, it reports that it uses wheels for glibc") {
   std::string debian;
   mlk::image::append_to_tar(debian, {.path = "etc/debian_version"}, "12");
   const mlk::Experiment experiment = built_experiment("code: {path: ., python: requirements.txt}\n");
@@ -277,7 +277,8 @@ TEST_CASE("the PYTHONPATH of the base image is recorded together with the origin
   CHECK_FALSE(without.code);
 }
 
-TEST_CASE("the user of an image is read from its configuration, in each form that the value may have") {
+TEST_CASE(
+    "the user of an image is read from its configuration, and a value of a wrong type counts as missing") {
   const auto user = [](const json& config) {
     const mlk::ImageUser found = mlk::user_of(found_image(config).image.configuration);
     return found.user + " " + found.home;
@@ -313,7 +314,8 @@ TEST_CASE("a build starts from the image that the user named, or else from the i
   }
 }
 
-TEST_CASE("mlk asks the registry once for the user of an image, and without an answer returns the reason") {
+TEST_CASE(
+    "mlk asks the registry for the user of an image without retries, and returns the reason if this fails") {
   PlayedRegistry played;
   (void)add_image(played, "team/x", "1", {"a"}, mlk::registry::own_platform().architecture);
   std::string why, said;

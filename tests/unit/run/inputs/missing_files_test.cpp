@@ -36,7 +36,7 @@ std::string missing(const std::string& run, const std::string& more = "") {
 }  // namespace
 
 TEST_CASE(
-    "a file beside the experiment that is in no mount is reported, and only once if it is named twice") {
+    "a file beside the experiment that does not travel is reported, and only once if it is named twice") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/more.py"}) std::ofstream(folder.path() / file) << "print()";
@@ -165,7 +165,9 @@ TEST_CASE("the advice about a file that does not travel depends on whether code 
         "holds it, add to the file:\n    code: .");
 }
 
-TEST_CASE("a command is split at each special character of a shell, so that file names in it are found") {
+TEST_CASE(
+    "a command is split at the special characters of a shell, so that the file names between them are "
+    "found") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "a.sh") << "echo";
   for (const char* run : {"x;a.sh", "x|a.sh", "x&a.sh", "(a.sh)", "x<a.sh", "x>a.sh", "x=a.sh", "`a.sh`",

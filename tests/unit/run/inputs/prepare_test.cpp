@@ -26,7 +26,7 @@ using Names = std::vector<std::string>;
 
 const std::string plain_program = "name: x\nmode: single\nimage: i\nrun: python3 train.py\n";
 
-// An experiment file beside a program, with its own caches and settings.
+// An experiment file beside a program, with a cache and settings for this test.
 struct Beside {
   TemporaryFolder folder;
   EnvironmentVariable cache{"XDG_CACHE_HOME", (folder.path() / "cache").string()};
@@ -64,7 +64,7 @@ TEST_CASE("an experiment file is read with its typed name, its folder and its te
   CHECK_THROWS_AS(read_experiment_file((folder.path() / "none.yaml").string()), Error);
 }
 
-TEST_CASE("an experiment file of one MiB is read, a larger one is refused") {
+TEST_CASE("an experiment file of one MiB is read, and a larger file is refused") {
   const TemporaryFolder folder;
   const std::size_t most = 1 << 20;
   CHECK(read_experiment_file(folder.write("x", std::string(most, '#')).string()).text.size() == most);
@@ -152,7 +152,8 @@ TEST_CASE("the registry is taken from the experiment, or else from the environme
   CHECK(registry_of({}, beside.prepared("").experiment).empty());
 }
 
-TEST_CASE("data folders of the user travel with the run under their names, data on volumes does not travel") {
+TEST_CASE(
+    "data folders of the user travel with the run under their names, and data on volumes does not travel") {
   const Beside beside;
   const Prepared made =
       beside.prepared("data: [{name: d, mount: /d, files: data}, {name: v, mount: /v, pvc: claim}]\n");
@@ -203,7 +204,7 @@ TEST_CASE("include and exclude select the files of a folder that are code") {
         Names{".env", "data/a", "train.py"});
 }
 
-TEST_CASE("code becomes a layer on request, which needs a registry") {
+TEST_CASE("code becomes a layer on request, and a run with such a layer needs a registry") {
   const Beside beside;
   const std::string layer = "code: {path: ., layer: true}\n";
   const Error refused = beside.error(layer);
@@ -312,7 +313,7 @@ TEST_CASE("a home folder as code is refused") {
   CHECK(beside.error("code: .\n").code() == ExitCode::ok);
 }
 
-TEST_CASE("a program that its pods will not find is reported, other programs are not") {
+TEST_CASE("a program that the pods will not find is reported, and other programs are not") {
   const Beside beside;
   CHECK(beside.prepared("code: .\n").warnings.empty());
   const Names told = beside.prepared("").warnings;
@@ -328,7 +329,7 @@ TEST_CASE("all mistakes of a file are reported together, also a missing folder")
   CHECK_MESSAGE(what.find("extra") != std::string::npos, what);
 }
 
-TEST_CASE("the user's own templates are the YAML files below their folder, by their paths") {
+TEST_CASE("the user's templates are the .yaml files below the folder of templates, named by their paths") {
   const Beside beside;
   const Names before = load_templates().names().job_types;
   beside.folder.write("config/mlk/templates/jobs/mine.yaml", "roles: []\nobjects: []\n");
@@ -337,7 +338,7 @@ TEST_CASE("the user's own templates are the YAML files below their folder, by th
   Names after = load_templates().names().job_types;
   CHECK(after.size() == before.size() + 1);
   CHECK(std::find(after.begin(), after.end(), "mine") != after.end());
-  // Folders behind links may lead back up.
+  // A link to a folder is not followed, since it may lead back up.
   fs::create_directory_symlink("..", beside.folder.path() / "config/mlk/templates/jobs/up");
   CHECK(load_templates().names().job_types == after);
   fs::create_symlink("mine.yaml", beside.folder.path() / "config/mlk/templates/jobs/linked.yaml");

@@ -84,7 +84,7 @@ TEST_CASE("the target of a link in the code counts, not the place of the link") 
   CHECK(list.error("-r link.txt").code() == ExitCode::usage);
 }
 
-TEST_CASE("other content of a list or a wheel that does not travel with the code gives another digest") {
+TEST_CASE("the digest changes if a list or a wheel that does not travel with the code changes") {
   ListOfPackages list;
   list.write("-r ../more.txt\n-c ../limits.txt\n-f ../wheels\n./dist/own.whl\n./gone.whl\n");
   std::vector<std::string> seen;
@@ -108,8 +108,7 @@ TEST_CASE("other content of a list or a wheel that does not travel with the code
   CHECK(list.digest() != before);
 }
 
-TEST_CASE(
-    "files that travel with the code have no part in the digest, and neither has the place of the code") {
+TEST_CASE("files that travel with the code do not affect the digest, nor does the place of the code") {
   ListOfPackages list;
   for (const char* file : {"more.txt", "dist/own.whl"})
     list.folder.write(std::string("work/code/") + file, "1");

@@ -45,7 +45,7 @@ struct ProgramsOfTexts {
       ::setenv("XDG_CACHE_HOME", cache_before.c_str(), 1);
   }
   Build build() const { return assemble_runtime(folder.path() / "bin/mlk"); }
-  // The files of each layer.
+  // The content of this file in the layers; "none" if no layer has the file.
   static std::string content(const Build& build, const std::string& path) {
     constexpr std::size_t most = 1 << 20;
     for (const image::Layer& layer : build.composed.own) {
@@ -59,7 +59,7 @@ struct ProgramsOfTexts {
 };
 
 TEST_CASE(
-    "the runtime's program beside mlk is preferred to one in PATH, and a folder of its name is ignored") {
+    "mlk-runtime beside mlk is preferred to mlk-runtime in PATH, and a folder of this name is ignored") {
   const ProgramsOfTexts programs;
   programs.folder.write("path/mlk-runtime", "of PATH");
   CHECK(ProgramsOfTexts::content(programs.build(), "usr/local/bin/mlk-runtime") == "of PATH");
@@ -81,7 +81,8 @@ TEST_CASE("the plugin for GPUs is in the image if it lies beside the runtime's p
   CHECK(ProgramsOfTexts::content(build, "usr/local/bin/libmlk-cuda.so") == "plugin");
 }
 
-TEST_CASE("the programs run as the user of pods that train, who has an entry and a home") {
+TEST_CASE(
+    "the programs run as the user of pods that train, who has an entry in /etc/passwd and a home folder") {
   const ProgramsOfTexts programs;
   programs.folder.write("bin/mlk-runtime", "beside");
   const Build build = programs.build();
@@ -94,7 +95,7 @@ TEST_CASE("the programs run as the user of pods that train, who has an entry and
   CHECK(config.at("User") == "65532");
 }
 
-TEST_CASE("a missing program is reported with how to install it") {
+TEST_CASE("the error for a missing program says how to install the program") {
   const ProgramsOfTexts programs;
   try {
     (void)programs.build();

@@ -31,7 +31,7 @@ struct Home {
     fs::create_directories((folder.path() / name).parent_path());
     return folder.write(name, text);
   }
-  // The names of the files, or "error | hint".
+  // Each file as "name=text ", or "error | hint".
   std::string read(const std::string& named, const std::vector<fs::path>& allowed = {}) const {
     try {
       std::string names;
