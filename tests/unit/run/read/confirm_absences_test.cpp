@@ -27,7 +27,7 @@ json owner_that_made(const std::string& run, const std::string& jobs, const std:
   return owner;
 }
 
-// Lists these Jobs, and records the other requests.
+// A server that lists these Jobs, and records all lists and patches.
 struct ListedJobs {
   json jobs = json::array();
   std::mutex mutex;
@@ -54,7 +54,8 @@ std::string gone_of(const json& owner) {
   return owner["metadata"]["annotations"].value(annotations::gone, "");
 }
 
-TEST_CASE("mlk marks a Job as gone if two lists lack the Job, and returns a Job that the second list has") {
+TEST_CASE(
+    "mlk marks a Job as gone if two lists lack the Job, and returns a Job that only the first list lacks") {
   ListedJobs cluster;
   cluster.jobs = {{{"metadata", {{"name", "b"}}}}, {{"metadata", {{"name", "other"}}}}};
   kube::Client client(cluster.server.start());
@@ -71,7 +72,7 @@ TEST_CASE("mlk marks a Job as gone if two lists lack the Job, and returns a Job 
 }
 
 TEST_CASE(
-    "if Jobs of many runs are missing, this command knows all of them as gone, but marks only 64 owners") {
+    "if Jobs of many runs are missing, a command treats all of them as gone, but marks only 64 owners") {
   ListedJobs cluster;
   kube::Client client(cluster.server.start());
   std::vector<json> owners;

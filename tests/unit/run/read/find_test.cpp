@@ -93,7 +93,7 @@ TEST_CASE("the name of an experiment means its newest run, or its newest sweep i
   }
 }
 
-TEST_CASE("if NAME/NUMBER names no trial, the error has its exit code and, for a sweep, a hint") {
+TEST_CASE("if NAME/NUMBER names no trial, the error has its own exit code, and for a sweep a hint") {
   const std::vector<json> owners = {object_of("s", "s", "s"), object_of("r", "r")};
   const auto refused = [&](const std::string& typed) {
     try {
@@ -110,7 +110,7 @@ TEST_CASE("if NAME/NUMBER names no trial, the error has its exit code and, for a
   CHECK(refused("far away") == std::pair(ExitCode::not_found, std::string()));
 }
 
-TEST_CASE("list_runs() calls of_sweep for the rows of sweeps, and makes the rows of runs by itself") {
+TEST_CASE("observe_all() calls of_sweep for the rows of sweeps, and makes the rows of runs by itself") {
   const std::vector<RunObjects> runs = group_by_run({object_of("s", "s", "s", "", "2026-01-03T00:00:00Z"),
                                                      object_of("r", "r", "", "", "2026-01-04T00:00:00Z")},
                                                     {}, {});

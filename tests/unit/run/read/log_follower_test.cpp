@@ -109,7 +109,7 @@ TEST_CASE(
   CHECK(in_order);
 }
 
-TEST_CASE("a full follower accepts new pods and can be destroyed, although nobody takes its lines") {
+TEST_CASE("a full follower accepts an update and can be destroyed, although nobody takes its lines") {
   Chatty cluster;
   mlk::kube::Client client(cluster.config());
   const std::vector<nlohmann::json> pods = pods_of(client);

@@ -42,7 +42,7 @@ std::string stamped(int millisecond, const std::string& text) {
          text + "\n";
 }
 
-// The logs of pods by name; honours tailLines and sinceTime.
+// A server with the logs of pods, by name. It honours tailLines.
 struct LogsOfPods {
   std::map<std::string, Texts> logs;
   FakeServer server;
@@ -84,7 +84,8 @@ Texts texts_of(const std::vector<RunLogLine>& lines) {
   return texts;
 }
 
-TEST_CASE("lines of all ranks come in the order of their times, lines of one rank in their printed order") {
+TEST_CASE(
+    "lines of all ranks come in the order of their times, and lines of one rank in their printed order") {
   LogsOfPods pods;
   pods.logs["a"] = {stamped(1, "a1"), stamped(4, "a2"), stamped(3, "a3")};
   pods.logs["b"] = {stamped(2, "b1"), stamped(4, "b2"), stamped(9, "b3")};
@@ -134,7 +135,7 @@ TEST_CASE("a long log is requested in two parts without loss, wherever the first
       log += stamped(number * 7, expected[pod].back());
     };
     while (log.size() < first_part - 500) add(70);
-    // From rank to rank, the first part ends one byte earlier in the next line, or exactly after this line.
+    // For rank 0 the first part ends exactly after this line. For rank N it ends N bytes into the next line.
     add(first_part - log.size() - stamped(0, "").size() - std::to_string(expected[pod].size()).size() - rank);
     while (log.size() < first_part + 20'000) add(200);
   }
@@ -361,7 +362,7 @@ TEST_CASE("a kubelet's message without a time is reported once for each node, an
               "node n1: it says of the log: Gone."});
 }
 
-TEST_CASE("the end of a line that began before --since is a line of the log, once") {
+TEST_CASE("the rest of a line that began before --since is returned as a line, and only once") {
   const auto read = [](const std::vector<BreakingLog::Answer>& answers, Texts* problems) {
     BreakingLog log(answers);
     kube::Client client(log.server.start());
@@ -379,7 +380,7 @@ TEST_CASE("the end of a line that began before --since is a line of the log, onc
   CHECK(problems == Texts{"node n1: it says of the log: failed to open log file"});
 }
 
-TEST_CASE("the requested number of last lines counts the lines of all pods of a rank together") {
+TEST_CASE("--tail counts the lines of all pods of a rank together") {
   LogsOfPods pods;
   pods.logs["old"] = {stamped(1, "old1"), stamped(2, "old2"), stamped(3, "old3")};
   pods.logs["new"] = {stamped(5, "new1"), stamped(6, "new2")};
@@ -411,7 +412,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the stream of a log that is ahead of the others is closed when too many bytes are held, and no line is "
+    "the stream of a log that is ahead of other logs is closed if too many bytes are held, and no line is "
     "lost") {
   constexpr int lines_per_second = 1000, lines = 200'000;
   FakeServer server;

@@ -35,7 +35,8 @@ TEST_CASE("a log seems cut if, at its rate, earlier lines would have filled a no
   }
 }
 
-TEST_CASE("a rank whose pods are gone is reported as a lost log, a rank that has not run is not") {
+TEST_CASE(
+    "the log of a rank whose pods are gone is reported as lost, but not the log of a rank that has not run") {
   std::vector<nlohmann::json> pods = {
       {{"metadata",
         {{"name", "a"},
@@ -58,7 +59,7 @@ TEST_CASE("a rank whose pods are gone is reported as a lost log, a rank that has
   CHECK(lost_logs(status, pods, {.rank = 3}).size() == 1);
   CHECK(lost_logs(status, pods, {.role = "server"}).empty());
   status.phase = Phase::failed;
-  CHECK(lost_logs(status, pods, {}).size() == 2);  // never started, so the rank may have had no pod
+  CHECK(lost_logs(status, pods, {}).size() == 2);  // the run never started, so the rank may have had no pod
   status.started = Time{};
   CHECK(lost_logs(status, pods, {}).size() == 3);
   status.ranks.push_back(rank(4, "Failed"));
@@ -92,7 +93,7 @@ TEST_CASE("a log that does not arrive is reported after 10 s, once for each caus
   CHECK(warnings.rest({{"d", "n1", "lost"}}) == Texts{"no logs of d on node n1: lost"});
 }
 
-TEST_CASE("three lost logs are reported one by one, four in one sentence") {
+TEST_CASE("three lost logs are reported one by one, and four lost logs in one sentence") {
   RunStatus status;
   status.phase = Phase::failed;
   status.started = Time{};

@@ -200,8 +200,7 @@ TEST_CASE(
   CHECK_FALSE(parse_metrics("mlk word step=3"));
 }
 
-TEST_CASE(
-    "closing quotes and brackets that a logger puts behind a value are removed, unless no number is left") {
+TEST_CASE("closing quotes and brackets that a logger puts behind a value are removed if a number is left") {
   for (const char* behind : {"\"", "'", "`", ",", ";", ")", "]", "}", "\"}", ")]}"}) {
     CAPTURE(behind);
     const std::optional<Metrics> found = parse_metrics(std::string("mlk step=3 loss=0.5") + behind);

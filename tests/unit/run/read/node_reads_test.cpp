@@ -138,7 +138,7 @@ TEST_CASE("a node counts as gone if it is deleted, but not if mlk never saw it")
   CHECK(cluster.becomes("Running"));
 }
 
-TEST_CASE("a node whose label has another name does not count as gone, and is polled when it is in doubt") {
+TEST_CASE("a node whose label has another value does not count as gone, and is polled when it is in doubt") {
   Nodes cluster;
   cluster.store.create("nodes", node("n2", "True", "n2.lab"));
   for (json& pod : cluster.run.objects.pods) pod["spec"]["nodeName"] = "n2";
@@ -288,7 +288,7 @@ test::Run spread(int nodes, bool doubtful) {
   return run;
 }
 
-// Answers requests for a node by name, but no lists.
+// Answers requests for a node by name, but refuses lists.
 struct AskedServer {
   std::atomic<int> asked = 0;
   std::mutex mutex;

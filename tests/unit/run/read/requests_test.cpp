@@ -145,8 +145,8 @@ TEST_CASE("--since and --tail apply to the present pods, and a later pod is read
 }
 
 TEST_CASE(
-    "a run is read without events if the user may not read events, but not if the server cannot return "
-    "them") {
+    "a run is read without events if the user may not read events, but any other error for events is "
+    "thrown") {
   Cluster cluster;
   cluster.answers[std::string(in_lab) + "configmaps/r"] = {
       200, R"({"metadata":{"name":"r","labels":{"mlk.dev/run":"r"}}})"};
@@ -212,8 +212,7 @@ TEST_CASE("a record is written only for an ended or stopped run, and only if it 
   }
 }
 
-TEST_CASE(
-    "only events of the run's objects are kept, and such an object is found by the beginning of its name") {
+TEST_CASE("only events about objects whose names begin with the name of the run are returned") {
   Cluster cluster;
   cluster.answers[std::string(in_lab) + "configmaps/r"] = {
       200, R"({"metadata":{"name":"r","labels":{"mlk.dev/run":"r"}}})"};
@@ -289,7 +288,9 @@ TEST_CASE("a list reads the events about nodes if a pod is in doubt and the stat
   CHECK_THROWS_AS(broken.state(), kube::ApiError);
 }
 
-TEST_CASE("a list of runs requests no pods of sweeps, and a list of one sweep requests only its own pods") {
+TEST_CASE(
+    "a list of runs requests no pods of sweeps, and a list of one sweep requests only the pods of this "
+    "sweep") {
   Cluster cluster;
   kube::Client client(cluster.server.start());
   const std::string path = std::string(in_lab) + "pods";

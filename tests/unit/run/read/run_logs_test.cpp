@@ -30,7 +30,7 @@ json pod_in_phase(int rank, const std::string& phase = "Running", const std::str
           {"status", {{"phase", phase}}}};
 }
 
-// The log of each pod has one line, unless the test sets another status for it.
+// The log of each pod has one line. For some pods the test sets another status.
 struct LogAnswers {
   std::map<std::string, int> statuses;  // by pod
   std::mutex mutex;
@@ -90,7 +90,7 @@ TEST_CASE("logs that cannot be read are reported before ranks whose containers h
                                "worker/0 has no log yet: its container has not started"});
 }
 
-TEST_CASE("a refused log throws an error with its code, which names the log") {
+TEST_CASE("a refused log throws an error that has the status of the refusal and names the log") {
   for (const int status : {403, 410, 422}) {
     CAPTURE(status);
     LogAnswers cluster;

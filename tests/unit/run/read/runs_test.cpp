@@ -213,7 +213,7 @@ TEST_CASE("a run's state ignores pods that ended before the latest start of thei
   CHECK(resumed.why.find("exit code") == std::string::npos);
 }
 
-TEST_CASE("a rank of a stopped run is Stopped: neither gone nor failed") {
+TEST_CASE("a rank of a stopped run is shown as Stopped, and not as gone or failed") {
   Fixture fixture = load("stopping");
   json& pod = fixture.objects.pods[0];
   pod["metadata"]["deletionTimestamp"] = format_time(fixture.now);

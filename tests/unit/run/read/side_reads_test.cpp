@@ -1,5 +1,5 @@
-// Tests the requests beside those for a run's objects: for the nodes of doubtful pods, for missing last words
-// of containers, and for the Service.
+// Tests the further requests for a run, beside those for its objects: for the nodes of doubtful pods, for
+// missing last words of containers, and for the Service.
 #include "cli/run/read/side_reads.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ struct AsideCluster {
     kube::Client client(server.start());
     SideReads reads(client, "lab", scope);
     reads.wait({&run.objects}, 20s);
-    reads.wait({&run.objects}, 20s);  // no second request at once
+    reads.wait({&run.objects}, 20s);  // this call sends no further requests
     return run.objects;
   }
 };
@@ -69,7 +69,8 @@ json node_that_is(const char* ready) {
           {"status", {{"conditions", {{{"type", "Ready"}, {"status", ready}}}}}}};
 }
 
-TEST_CASE("a node with several doubtful pods is polled once, a node without doubtful pods is not polled") {
+TEST_CASE(
+    "a node with several doubtful pods is polled once, and a node without doubtful pods is not polled") {
   AsideCluster calm(200, node_that_is("Unknown"));
   CHECK(calm.read().nodes.empty());
   CHECK(calm.asked_nodes == 0);
@@ -82,7 +83,8 @@ TEST_CASE("a node with several doubtful pods is polled once, a node without doub
 }
 
 TEST_CASE(
-    "if the user may not read a node, its state stays unknown, but a node that does not exist is gone") {
+    "the state of a node stays unknown if the user may not read the node, but a missing node counts as "
+    "gone") {
   AsideCluster forbidden(403, {{"kind", "Status"}});
   forbidden.doubt(0);
   CHECK(forbidden.read().nodes.empty());
@@ -119,7 +121,7 @@ TEST_CASE("the last words of a failed container in the pod's status are complete
   }
 }
 
-// The requests about the Service of a run after `change` was applied to it.
+// The number of requests about the Service of a run that `change` has changed.
 int asked_services(const std::function<void(test::Run&)>& change,
                    SideReads::Scope scope = SideReads::Scope::one_run) {
   AsideCluster cluster(200, node_that_is("True"));

@@ -1,4 +1,4 @@
-// Tests how much of which ranks' logs is read to find the newest metrics lines of runs.
+// Tests which logs are read to find the newest metrics lines of runs, and how much of each log.
 #include "cli/run/read/tails.h"
 
 #include <algorithm>
@@ -91,7 +91,7 @@ using AskedLogs = std::vector<std::string>;
 
 constexpr char launcher_alone[] = "mlk: rank 3 of MPI ended with exit code 1";
 
-// A failed worker, with the text about it in its pod's status.
+// Adds a failed worker. `message`: the termination message in the status of its pod.
 void fail_worker(Logs& run, int rank, const std::string& message, const std::string& log,
                  const std::string& at = "2026-01-03T00:00:09Z") {
   run.worker(rank, log);
@@ -143,8 +143,7 @@ TEST_CASE("an end of a log that fills the requested bytes counts as cut off, and
 }
 
 TEST_CASE(
-    "only the logs of the three pods that failed first are read, and after a failed request the reason "
-    "stays") {
+    "only the logs of the three pods that failed first are read, and the reason stays if a request fails") {
   Logs run;
   for (int rank = 0; rank < 5; ++rank)
     fail_worker(run, rank, launcher_alone, "", "2026-01-03T00:00:0" + std::to_string(9 - rank) + "Z");

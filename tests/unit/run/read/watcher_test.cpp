@@ -143,7 +143,8 @@ TEST_CASE("a run does not exist any more after its owner is deleted") {
   CHECK_THROWS_WITH_AS(watcher.read_again(), "there is no run 'r' in namespace 'default'", Error);
 }
 
-TEST_CASE("a watcher works without the right to read events, but not without the right to other objects") {
+TEST_CASE(
+    "a watcher works without the right to read events, but not without the right to read other objects") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   cluster.refuse("events", 403);
@@ -231,7 +232,7 @@ TEST_CASE("a run is found by the name of its experiment, and an empty name is re
   }
 }
 
-TEST_CASE("pods are read again when a Job ended after they were read") {
+TEST_CASE("the pods are read again if their Job has ended after they were read") {
   Watched cluster;
   const auto end = [&] {
     cluster.store.modify("jobs", "default", "r-worker", [](json& job) {
@@ -273,8 +274,7 @@ TEST_CASE("a command that sees the end of a run suspends only the Jobs that woul
   CHECK(problem->find("not for you") != std::string::npos);
 }
 
-TEST_CASE(
-    "a watcher throws a final refusal of the owner, the Jobs or the pods, but not a temporary refusal") {
+TEST_CASE("a watcher throws if the server finally refuses the owner, the Jobs or the pods") {
   for (const char* plural : {"configmaps", "jobs", "pods"}) {
     for (const int status : {401, 404}) {
       Watched cluster;
@@ -295,7 +295,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a missing run is reported with the command that lists the existing ones") {
+TEST_CASE("a missing run is reported with the command that lists the runs") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   try {
