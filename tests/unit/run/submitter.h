@@ -49,7 +49,8 @@ struct Submitter {
                            },
                        .owner_is_there = owner_is_there});
   }
-  // The message of a submit that is refused.
+  // Submits, and returns the exit code and the message of the refusal; ExitCode::ok if the submit is not
+  // refused.
   std::pair<ExitCode, std::string> refused() {
     try {
       submit();
@@ -58,14 +59,14 @@ struct Submitter {
     }
     return {ExitCode::ok, ""};
   }
-  // Answers a request to create an object of that kind instead of the API.
+  // Gives `answer` to each request to create an object of this kind.
   void refuse_creating(const std::string& plural, local::Answer answer) {
     cluster.before([=](const local::Request& request) -> std::optional<local::Answer> {
       if (request.method == "POST" && request.path.ends_with("/" + plural)) return answer;
       return std::nullopt;
     });
   }
-  // A job type with these objects.
+  // Submits with a job type whose template makes these objects.
   void with_objects(const std::string& objects) {
     templates.add("jobs/mine.yaml",
                   {"roles: [{name: a, ends_run: true}]\nobjects: [" + objects + "]\n", "mine.yaml"});
@@ -73,7 +74,8 @@ struct Submitter {
   }
   void let_everything_in() { cluster.before({}); }
 
-  // An owner without its objects, as a submit leaves it if it is cut off after its first object.
+  // Makes an owner without its objects, as a submit leaves it that is cut off after its first object. Returns
+  // the name of the run.
   std::string cut_off() {
     cluster.before([this](const local::Request& request) -> std::optional<local::Answer> {
       if (request.method == "POST" && request.path.ends_with("/services")) interrupted = true;

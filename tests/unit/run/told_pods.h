@@ -1,4 +1,4 @@
-// Pods and the diagnosis of them, for the tests of diagnosis.
+// Facts about pods, and the causes that the diagnosis finds for the pods, for the tests of the diagnosis.
 #pragma once
 
 #include <functional>

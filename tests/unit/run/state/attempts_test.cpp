@@ -50,7 +50,7 @@ TEST_CASE("--again continues from the highest number, in whatever order the runs
   CHECK(submit(cluster, true).run == run + "-11");  // a stopped run counts as over for --again
 }
 
-TEST_CASE("a field that the cluster drops from a Service fails the submit, as for a Job") {
+TEST_CASE("a submit fails if the cluster drops a field from a Service") {
   FakeCluster cluster;
   cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method != "POST" || !request.path.ends_with("/services")) return std::nullopt;

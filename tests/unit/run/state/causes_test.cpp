@@ -40,7 +40,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank that failed for good is shown before one that cannot be scheduled, and both before one that "
+    "a rank that failed for good is shown before an unschedulable rank, and both before a rank that "
     "restarts") {
   Run run;
   run.job()["spec"]["maxFailedIndexes"] = 3;
@@ -189,7 +189,7 @@ TEST_CASE("a pod that had failed before its Job deleted it is still shown as the
   CHECK(run.why() == "worker/0: exit code 1: Broken pipe (4 of 4 tries failed)");
 }
 
-TEST_CASE("if lost peers used up the tries of a rank, the run names the peer as the cause of its failure") {
+TEST_CASE("if failures of a peer used up the tries of a rank, the run names the peer as the cause") {
   Run run;
   run.fail(run.pod(0), 1);
   run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "Socket closed";
@@ -201,7 +201,9 @@ TEST_CASE("if lost peers used up the tries of a rank, the run names the peer as 
   CHECK(run.why() == "worker/1: exit code 3");
 }
 
-TEST_CASE("a running pod that is being deleted has not failed, and neither has a pod on a silent node") {
+TEST_CASE(
+    "a running pod has not failed if it is being deleted or its node is lost, but has failed if both are "
+    "true") {
   Run run;
   mark_deleted(run.pod(0));
   CHECK_FALSE(run.observed().first_failure);

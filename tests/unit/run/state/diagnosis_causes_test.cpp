@@ -90,7 +90,7 @@ TEST_CASE("a container beside main is shown if it failed or does not start, but 
         "container agent: exit code 1 (started again 2 times)");
   CHECK(trouble_with(sidecar, again("", 1, 1)) == "");
   CHECK(trouble_with(sidecar, again("CrashLoopBackOff", 0, 1)) == "");
-  // Init containers have ended by then, and sidecars end with the pod.
+  // Init containers have ended before main runs, and sidecars end with the pod.
   CHECK(trouble_with(init, ends(2)) == "");
   const auto over = [](PodFacts& pod) { pod.exit_code = 0; };
   CHECK(trouble_with(sidecar, ends(2)) == "container agent: exit code 2");
@@ -144,7 +144,8 @@ TEST_CASE("the advice for a program that was denied a file is appended to its la
 }
 
 TEST_CASE(
-    "the end of a pod that is being deleted counts as a disruption, unless the program ran out of memory") {
+    "the end of a pod that is being deleted counts as a disruption, except if the program ran out of "
+    "memory") {
   const auto disrupted = [](const std::string& reason) {
     return describe_end(failed_with([&](PodFacts& pod) {
                           pod.deleting = true;
@@ -188,8 +189,7 @@ TEST_CASE("a program that failed before its pod was deleted is shown with its ex
 }
 
 TEST_CASE(
-    "a request that alone exceeds a quota is refused for good, a request that exceeds it with other "
-    "requests waits") {
+    "a request that alone exceeds a quota is refused for good; if it exceeds only the free rest, it waits") {
   const auto told = [](const std::string& amounts) {
     return why_none("Error creating: pods \"x\" is forbidden: exceeded quota: q, requested: pods=1" +
                     amounts);
@@ -233,13 +233,14 @@ TEST_CASE("a pod on a lost node is shown as waiting for the node, whatever else 
           pod.waiting_reason = "ErrImagePull";
         }).weight == 40);
   CHECK(why([](PodFacts& pod) {
-          pod.unschedulable = "no room";  // from before it was scheduled
+          pod.unschedulable = "no room";  // from the time before the pod was scheduled
           pod.waiting_reason = "ErrImagePull";
         }).weight == 60);
 }
 
 TEST_CASE(
-    "a program that has ended well in a waiting pod is shown with the containers that the pod waits for") {
+    "if a program has ended but its pod has not, the program is shown with the containers that the pod waits "
+    "for") {
   using enum ContainerKind;
   const auto waits_for = [](std::vector<Container> others, int code) {
     return why([&](PodFacts& pod) {

@@ -341,7 +341,8 @@ TEST_CASE("each reason why a pod waits has its text and its weight") {
         }) == Waiting{0, ""});
 }
 
-TEST_CASE("a warning is the reason for a pod that has not started on its node, unless it is temporary") {
+TEST_CASE(
+    "a warning is shown as the reason why a pod does not start on its node, except if it is temporary") {
   for (const char* reason :
        {"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "NetworkNotReady"})
     CHECK(why([](PodFacts&) {}, warning("pod-uid", reason, "no such disk")) == Waiting{50, "no such disk"});
@@ -355,7 +356,7 @@ TEST_CASE("a warning is the reason for a pod that has not started on its node, u
         Waiting{0, ""});
 }
 
-TEST_CASE("while an image is pulled again, the last refusal is still shown") {
+TEST_CASE("while an image is pulled again, the last error of the pull is still shown") {
   Facts facts;
   facts.failed_pulls["pod-uid"] = {"Failed", "Failed to pull image \"image:1\": no such host", noon};
   const auto creating = [](PodFacts& pod) { pod.waiting_reason = "ContainerCreating"; };
@@ -375,7 +376,7 @@ TEST_CASE("while an image is pulled again, the last refusal is still shown") {
   CHECK(why([](PodFacts& pod) { pod.waiting_reason = "PodInitializing"; }, facts) == Waiting{0, ""});
 }
 
-TEST_CASE("the reason why a Job has no pods says whether the pods can still come by waiting") {
+TEST_CASE("the reason why a Job has no pods shows whether the run cannot start or whether waiting helps") {
   CHECK(why_none("Error creating: pods \"x\" is forbidden: exceeded quota: small") ==
         Waiting{55, "the quota of the namespace is used up: exceeded quota: small"});
   CHECK(why_none("unable to create new content because it is being terminated") ==

@@ -1,4 +1,4 @@
-// Tests which differing values of runs of one name the wide list shows.
+// Tests which values the wide list shows because they differ between runs of one name.
 #include "cli/run/state/differences.h"
 
 #include <doctest/doctest.h>

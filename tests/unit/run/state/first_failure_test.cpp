@@ -28,8 +28,9 @@ TEST_CASE("the cause of a failed run is its first failure, and not a later end b
   CHECK(status.last_failure->rank == 2);
 }
 
-TEST_CASE("a rank that only followed the loss of its peer is not the first failure") {
-  // Rank 1 ended with exit code 3. Make rank 0's exit 75 (server lost) as early, and exhaust its tries too.
+TEST_CASE("a rank that ended because it lost a peer is not the first failure") {
+  // Rank 1 ended with exit code 3. Rank 0 gets an end with exit code 75 (server lost), and has no tries left
+  // either.
   Fixture fixture = load("failed_exit_code");
   nlohmann::json follower;
   for (const auto& pod : fixture.objects.pods) {
@@ -85,7 +86,7 @@ TEST_CASE("an early disruption from which the run recovered is not the cause of 
   CHECK(exit_code(status) == ExitCode::run_failed);
 }
 
-TEST_CASE("a run whose tries were used up only by disruptions failed by a disruption") {
+TEST_CASE("a run has failed by a disruption if only disruptions used up the tries of a rank") {
   // Every try of rank 1 was evicted. Rank 0 failed once by itself, which did not end the run.
   Fixture fixture = load("failed_exit_code");
   for (auto& pod : fixture.objects.pods) {

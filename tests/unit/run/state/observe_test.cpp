@@ -129,7 +129,7 @@ TEST_CASE("on a lost node a server is replaced, and a worker waits for the node"
 }
 
 TEST_CASE(
-    "a run with too few ranks is restarting, a run with enough ranks runs and reports the missing rank") {
+    "a run with too few ranks is restarting, and a run with enough ranks runs and reports the missing rank") {
   Fixture fixture = load("node_lost");
   std::erase_if(fixture.objects.jobs,
                 [](const auto& job) { return job["metadata"]["name"] == "node-aaaaa-server"; });
@@ -217,7 +217,7 @@ TEST_CASE("the result is taken from a rank that is done, or else from the rank w
   CHECK(load("running").observed().result.is_null());  // a running container has no termination message
   Fixture fixture = load("succeeded");
   CHECK(fixture.observed().result["step"] == 40);
-  // The other rank writes no step. A rank that got further but was not done does not win.
+  // A rank that is done counts, although another rank has a larger step but is not done.
   int number = 0;
   for (auto& pod : fixture.objects.pods) {
     auto& state = pod["status"]["containerStatuses"][0]["state"];
@@ -235,7 +235,7 @@ TEST_CASE("the result is taken from a rank that is done, or else from the rank w
   CHECK(fixture.observed().result.is_null());
 }
 
-TEST_CASE("restarts in the record are kept when the pods are gone") {
+TEST_CASE("recorded restarts still count when the pods are gone") {
   Fixture fixture = load("stopped");
   RunStatus before = fixture.observed();
   before.restarts = 3;
@@ -336,7 +336,7 @@ TEST_CASE("a run with enough ranks that ended well has succeeded, also if its Jo
   }
 }
 
-TEST_CASE("a pod that the kubelet evicted names the resource that it used too much of") {
+TEST_CASE("if the kubelet evicted a pod, the reason names the resource that the pod has used up") {
   Fixture fixture = load("running_with_a_failed_rank");
   auto& status = fixture.objects.pods[1]["status"];
   status["reason"] = "Evicted";

@@ -49,7 +49,7 @@ TEST_CASE("a run without an owner gets its name from its Jobs") {
   CHECK(run.observed().run == "r");
 }
 
-TEST_CASE("the least advanced of the needed ranks decides the phase") {
+TEST_CASE("the needed ranks that do not run decide the phase") {
   Run run;
   run.pending(run.pod(1));
   CHECK(run.phase() == "Starting");
@@ -99,7 +99,7 @@ TEST_CASE(
   CHECK(run.observed().restarts == 2);
 }
 
-TEST_CASE("a pod that ended before the latest start of its Job is ignored, a live pod is not") {
+TEST_CASE("a pod that ended before the latest start of its Job is ignored, but a live pod is not") {
   Run run;
   run.fail(run.pod(1), 1, "2026-01-03T11:29:59Z");
   run.job()["status"]["startTime"] = "2026-01-03T11:30:00Z";
@@ -207,8 +207,8 @@ TEST_CASE("a run that is being deleted or has a new owner does not count as cut 
 }
 
 TEST_CASE(
-    "a stopped run shows how many pods have not ended and when it was stopped, and is stopped also if its "
-    "mark is bad") {
+    "a stopped run shows when it was stopped and how many pods have not ended, and is stopped also if its "
+    "mark has no valid time") {
   Run run;
   run.stop();
   for (json* pod : {&run.pod(0), &run.pod(1), &run.server()}) run.fail(*pod, 143);
@@ -239,7 +239,8 @@ TEST_CASE("a stopped run whose deciding Job another program has resumed is not s
   CHECK_FALSE(run.observed().ended);
   run.pending(run.pod(0));
   CHECK(run.phase() == "Starting");
-  // mlk itself removes both at once when it resumes a Job, and removes the mark of the owner after that.
+  // When mlk itself resumes a Job, it removes the annotation and spec.suspend in one request, and the mark of
+  // the owner after that.
   run.job()["metadata"].erase("annotations");
   CHECK(run.phase() == "Stopped");
 }
@@ -284,8 +285,8 @@ TEST_CASE("a Job that failed without a failed pod is shown with its own message"
 }
 
 TEST_CASE(
-    "the cause of a failed run is the failure of a rank that used up its tries, not one that followed a lost "
-    "peer") {
+    "the cause of a failed run is the failure of a rank that used up its tries, not a failure after the loss "
+    "of a peer") {
   Run run;
   run.condition("Failed", "FailedIndexes");
   run.job()["status"]["failedIndexes"] = "0-1";
@@ -346,7 +347,7 @@ TEST_CASE(
   CHECK(run.observed().first_failure->rank == 0);
 }
 
-TEST_CASE("a rank on a lost node is missing, and counts as a failure once its pod is abandoned") {
+TEST_CASE("a rank on a lost node is missing, and counts as a failure once its pod is being deleted") {
   Run run;
   run.pod(1)["status"]["reason"] = "NodeLost";
   CHECK(run.phase() == "Restarting");
@@ -359,7 +360,7 @@ TEST_CASE("a rank on a lost node is missing, and counts as a failure once its po
 }
 
 TEST_CASE(
-    "the reason of a rank says that it is ending, or that its pod is gone if its Job has ended or is "
+    "the reason of a rank says that its pod is ending, or that the pod is gone if its Job has ended or is "
     "suspended") {
   Run run;
   run.pod(1)["metadata"]["deletionTimestamp"] = "2026-01-03T11:59:00Z";

@@ -48,14 +48,14 @@ struct OneJob {
       pod.end_message = message;
     });
   }
-  // The codes of all ends, in the order of blame.
+  // The exit codes of all ends, the likeliest cause first.
   std::vector<int> order(bool stopped = false) const {
     const std::vector<Rank> ranks = collect_ranks(facts);
     std::vector<int> codes;
     for (const PodEnd& end : collect_ends(ranks, stopped)) codes.push_back(end.failure.exit_code);
     return codes;
   }
-  // The rank of the cause; -1: there is none.
+  // The rank of the first cause. -1: there is no cause.
   int cause() const {
     const std::vector<Rank> ranks = collect_ranks(facts);
     const std::vector<PodEnd> ends = collect_ends(ranks, false);
@@ -191,7 +191,7 @@ TEST_CASE("a disrupted pod is ordered by the time at which it was asked to end, 
   CHECK(run.order() == Codes{1, 143});
   run.facts.pods[1].asked_to_end = moment + seconds(4);
   CHECK(run.order() == Codes{143, 1});
-  run.facts.pods[1].asked_to_end = moment + seconds(20);  // it ended before that time
+  run.facts.pods[1].asked_to_end = moment + seconds(20);  // the pod ended before that time
   CHECK(run.order() == Codes{1, 143});
 }
 
@@ -245,7 +245,7 @@ TEST_CASE("the cause of a failed run is the first rank that used up its tries by
   run.job().end_reason = "FailedIndexes";
   CHECK(run.cause() == -1);
   run.fail(0, 1, seconds(1));
-  run.fail(1, 75, seconds(2));  // it followed a lost peer
+  run.fail(1, 75, seconds(2));  // this rank ended because it had lost a peer
   run.fail(2, 3, seconds(3));
   CHECK(run.cause() == 0);  // no rank is exhausted
   run.job().failed_ranks = {1, 2};

@@ -15,7 +15,7 @@ namespace {
 using test::Fixture;
 using test::load;
 
-// The owner after the patch.
+// Writes the record of the status into the owner.
 void write_into(nlohmann::json& owner, const RunStatus& status) { owner.merge_patch(record_patch(status)); }
 
 TEST_CASE("an ended run whose other objects are gone has the same status from its record") {
@@ -78,7 +78,7 @@ TEST_CASE("a rank that still ran when the record was written is shown with its l
   CHECK(fixture.observed().ranks.back().node == early.ranks.back().node);
 }
 
-TEST_CASE("a rank that its Job removed at the end has not failed and keeps its restarts") {
+TEST_CASE("a rank that its Job removed at the end has not failed, and its restarts still count") {
   Fixture fixture = load("succeeded");
   nlohmann::json* job = nullptr;
   for (nlohmann::json& each : fixture.objects.jobs) {

@@ -110,7 +110,7 @@ TEST_CASE("a list of runs requests events only if a rank that should have a pod 
   CHECK(asks());
   test.cluster.store.create("pods", test::pod_of("y-abcde", "Running", "worker", 2));
   CHECK(asks());
-  test.cluster.store.create("pods", test::pod_of("y-abcde", "Failed", "worker", 3));  // it is tried again
+  test.cluster.store.create("pods", test::pod_of("y-abcde", "Failed", "worker", 3));  // a try is left
   CHECK_FALSE(asks());  // the Job runs two pods at a time
   set("status", {{"completedIndexes", "0,2-3"}});
   CHECK(asks());  // rank 4 should run now
@@ -133,7 +133,8 @@ TEST_CASE("a list of runs requests no events if each Job has pods or is not acti
 }
 
 TEST_CASE(
-    "a list of runs works if the user may not read events, but fails if the server cannot return them") {
+    "a list of runs works if the user may not read events, but fails if the server cannot return the "
+    "events") {
   RefusedPods test;
   test.warn("x-abcde", "no such account");
   test.events_status = 403;

@@ -94,7 +94,7 @@ TEST_CASE("the result of a dead pod with a larger step is not shown after a live
   run.ended("a", 0, start, start + 60s, result(7352));
   CHECK(run.step() == 7352);
   run.live("b", 0, start + 70s);
-  run.line("b", start + 75s, 7100);  // it continued from a checkpoint
+  run.line("b", start + 75s, 7100);  // this pod continued from a checkpoint
   CHECK(run.step() == 7100);
   CHECK(run.report().result["checkpoint"] == 7);
   CHECK_FALSE(run.report().result.contains("curve"));
@@ -111,8 +111,8 @@ TEST_CASE("the result of a rank that has just ended is shown instead of an older
 }
 
 TEST_CASE(
-    "a pod that started after another pod's end replaces its result, and of parallel pods the larger step "
-    "is shown") {
+    "the result of a pod that started after the end of another pod is shown, and of parallel pods the larger "
+    "step") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(7352));
   run.ended("b", 0, start + 70s, start + 80s, result(7100));
@@ -124,8 +124,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if ranks report at the same time, the report of the lowest live rank is shown, unless this rank has "
-    "fallen silent") {
+    "if ranks report at the same time, the report of the lowest live rank is shown, except if this rank has "
+    "become silent") {
   Workers run;
   for (int rank = 0; rank < 3; ++rank) run.live(std::to_string(rank), rank, start);
   run.line("0", start + 100s, 10);

@@ -99,7 +99,8 @@ const std::vector<Side>& sides() {
   return all;
 }
 
-// As the kubelet reports it: a container that waits for its first start, and a running one, both with 0.
+// The phase that the kubelet reports for a pod with this status: Pending while a container waits for its
+// first start, and Running while a container runs or is restarted.
 std::string phase_of_pod(const json& status) {
   bool waits = false, runs_on = false, failed = false;
   for (const json& each : status["containerStatuses"]) {
@@ -221,7 +222,7 @@ TEST_CASE(
   CHECK(three.observed().first_failure->container == "agent");
 }
 
-// Its program ends with 0 at 11:59:50, and its agent with 143 at 11:59:52.
+// A pod whose program ends with exit code 0 at 11:59:50, and whose agent ends with 143 at 11:59:52.
 struct PairWithAgent : Pair {
   PairWithAgent() {
     add("containers", "agent", other_ends(143), false);
@@ -297,7 +298,7 @@ TEST_CASE("a program that ended with 0 while the kubelet ended its pod does not 
 }
 
 TEST_CASE("the end of a pod counts although the Job controller made the pod in the second before the start") {
-  // The whole seconds of a resume: the controller makes the pods, and then sets the start.
+  // At a resume the controller makes the pods, and then sets the start in whole seconds.
   Pair pair;
   pair.run.job()["status"]["startTime"] = "2026-01-03T11:00:02Z";
   REQUIRE(pair.pod()["metadata"]["creationTimestamp"] == "2026-01-03T11:00:01Z");
@@ -330,7 +331,7 @@ TEST_CASE(
   CHECK(containers_to_read(pair.pod(), "") == std::vector<std::string>{"fetch", "main"});
   pair.pod()["status"]["phase"] = "Failed";
   RunStatus seen = pair.run.observed();
-  CHECK(seen.phase == Phase::restarting);  // exit codes of the init container are not the program's
+  CHECK(seen.phase == Phase::restarting);  // the exit code is that of an init container, not of the program
   CHECK(seen.why == "worker/0: " + said + " (try 1 of 4, next in 2s)");
   CHECK_FALSE(seen.started);
   REQUIRE(seen.last_failure);
@@ -421,7 +422,7 @@ TEST_CASE("the record does not store a text that is valid only while a pod waits
 }
 
 TEST_CASE(
-    "after its program has ended, a run is settling until its pod ends, since the log would be lost with the "
+    "a run whose program has ended is settling until its pod ends, since the log would be lost with the "
     "pod") {
   using std::chrono::seconds;
   Pair pair;
@@ -437,7 +438,7 @@ TEST_CASE(
     status["phase"] = "Running";
     status["containerStatuses"][0]["state"] = main_ends(code);
     CHECK(settles(0));
-    CHECK(settles(85));  // its program may have run for the first 75
+    CHECK(settles(85));  // the program may have run for the first 75 s
     CHECK_FALSE(settles(86));
     status["phase"] = code == 0 ? "Succeeded" : "Failed";
     CHECK_FALSE(settles(0));

@@ -173,7 +173,7 @@ TEST_CASE(
   CHECK(fixture.observed().phase == Phase::restarting);
   exit_code = 4;
   check_failing();
-  // An end from before the run was stopped and resumed does not count any more.
+  // An end before the run was stopped and resumed does not count any more.
   worker_job(fixture)["status"]["startTime"] = format_time(fixture.now);
   CHECK(fixture.observed().why.find("failing") == std::string::npos);
 }
