@@ -43,8 +43,8 @@ std::vector<RunAddress> select_targets(Session& session, kube::Client& client, c
 bool may_do(Session& session, const std::string& doing, const std::vector<RunAddress>& targets,
             const Selection& selection);
 
-// Adds the address unless `to` already has it. A user may name the same run twice: by the name of the run and
-// by the name of its experiment.
+// Adds the address if `to` does not have it yet. A user may name the same run twice: by the name of the run
+// and by the name of its experiment.
 void add_once(std::vector<RunAddress>& to, RunAddress address);
 
 // "digits-abcde", or "digits-abcde/7" for a trial.

@@ -47,8 +47,8 @@ struct Session {
   GlobalOptions global;
   ExitCode exit_code = ExitCode::ok;  // set by commands that succeed but have something to report
 
-  // Whether mlk uses the cluster on this machine: with --local, or with MLK_LOCAL=1 unless a flag names
-  // another cluster. Throws Error{usage} for an invalid value of MLK_LOCAL.
+  // Whether mlk uses the cluster on this machine: with --local, or with MLK_LOCAL=1 if no flag names another
+  // cluster. Throws Error{usage} for an invalid value of MLK_LOCAL.
   bool local() const;
   // Connects to the cluster that the flags name. Attended::no is for the completion of words in a shell: mlk
   // does not ask the user to log in, and waits at most two seconds for a credential plugin. Throws Error.

@@ -24,9 +24,9 @@ using json = nlohmann::json;
 using std::chrono::seconds;
 
 constexpr std::size_t label_width = 14;
-constexpr std::size_t most_rows = 24;               // of ranks on a terminal; more are folded
-constexpr std::size_t least_for_all_columns = 100;  // of the list of runs
-constexpr int most_lines = 10;                      // of a failure's last words
+constexpr std::size_t most_rows = 24;               // rows of ranks on a terminal; mlk folds more rows
+constexpr std::size_t least_for_all_columns = 100;  // width of the list of runs
+constexpr int most_lines = 10;                      // lines of a failure's last words
 
 ui::Color color_of(Phase phase) {
   switch (phase) {

@@ -50,8 +50,8 @@ bool is_marked_stopped(const nlohmann::json& owner);
 void set_suspended(kube::Client& client, const std::string& name_space,
                    const std::vector<nlohmann::json>& jobs, bool suspended);
 
-// Suspends the Jobs of an ended run that would continue: such a Job would restart a lost rank that is no
-// longer needed, or keep servers alive that wait for such a rank. Ended pods stay, with their logs. Best
+// Suspends those Jobs that would continue after the end of their run: they would restart a lost rank that is
+// no longer needed, or keep servers alive that wait for this rank. Ended pods stay, with their logs. Best
 // effort: returns the reason if a Job could not be suspended. Never throws for errors of the server.
 std::optional<std::string> suspend_what_goes_on(kube::Client& client, const std::string& name_space,
                                                 const RunObjects& run);

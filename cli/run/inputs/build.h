@@ -48,7 +48,7 @@ void note_base(FileContents& files, const Build& build);
 Build assemble_runtime(const std::filesystem::path& mlk);
 
 // The repository to which the image is pushed: `typed` (-t), with its tag, or else a repository with the name
-// of the experiment in `registry`. Throws Error{usage} if neither is given.
+// of the experiment in `registry`. Throws Error{usage} without a repository and without a registry.
 image::Reference repository_of(const std::string& typed, const std::string& registry,
                                const std::string& name);
 

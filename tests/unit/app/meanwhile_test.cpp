@@ -205,7 +205,7 @@ TEST_CASE("an image is not deleted if a run names the image while the question i
   CHECK(repository.played.count("DELETE ") == 0);
 }
 
-TEST_CASE("an image is restored if a run names it while it is deleted") {
+TEST_CASE("an image is restored if a run names the image while the image is being deleted") {
   Repository repository;
   repository.before_request = [&](const PlayedRegistry::Request& request) {
     if (request.method == "DELETE") repository.name_the_image();

@@ -25,7 +25,7 @@ struct Refusing : std::streambuf {
   int reason;
 };
 
-// Exit code and standard error of a command on such an output.
+// The exit code and the standard error of a command whose output fails for this reason.
 std::pair<int, std::string> run_on(int reason, const std::vector<std::string>& words) {
   Refusing buffer(reason);
   std::ostream out(&buffer);

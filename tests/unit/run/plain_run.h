@@ -1,4 +1,4 @@
-// A run of a few plain objects, of which a test changes one value at a time.
+// A run of a few plain objects. A test changes one value of these objects at a time.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -39,7 +39,7 @@ struct RunsToStop : test::FakeCluster {
     store.modify("pods", "default", run + "-worker-0-abcde",
                  [](json& pod) { pod["status"]["phase"] = "Failed"; });
   }
-  // Stops all runs. Returns the error that this throws; ExitCode::ok without an error.
+  // Stops all runs. Returns the error of the stop; without an error, an Error with ExitCode::ok.
   Error stop(std::chrono::seconds timeout) {
     kube::Client client(config());
     try {

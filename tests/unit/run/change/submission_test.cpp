@@ -222,7 +222,9 @@ TEST_CASE("if a submit that completes an earlier run is refused, the objects of 
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
-TEST_CASE("if an object of the run is being deleted, a submit waits until it is gone and makes it again") {
+TEST_CASE(
+    "if an object of the run is being deleted, a submit waits until the object is gone and makes the object "
+    "again") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   const json first = submitter.cluster.store.get("services", "default", run)->at("metadata").at("uid");
@@ -340,8 +342,8 @@ TEST_CASE("the exit code of a refused submit depends on the HTTP status of the r
 }
 
 TEST_CASE(
-    "if an object with the run's name exists, a submit fails if it has no owner, and waits if its owner is "
-    "gone") {
+    "if an object with the run's name exists, a submit fails if the object has no owner, and waits if this "
+    "owner is gone") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   json service = {{"apiVersion", "v1"},

@@ -103,8 +103,8 @@ TEST_CASE("a rank of an ended run has no next try, also if its Job does not deci
 }
 
 TEST_CASE(
-    "the first matching rule decides the action; a rule compares the codes of all containers or of the named "
-    "one") {
+    "the first matching rule decides the action; a rule compares the exit codes of all containers or of the "
+    "container that it names") {
   const json pod = R"({"status": {
     "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 0}}},
                           {"name": "agent", "state": {"terminated": {"exitCode": 2}}}],

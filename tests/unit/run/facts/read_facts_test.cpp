@@ -327,7 +327,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if the end of a pod is final, its Job counts as failing before it reports this, except if the Job is "
+    "if the end of a pod is final, the Job counts as failing before it reports this, but not if the Job is "
     "over") {
   json job = plain_job(), pod = plain_pod();
   pod["spec"]["containers"].erase(1);

@@ -112,7 +112,8 @@ TEST_CASE("a folder in an experiment is reported if it is missing or is a file")
   CHECK(file_context_of(file, carried).manual == "man it");
 }
 
-TEST_CASE("a file that an experiment names is read beside it, or from the carried files") {
+TEST_CASE(
+    "a file that an experiment names is read from the folder of the experiment, or from the carried files") {
   const TemporaryFolder folder;
   folder.write("work/points/p.csv", "12345");
   folder.write("common/x", "3");

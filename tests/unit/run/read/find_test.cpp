@@ -93,7 +93,9 @@ TEST_CASE("the name of an experiment means its newest run, or its newest sweep i
   }
 }
 
-TEST_CASE("if NAME/NUMBER names no trial, the error has its own exit code, and for a sweep a hint") {
+TEST_CASE(
+    "if NAME/NUMBER names no trial, the exit code depends on whether NAME is a sweep, and a sweep gets a "
+    "hint") {
   const std::vector<json> owners = {object_of("s", "s", "s"), object_of("r", "r")};
   const auto refused = [&](const std::string& typed) {
     try {

@@ -63,7 +63,8 @@ struct LogsOfPods {
   }
 };
 
-// A log that begins 45 s after 07:40:00. At its rate, the earlier lines would fill more than a node's file.
+// A log that begins 45 s after 07:40:00. At the rate of this log, the earlier lines would fill more than a
+// node's file.
 Texts cut_log() {
   Texts lines;
   for (int i = 0; i < 1100; ++i) lines.push_back(stamped(45'000 + i, std::string(1000, 'x')));
@@ -394,7 +395,8 @@ TEST_CASE("--tail counts the lines of all pods of a rank together") {
 }
 
 TEST_CASE(
-    "the last lines of a rank with several logs come from the newest pod, then the last started container") {
+    "the last lines of a rank with several logs come from the newest pod, and there first from the container "
+    "that started last") {
   const auto source = [](int rank, int attempt, const std::string& container) {
     LogSource one;
     one.who.role = "worker";

@@ -172,8 +172,7 @@ TEST_CASE(
   CHECK(run.step(1) == -1);
 }
 
-TEST_CASE(
-    "if the line of the lowest rank is old, it is shown, and the logs of the other ranks are read as well") {
+TEST_CASE("an old line of the lowest rank is shown, and the logs of the other ranks are read as well") {
   Logs run;
   run.worker(0, Logs::said("mlk step=3", 60s));
   run.worker(1, Logs::said("mlk step=9"));
