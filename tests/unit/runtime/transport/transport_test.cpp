@@ -1,13 +1,11 @@
 // The transport over real sockets on loopback.
 #include "runtime/transport/transport.h"
 
-#include <algorithm>
-#include <arpa/inet.h>
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <fstream>
-#include <memory>
-#include <mutex>
-#include <netinet/in.h>
+#include <span>
 #include <string>
 #include <sys/socket.h>
 #include <thread>
@@ -18,69 +16,17 @@
 
 #include "runtime/base/address.h"
 #include "runtime/transport/local_socket.h"
+#include "tests/unit/runtime/quick_transports.h"
 
 TEST_SUITE_BEGIN("runtime/transport/transport");
 
 using namespace mlk::rt;
+using namespace mlk::test;
 using namespace std::chrono_literals;
 
 namespace {
 
-constexpr PeerId worker0{Role::worker, 0}, worker1{Role::worker, 1}, server0{Role::server, 0};
-
-Key key_of(char c) { return parse_key(std::string(64, c)); }
-
-struct Lines {
-  std::mutex mutex;
-  std::vector<std::string> lines;
-  Transport::LogLine sink() {
-    return [this](std::string_view line) {
-      const std::lock_guard lock(mutex);
-      lines.emplace_back(line);
-    };
-  }
-  std::size_t containing(const std::string& text) {
-    const std::lock_guard lock(mutex);
-    std::size_t count = 0;
-    for (const auto& line : lines) count += line.find(text) != std::string::npos;
-    return count;
-  }
-};
-
-TransportOptions quick() {
-  TransportOptions options;
-  options.heartbeat = 50ms;
-  options.suspect_after = 400ms;
-  options.handshake_timeout = 300ms;
-  options.retry_max = 100ms;
-  return options;
-}
-
-std::unique_ptr<Transport> make(PeerId id, std::uint64_t incarnation, Lines& lines, char key = 'a',
-                                TransportOptions options = quick(), std::string address = "127.0.0.1:0") {
-  return std::make_unique<Transport>(Identity{"run", id, incarnation, address}, key_of(key), options,
-                                     lines.sink());
-}
-
-// The next event of a kind; skips events before it. Fails the test after 10 s.
-Event next(Transport& transport, Event::Kind kind) {
-  const auto deadline = std::chrono::steady_clock::now() + 10s;
-  while (auto event = transport.receive(deadline)) {
-    if (event->kind == kind) return *event;
-  }
-  FAIL("the event did not come");
-  return {};
-}
-
 std::span<const std::byte> bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-Header push(std::uint32_t key, std::uint64_t clock = 0) {
-  Header header;
-  header.type = MessageType::push;
-  header.key = key;
-  header.clock = clock;
-  return header;
-}
 
 int connect_to(const std::string& address) {
   const auto where = literal_address(*parse_host_port(address));
@@ -349,108 +295,6 @@ TEST_CASE("a goodbye carries the exit code, and arrives after the messages that 
   next(*server, Event::Kind::down);
 }
 
-TEST_CASE("the bytes held for peers are bounded by their credit, also when the peers reconnect") {
-  Lines lines;
-  TransportOptions options = quick();
-  options.credit = 256 * 1024;
-  auto server = make(server0, 1, lines, 'a', options);
-  const Bytes payload(50'000);
-  for (int round = 0; round < 5; ++round) {
-    std::vector<std::unique_ptr<Transport>> workers;
-    for (std::uint32_t rank = 0; rank < 3; ++rank) {
-      workers.push_back(make({Role::worker, rank}, 10 + rank, lines, 'a', options));
-      workers.back()->dial(server0, server->address());
-      next(*workers.back(), Event::Kind::up);
-      for (std::uint32_t i = 0; i < 200 && workers.back()->has_room(server0); ++i) {
-        workers.back()->send(server0, push(i), payload);
-      }
-    }
-    CHECK(server->held_bytes() <= 3 * (options.credit + payload.size() + header_size));
-  }
-  CHECK(server->held_bytes() > 0);
-}
-
-TEST_CASE(
-    "a send beyond the limit of the queue ends the connection, and no message before the end is skipped") {
-  Lines lines;
-  TransportOptions options = quick();
-  options.credit = 256 * 1024;
-  auto server = make(server0, 1, lines, 'a', options), worker = make(worker0, 2, lines, 'a', options);
-  worker->dial(server0, server->address());
-  next(*worker, Event::Kind::up);
-  const Bytes payload(100'000);
-  std::uint32_t sent = 0;
-  while (sent < 1000 && worker->send(server0, push(sent), payload, WhenFull::refuse)) ++sent;
-  CHECK(sent > 3);
-  CHECK(sent < 1000);
-  CHECK(worker->held_bytes() <= options.credit + payload.size());
-  next(*worker, Event::Kind::down);
-  std::uint32_t received = 0;
-  while (auto event = server->receive(std::chrono::steady_clock::now() + 10s)) {
-    if (event->kind == Event::Kind::down) break;
-    if (event->kind == Event::Kind::message) CHECK(event->header.key == received++);
-  }
-  CHECK(received <= sent);
-}
-
-TEST_CASE("a sender without room gets an event when there is room") {
-  Lines lines;
-  TransportOptions options = quick();
-  options.credit = 64 * 1024;
-  auto server = make(server0, 1, lines, 'a', options), worker = make(worker0, 2, lines, 'a', options);
-  worker->dial(server0, server->address());
-  next(*worker, Event::Kind::up);
-  const Bytes payload(100'000);
-  std::uint32_t sent = 0, received = 0;
-  for (int times_full = 0; times_full < 3; ++times_full) {
-    while (worker->has_room(server0)) CHECK(worker->send(server0, push(sent++), payload));
-    while (received < sent) CHECK(next(*server, Event::Kind::message).header.key == received++);
-    next(*worker, Event::Kind::room);
-  }
-}
-
-TEST_CASE("a live peer that does not read for a while is not lost") {
-  for (const bool unix_sockets : {true, false}) {
-    CAPTURE(unix_sockets);
-    Lines lines;
-    TransportOptions options = quick();
-    options.credit = 64 * 1024;
-    options.lost_after = 1s;
-    options.unix_sockets = unix_sockets;
-    auto server = make(server0, 1, lines, 'a', options), worker = make(worker0, 2, lines, 'a', options);
-    worker->dial(server0, server->address());
-    next(*worker, Event::Kind::up);
-    const Bytes payload(100'000);
-    std::uint32_t sent = 0;
-    while (worker->has_room(server0)) CHECK(worker->send(server0, push(sent++), payload));
-    std::this_thread::sleep_for(2500ms);
-    for (std::uint32_t i = 0; i < sent; ++i) CHECK(next(*server, Event::Kind::message).header.key == i);
-    next(*worker, Event::Kind::room);
-  }
-}
-
-TEST_CASE("a sender does not wait for ever for a peer that neither reads nor sends") {
-  for (const bool unix_sockets : {true, false}) {
-    CAPTURE(unix_sockets);
-    Lines lines;
-    TransportOptions options = quick();
-    options.credit = 64 * 1024;
-    options.lost_after = 600ms;
-    options.unix_sockets = unix_sockets;
-    auto worker = make(worker0, 2, lines, 'a', options);
-    options.heartbeat = Milliseconds(3'600'000);
-    auto server = make(server0, 1, lines, 'a', options);
-    worker->dial(server0, server->address());
-    next(*worker, Event::Kind::up);
-    const Bytes payload(100'000);
-    int sent = 0;
-    while (sent < 1000 && worker->send(server0, push(0), payload)) ++sent;
-    CHECK(sent < 1000);
-    const Event down = next(*worker, Event::Kind::down);
-    CHECK_FALSE(down.proven);
-  }
-}
-
 TEST_CASE("after a suspension of this host the end of a connection does not prove the death of its peer") {
   Lines lines;
   std::atomic<std::chrono::nanoseconds> suspended{0ns};
@@ -480,23 +324,4 @@ TEST_CASE("a message in a posted buffer is dropped and counted if cancel_all() c
   CHECK(worker->send(server0, push(4)));
   CHECK(next(*server, Event::Kind::message).header.key == 4);
   CHECK(server->late_messages() == 1);
-}
-
-TEST_CASE("a sender that waits for room delivers all of its messages") {
-  Lines lines;
-  TransportOptions options = quick();
-  options.credit = 256 * 1024;
-  auto server = make(server0, 1, lines, 'a', options), worker = make(worker0, 2, lines, 'a', options);
-  worker->dial(server0, server->address());
-  next(*worker, Event::Kind::up);
-  std::thread producer([&] {
-    std::vector<std::byte> payload(100'000);
-    for (std::uint32_t i = 0; i < 300; ++i) worker->send(server0, push(i), payload);
-  });
-  std::uint32_t received = 0;
-  for (; received < 300; ++received) {
-    if (next(*server, Event::Kind::message).header.key != received) break;
-  }
-  CHECK(received == 300);
-  producer.join();
 }
