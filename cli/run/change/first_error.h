@@ -15,8 +15,8 @@ class FirstError {
   explicit FirstError(const ChangeHooks& hooks) : hooks_(hooks) {}
 
   // Runs the action. Returns false after an Error: stores the first Error for rethrow(), and warns of each
-  // later Error. Does not catch Error{interrupted}, since the user wants to end the command, and other
-  // exceptions.
+  // later Error. Throws Error{interrupted} at once, since the user wants to end the command. Catches no
+  // exceptions of other types.
   bool attempt(const std::function<void()>& action);
 
   // Throws the first error, if there was one. Call it after the last action.

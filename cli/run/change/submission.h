@@ -45,7 +45,8 @@ Rendered render_run(const SubmitRequest& request);
 // Submits the objects that render_run() has rendered from the request. First asks the server for the user's
 // rights. The outcome of a dry run is the outcome that the real submit would have. Throws Error: cluster if
 // the user lacks a right or the cluster cannot be reached; cannot_start if the server refuses an object or
-// drops a field of it. After such a refusal or drop, everything that this call has created is deleted again.
+// drops a field of it. After such a refusal or drop, the run is deleted again, except if an earlier submit
+// has begun it.
 Submitted submit_run(kube::Client& client, const SubmitRequest& request, Rendered rendered,
                      const SubmitHooks& hooks);
 

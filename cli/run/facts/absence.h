@@ -19,7 +19,7 @@ enum class Absence {
   none,     // the Job is there
   not_yet,  // objects are being created, or all of them are being deleted
   cut_off,  // objects are missing, and nobody creates them any more
-  unsure,   // the Job was made, but one list lacks it, perhaps because it was read too early
+  unsure,   // the Job was made, but one list lacks it, perhaps because the list was read too early
   gone,     // the Job was made, but two lists lack it
 };
 

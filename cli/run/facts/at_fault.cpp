@@ -5,8 +5,7 @@ namespace {
 
 bool failed_end(const std::optional<ContainerEnd>& end) { return end && end->exit_code != 0; }
 
-// Whether the reason for the end of the pod is not one of its other containers: the program failed, or the
-// cluster ended the pod.
+// Whether the program has failed or the cluster has ended the pod, so that no other container is at fault.
 bool ends_without_others(const PodFacts& pod) {
   const bool of_cluster = !pod.pod_reason.empty() || !pod.disruption.empty();
   return of_cluster || pod.exit_code.value_or(0) != 0;

@@ -12,8 +12,9 @@ namespace mlk {
 const Container* holding_up(const PodFacts& pod);
 
 // The container other than main whose end is the reason why the pod ended or why main does not start: an init
-// container that fails, or a container that fails beside a main that ended well. Exit codes of sidecars do
-// not affect the end of a pod. nullptr also for pods that the node or the cluster has ended.
+// container that fails, a sidecar that fails before main starts, or a container that fails beside a main that
+// ended well. The exit code of a sidecar does not affect the end of a pod. nullptr also for pods that the
+// node or the cluster has ended.
 const Container* at_fault(const PodFacts& pod);
 
 // The containers for which a pod still waits after its program has ended.

@@ -37,7 +37,7 @@ struct Container {
 
 struct PodContainers {
   Container main;
-  std::vector<Container> others;  // the containers that start before main come first, in their order
+  std::vector<Container> others;  // as in the spec of the pod; those that start before main come first
 };
 
 // The name of the program's container: main. If no container has this name and the pod has only one

@@ -23,7 +23,7 @@ struct PodFacts {
   std::string phase;  // Pending, Running, Succeeded, Failed, Unknown
   bool scheduled = false;
   bool deleting = false;   // its deletion was requested, or it is gone already
-  bool node_lost = false;  // the node does not answer
+  bool node_lost = false;  // the node counts as lost (node_loss.h)
   int failures_before =
       0;  // all failures of this rank, as the Job controller counted them when it made the pod
   int counted_before = 0;  // those of failures_before that use up retries
@@ -48,7 +48,7 @@ struct PodFacts {
   bool final = false;          // the end of this pod makes the Job fail
   bool fell_with_job = false;  // it failed because its Job is being deleted (deletion.h)
   bool left = false;           // its Job is not there any more (pods_left.h)
-  std::string program, image;  // the container of the program
+  std::string program, image;  // the name and the image of the program's container
   std::string denied;          // advice_on_denied() about its last words
   std::string unschedulable;   // the scheduler's sentence
 
@@ -77,13 +77,16 @@ struct JobFacts {
 
   bool finished = false;  // the Job is Complete or Failed: it starts no more pods
   enum class End { none, succeeded, failed };
-  End end = End::none;   // as the Job reports it; `succeeded` for each Job of a succeeded run
-  bool ending = false;   // FailureTarget or SuccessCriteriaMet: the end is decided, pods are being removed
-  bool failing = false;  // `ending` because of FailureTarget
+  // As the Job reports it, and `succeeded` for each Job of a succeeded run. `failed` already when a program
+  // has failed for good but other containers can keep its pod alive.
+  End end = End::none;
+  bool ending = false;   // the Job has decided its end, or will fail at any moment; pods are being removed
+  bool failing = false;  // the Job will fail, but has not reported the condition Failed yet
   std::string end_reason, end_message;
-  // The time of the end or, while `ending`, of the decision. Empty until the Job itself reports it.
+  // The time of the end or, while `ending`, of the decision. If mlk knows the end from the pods and not from
+  // the Job, the time at which a container of these pods ended. Empty if the time is not known.
   std::optional<Time> ended_at;
-  std::optional<Time> failure_decided_at;  // when the Job decided to fail, before it ended its pods
+  std::optional<Time> failure_decided_at;  // when the Job itself decided to fail; empty: not yet
 };
 
 // A warning of the cluster about one object.
@@ -96,7 +99,7 @@ struct Facts {
   std::vector<JobFacts> jobs;                   // the deciding Job first, then by name
   std::vector<JobFacts> gone_jobs;              // Jobs that are not there any more, as their pods name them
   std::vector<PodFacts> pods;                   // oldest first
-  std::map<std::string, Warning> warnings;      // the newest by uid of the Job or pod, since names are reused
+  std::map<std::string, Warning> warnings;      // the newest about a Job or pod, by its uid: names are reused
   std::map<std::string, Warning> failed_pulls;  // the newest failed pull of an image, by uid of the pod
   std::set<std::string>
       told_not_ready;  // uids of the pods whose node is not ready, as the node controller reports in events

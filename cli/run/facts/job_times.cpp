@@ -6,8 +6,9 @@
 namespace mlk {
 
 // When a Job is resumed, its controller makes the new pods first, and only then sets the time of the start.
-// So a pod that was created before this time may still belong to the new start, and only its end shows this.
-// A pod whose deletion was requested in the second of the start is old, since a stop had deleted it.
+// So a pod that was created before this time may still belong to the new start. Such a pod counts as old only
+// if it ended, or was asked to end, before the start. If it was asked to end in the second of the start, a
+// stop had deleted it, so it is old as well.
 bool is_of_earlier_start(const PodFacts& pod, const JobFacts& job) {
   if (!job.started || pod.created >= *job.started) return false;
   if (pod.asked_to_end && *pod.asked_to_end <= *job.started) return true;

@@ -211,9 +211,9 @@ bool has_containers_beside(const PodFacts& pod) {
                      [](const Container& other) { return other.kind != ContainerKind::init; });
 }
 
-// Sets the end that the Job will report a moment later than the pod. While another container keeps a pod
-// alive whose program has failed, the Job does not report the failure at all. In this case, the end of the
-// program is the end of the run.
+// Sets the end that the Job will report a moment later than the pod. If other containers can keep the pod
+// alive after its program has failed, the Job may not report the failure for a long time. So in this case the
+// run ends when the program ends.
 void expect_end(JobFacts& job, const PodFacts& pod, const char* reason) {
   job.failing = true;
   job.ending = !has_containers_beside(pod);
@@ -223,7 +223,8 @@ void expect_end(JobFacts& job, const PodFacts& pod, const char* reason) {
   job.end_message = "pod /" + pod.name + " failed";
 }
 
-// Finds a failure that the Job does not report yet, because its controller has not processed the failed pods.
+// Finds a failure that the Job does not report yet, because its controller has not processed the failed pods,
+// or because other containers keep these pods alive.
 void expect_failure(Facts& facts) {
   JobFacts& decider = facts.jobs.front();
   if (is_decided(decider)) return;
@@ -313,10 +314,10 @@ void add_last_words(const std::map<std::string, std::string>& words, PodFacts& p
   }
 }
 
-// Whether the Job that the pod names is gone. If the run has no such role, another controller may have made
-// the Job, without the labels by which mlk finds Jobs. So a pod of such a role counts only if the pod has no
-// owner. A pod that is older than the owner belongs to an earlier run of the same name, which is being
-// deleted.
+// Whether the Job that the pod names is gone. If the run's owner does not list the role of the pod, another
+// controller may have made the Job, without the labels by which mlk finds Jobs. So such a pod counts only if
+// no object owns it. A pod that is older than the run's owner belongs to an earlier run of the same name,
+// which is being deleted.
 bool has_lost_its_job(const json& pod, const PodFacts& facts, const std::map<std::string, int>& roles,
                       const std::optional<Time>& owner_made) {
   if (owner_made && facts.created < *owner_made) return false;

@@ -19,11 +19,11 @@ struct PythonCode {
 // wheels on this machine. Empty if there are none. The digest does not depend on the folders that hold the
 // files.
 //
-// The list may come from another person, and may name files by variables of this machine. What pip reads goes
-// to indexes and into the image. So the rules for places are those of user_files.h, also for the wheels in
-// folders of --find-links; files that travel with the code may be named in any case. Throws Error: usage,
-// not_found, and as read_requirements(). Wheels that do not exist are no error here, since their condition
-// may exclude them.
+// A list may come from another person, and may name files by variables of this machine. What pip reads from
+// such files can reach package indexes and the image. So a list may name only files that user_files.h allows,
+// also for the wheels in folders of --find-links. Files that travel with the code are always allowed. A wheel
+// that does not exist is no error here, since its line in the list may have a condition that excludes it.
+// Throws Error: usage, not_found, and as read_requirements().
 std::string digest_of_python_files(const UserFiles& from, const PythonCode& code);
 
 }  // namespace mlk

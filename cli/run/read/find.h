@@ -22,7 +22,7 @@ struct RunFilter {
 };
 
 // Reads everything of one run: makes four requests in parallel, one more request if a Job ended between them,
-// and the requests of SideReads. Throws Error{not_found} if there is no owner.
+// and the requests of confirm_absences() and SideReads. Throws Error{not_found} if there is no owner.
 RunObjects fetch_run(kube::Client& client, const std::string& name_space, const std::string& run);
 
 // As fetch_run(), with the newest metrics line of the reporting rank if its log can be read.
@@ -41,16 +41,17 @@ struct RunAddress {
 // Finds what `typed` names: the run or sweep of this name, or else the newest run or sweep of the experiment
 // of this name. NAME/NUMBER names a trial of a sweep. Throws Error{not_found} with the nearest name as a
 // hint, and Error{usage} for a trial of a run that is not a sweep. `prefer`: if the experiment has runs and
-// sweeps, Prefer::sweeps chooses the newest sweep, even if a run is newer (usually the run of its best
-// trial). In NAME/NUMBER, NAME always means a sweep.
+// sweeps, Prefer::sweeps chooses the newest sweep, even if a run is newer (usually a run that repeats the
+// sweep's best trial). For NAME/NUMBER, sweeps are always preferred.
 enum class Prefer { newest, sweeps };
 RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed,
                     Prefer prefer = Prefer::newest);
 
-// All runs of the namespace, newest first. Makes three requests in parallel for any number of runs, then
-// reads a short tail of a log of each running run. Reads the events about Jobs if a Job lacks pods. Of the
-// events about pods, reads only those about silent nodes. So `why` of a run whose pods wait may say less than
-// after fetch_run(). `of_sweep` makes the row of a sweep from its owner and Jobs, without its trials.
+// All runs of the namespace, newest first. Makes three requests in parallel for any number of runs, and the
+// requests of confirm_absences(), read_tails() and SideReads. Reads the events about Jobs if a Job lacks
+// pods. Of the events about pods, reads only those about silent nodes. So `why` of a run whose pods wait may
+// say less than after fetch_run(). `of_sweep` makes the row of a sweep from its owner and Jobs, without its
+// trials.
 using SweepRow = std::function<RunStatus(const RunObjects&)>;
 std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now,
                                  const RunFilter& filter = {}, const SweepRow& of_sweep = {});

@@ -68,9 +68,9 @@ class RunLogFollower {
   std::set<std::string> unfinished() const;
   // The logs that show no lines at present, with the cause of each.
   std::vector<LogProblem> problems() const;
-  // New warnings about the logs, for people. Each sentence is returned once. The warnings have the messages
-  // of nodes, and the logs that have not arrived for a while. At the end, they have all logs that have not
-  // arrived.
+  // New warnings about the logs, for people. Each sentence is returned once. The warnings are messages of
+  // nodes, and sentences about logs that do not arrive: with `going_on` about those that are late for a while
+  // already, with `at_end` about all of them.
   enum class When { going_on, at_end };
   [[nodiscard]] std::vector<std::string> new_warnings(When when);
 

@@ -36,7 +36,7 @@ struct OpenLog {
   kube::LogLine line{};  // the line that is given out next
   Time newest{};
   bool is_over = false, was_asked = false;
-  // How long the reader has waited for this log. `missed`: since any of the missing logs had news. `silent`:
+  // How long the reader has waited for this log. `missed`: since the last news of any missing log. `silent`:
   // since the log was opened or had its last line.
   milliseconds missed{0}, silent{0};
   milliseconds retry = first_retry;

@@ -107,7 +107,8 @@ class Observation {
   // soon as enough of its ranks have ended well (see JobFacts), and later losses change nothing.
   //
   //   enough ranks of the deciding Job ended well, or the Job says so Succeeded
-  //   the deciding Job says that it failed                            Failed
+  //   the deciding Job failed, or will fail as its pods show
+  //   (JobFacts::end)                                                 Failed
   //   the deciding Job will end, and its remaining pods are lost      Succeeded or Failed
   //   the owner is marked as stopped, and no other program has
   //   resumed the deciding Job                                        Stopped

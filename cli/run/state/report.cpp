@@ -39,7 +39,7 @@ json result_of(const PodFacts& pod) {
   return step_of(result) < 0 ? json() : result;  // only the reporting rank writes steps
 }
 
-// Reads only results, which live pods do not have yet.
+// The newest report of an ended program. Live pods have no such report yet.
 Report newest_result(const Facts& facts) {
   Report best;
   for (const PodFacts& pod : facts.pods) {  // oldest first
