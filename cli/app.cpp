@@ -151,7 +151,7 @@ int run_command(CLI::App& app, const std::vector<std::string>& given, Session& s
 // A full disk must not look like success. If the reader has gone, as with `head`, no message is needed.
 bool write_all_out(Session& session) {
   if (session.out.flush()) return true;
-  // Another write fails for the same reason and sets errno.
+  // This second write fails for the same reason as the first one, and sets errno.
   session.out.clear();
   errno = 0;
   session.out << std::endl;

@@ -9,7 +9,7 @@ namespace mlk {
 namespace {
 
 struct Habit {
-  std::string_view words;  // between blanks
+  std::string_view words;  // each between two blanks
   std::string_view instead;
 };
 
@@ -57,7 +57,7 @@ constexpr Habit local_habits[] = {
 };
 
 struct FlagHabit {
-  std::string_view commands;  // between blanks; empty: all
+  std::string_view commands;  // each between two blanks; empty: all
   std::string_view flags;
   std::string_view instead;
 };
@@ -95,7 +95,7 @@ bool has(std::string_view list, std::string_view word) {
   return word.find(' ') == std::string_view::npos && list.find(" " + std::string(word) + " ") != list.npos;
 }
 
-// The name of a run has no dot, but the name of a trial, such as x/3, has a slash.
+// Names of runs and trials have no dot. A slash proves nothing: the name of a trial, such as x/3, has one.
 bool may_be_run(const std::string& operand) { return operand.find('.') == operand.npos; }
 bool may_be_file(const std::string& operand) { return operand.find_first_of("./") != operand.npos; }
 

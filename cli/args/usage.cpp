@@ -111,7 +111,8 @@ class Reading {
     }
   }
 
-  // The problem that the command line has more arguments than the command accepts; empty if it has not.
+  // The problem that the command line has more arguments than the command accepts; empty if there is no such
+  // problem.
   UsageProblem superfluous() const {
     std::vector<std::string> names;
     std::size_t room = 0;
@@ -134,7 +135,7 @@ class Reading {
   const CLI::App* command_;
   UsageProblem unknown_;
   UsageProblem said_;                     // a problem with a known flag
-  const CLI::Option* waiting_ = nullptr;  // the option in the last word, which has no value after it
+  const CLI::Option* waiting_ = nullptr;  // the option that is the last word, so that its value is missing
   std::map<const CLI::Option*, int> given_;
   std::vector<std::string> operands_;
 };

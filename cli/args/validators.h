@@ -8,7 +8,7 @@
 
 namespace mlk {
 
-// These validators replace those of CLI11, whose messages show the bounds of a double, and words as a set.
+// These validators replace those of CLI11, whose messages show bounds as doubles and words as sets.
 CLI::Validator whole_number(int least = 0);
 CLI::Validator number_above_zero();
 // Help and completion read the words from the description of the validator, "{a,b}".

@@ -96,7 +96,7 @@ bool print_values(const StoredRun& first, const StoredRun& second, Session& sess
   return !table.empty();
 }
 
-// Removes the times from the head of each file, since they are the times of the temporary copies.
+// Removes the times after the names of the compared files, since they are the times of the temporary copies.
 std::string without_times(const std::string& text) {
   std::string out;
   bool in_head = false;

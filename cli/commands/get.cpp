@@ -33,8 +33,9 @@ struct GetOptions {
   std::string to;
 };
 
-// Returns the path, below the new folder, for the folder that `named` names in the experiment. If that folder
-// was outside of the experiment's own folder, the path is `otherwise`, and `named` becomes `otherwise`, too.
+// Returns where a folder of the experiment goes, as a path relative to the new folder. `named`: the path of
+// the folder in the experiment. If this path leads out of the experiment's own folder, the function replaces
+// it by `otherwise`.
 fs::path place_of(nlohmann::json& named, const std::string& otherwise) {
   const fs::path path = fs::path(named.get<std::string>()).lexically_normal();
   if (path.is_relative() && *path.begin() != "..") return path;

@@ -128,15 +128,15 @@ void clear_repository(const GcOptions& options, Session& session) {
   std::size_t deleted = 0;
   for (const auto& [digest, tag] : built) {
     session.check_interrupted();
-    // A user may have submitted a run with this image since the question was asked.
+    // While mlk waited for the confirmation, somebody may have submitted a run with this image.
     if (digests_in_use(*client).contains(digest)) {
       session.note(printable(tag) + " stays: it is in use now");
       continue;
     }
     const auto manifest = registry.find_manifest(repository.repository, digest);
     (void)registry.remove_manifest(repository.repository, digest);
-    // If a run names the image by now, the submit of this run may have found the image before mlk deleted it,
-    // so mlk restores the image. A later submit sends the image again.
+    // If a run names the image by now, its submit may have found the image before mlk deleted it, so mlk
+    // restores the image. A submit that comes later does not find the image, and sends it.
     if (manifest && digests_in_use(*client).contains(digest)) {
       registry.put_manifest(repository.repository, tag, manifest->type, manifest->bytes);
       session.note(printable(tag) + " is there again: it is in use now");

@@ -183,8 +183,8 @@ class Await {
     return !lines.empty();
   }
 
-  // Stops following the logs. With `follow`, prints the logs before until they end or until no line has
-  // arrived for drain_timeout. If pods of the run continue, prints their logs for drain_timeout in all.
+  // Stops following the logs. With `follow`, first prints the logs until they end, or until no line has
+  // arrived for drain_timeout. If pods of the run continue, prints the logs for drain_timeout in all.
   void drain_logs() {
     if (follower_ && options_.follow) {
       const bool go_on = last_->pods_left > last_->pods_ending;

@@ -28,7 +28,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::steady_clock;
 
-constexpr std::size_t most_streams = 50;  // the limit of stern
+constexpr std::size_t most_streams = 50;  // as in stern, a viewer of logs for Kubernetes
 constexpr std::chrono::seconds drain_patience{10};
 
 // Adds the number of each trial that is a run of its own, by the name of this run.
