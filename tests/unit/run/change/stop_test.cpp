@@ -119,7 +119,9 @@ TEST_CASE("if one of several runs is deleted meanwhile, the other runs are stopp
   CHECK(cluster.warnings.empty());
 }
 
-TEST_CASE("the first of several errors is thrown at the end, and later errors become warnings") {
+TEST_CASE(
+    "rethrow() throws the first of several errors, later errors become warnings, and an interruption is "
+    "thrown at once") {
   std::vector<std::string> warnings;
   const ChangeHooks hooks{.note = {},
                           .warn = [&](const std::string& text) { warnings.push_back(text); },

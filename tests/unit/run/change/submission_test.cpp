@@ -342,8 +342,8 @@ TEST_CASE("the exit code of a refused submit depends on the HTTP status of the r
 }
 
 TEST_CASE(
-    "if an object with the run's name exists, a submit fails if the object has no owner, and waits if this "
-    "owner is gone") {
+    "if an object with the run's name exists, a submit fails if the object never had an owner, and waits if "
+    "the owner of the object is gone") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   json service = {{"apiVersion", "v1"},
@@ -439,7 +439,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a submit that fails after it has made the owner leaves the owner, and names the run if it was "
+    "a submit that fails right after it has made the owner leaves the owner, and names the run if it was "
     "interrupted") {
   for (const ExitCode code : {ExitCode::interrupted, ExitCode::cluster, ExitCode::failure}) {
     Submitter submitter;

@@ -231,7 +231,8 @@ TEST_CASE("a submit that is interrupted before it creates any object leaves no o
   CHECK(advised.run() == "");
 }
 
-TEST_CASE("--again numbers the runs of an experiment from its first run, also if the first run has failed") {
+TEST_CASE(
+    "with --again, the second run has the name of the first run with -2 at the end, and the third with -3") {
   Advised advised;
   const std::string run = advised.submit(true).run;
   const auto end = [&](const std::string& name) {

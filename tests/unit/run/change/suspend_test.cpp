@@ -96,8 +96,8 @@ TEST_CASE("if the server refuses to suspend the first Job, a stop leaves the run
 }
 
 TEST_CASE(
-    "a failed stop keeps its mark if only a later Job is refused, or if the answer has the status 404, 409 "
-    "or 503") {
+    "a failed stop keeps its mark if only a later Job is refused, or if the first Job is refused with 404, "
+    "409 or 503") {
   for (const auto& [status, first] : {std::pair(403, 1), {404, 0}, {409, 0}, {503, 0}}) {
     CAPTURE(status);
     RunOfTwo run;

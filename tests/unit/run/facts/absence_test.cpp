@@ -172,7 +172,9 @@ TEST_CASE("a missing Secret is reported by the kubelet of each pod that needs it
   CHECK(run.why() == "worker/0: MountVolume.SetUp failed for volume \"key\" : secret \"r\" not found");
 }
 
-TEST_CASE("in a run without the mark annotations::created, a missing Job counts as not made yet") {
+TEST_CASE(
+    "in a run without the mark annotations::created, a missing Job counts as not made yet, and after a "
+    "minute as cut off") {
   Run run;
   std::erase_if(run.objects.jobs, [](const json& job) { return job["metadata"]["name"] == "r-server"; });
   CHECK(observe(run.objects, now).absence == Absence::cut_off);

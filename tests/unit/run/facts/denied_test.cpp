@@ -30,7 +30,9 @@ json pod_with_mounts(const json& number = 1000) {
   return pod;
 }
 
-TEST_CASE("the advice for a program that may not write names its user, the volume and the key") {
+TEST_CASE(
+    "the advice for a program that may not write a file names the program's user, the file's volume and the "
+    "key `user:`") {
   const auto advice = [](const std::string& said) { return advice_on_denied(said, pod_with_mounts()); };
   const std::string end = ": let this user write there, or name another with `user:`)";
   CHECK(advice("PermissionError: [Errno 13] Permission denied: '/data/out.pt'") ==
@@ -50,7 +52,7 @@ TEST_CASE("the advice for a program that may not write names its user, the volum
         " (the program ran as the image's user, and /nas is nas:/export" + end);
 }
 
-TEST_CASE("the advice for a volume that is mounted read-only names the key of the volume") {
+TEST_CASE("the advice for a volume that is mounted read-only names the key `read_only:`") {
   const auto advice = [](const std::string& said) { return advice_on_denied(said, pod_with_mounts()); };
   CHECK(advice("OSError: [Errno 30] Read-only file system: '/still/x'") ==
         " (/still is mounted to be read: `read_only: false` lets it write)");
@@ -104,7 +106,7 @@ TEST_CASE("each message about a denied or unwritable file is recognised, but onl
   CHECK(advice_on_denied("EACCES EROFS: '/still/x'", pod).starts_with(" (/still is mounted to be read"));
 }
 
-TEST_CASE("a line names a folder only if the path of the folder is not the middle of a longer path or name") {
+TEST_CASE("a path belongs to a volume only if the path is the volume's folder or lies in this folder") {
   const auto place = [](const std::string& said) {
     const std::string advice = advice_on_denied("Permission denied: " + said, pod_with_mounts());
     const std::size_t from = advice.find(", and "), to = advice.find(" is ", from);

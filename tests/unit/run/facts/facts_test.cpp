@@ -55,7 +55,7 @@ TEST_CASE("the newest warning is shown, whichever time field its event has") {
 
 TEST_CASE(
     "the commit of a run's code is shown, with -dirty if the folder of the code had changes, also after the "
-    "end") {
+    "end of the run") {
   struct Case {
     std::string source, commit;
   };

@@ -405,7 +405,7 @@ TEST_CASE(
   CHECK(line_of_error(first + marked("", "ValueError: own") + second) == "ValueError: own");
 }
 
-TEST_CASE("mlk's own line about a rank of MPI stays in the quoted text, the lines of MPI are removed") {
+TEST_CASE("mlk's own line about a rank of MPI stays in the quoted text, but the lines of MPI are removed") {
   const std::string mlk_says = "mlk: rank 3 of MPI ended with exit code 1";
   CHECK(program_error("own\nwith errorcode 1.\n" + mlk_says + "\n").text == "own\n" + mlk_says);
   CHECK(program_error("mlk: rank 3 says no\n").line == "mlk: rank 3 says no");

@@ -90,7 +90,8 @@ TEST_CASE("an image goes to the typed repository, or to the registry under the n
   }
 }
 
-TEST_CASE("a tag counts as made by mlk only if it has the digits of the digest") {
+TEST_CASE(
+    "a tag counts as made by mlk only if it is mlk- and the first twelve digits of the image's digest") {
   const std::string digest = "sha256:0123456789abcdef" + std::string(48, '0');
   CHECK(mlk::is_built_tag("mlk-0123456789ab", digest));
   for (const char* tag :

@@ -36,7 +36,8 @@ std::string missing(const std::string& run, const std::string& more = "") {
 }  // namespace
 
 TEST_CASE(
-    "a file beside the experiment that does not travel is reported, and only once if it is named twice") {
+    "a file that `run:` names and that lies beside the experiment file is reported once if it does not "
+    "travel with the run") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/more.py"}) std::ofstream(folder.path() / file) << "print()";
@@ -46,7 +47,9 @@ TEST_CASE(
   CHECK(left(folder.path(), "train: {data: {path: /d}, steps: 1}\n").empty());
 }
 
-TEST_CASE("a file that travels and is found from the working folder is not reported") {
+TEST_CASE(
+    "a file that travels with the run is reported only if the program will not find it from its working "
+    "folder") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "train.py") << "print()";
   const mlk::FileContents files{{{"code", {{"train.py", "print()"}}}}};
@@ -57,7 +60,8 @@ TEST_CASE("a file that travels and is found from the working folder is not repor
 }
 
 TEST_CASE(
-    "in an experiment with `code:`, a file that the code does not have at the working folder is reported") {
+    "in an experiment with `code:`, a file that `run:` names is reported if the code lacks it in the working "
+    "folder") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/train.py", "other.py"})
@@ -73,7 +77,8 @@ TEST_CASE(
   CHECK(mlk::advice_on_left_behind("x.py", false).find("code: .") != std::string::npos);
 }
 
-TEST_CASE("a script that is not in the code is reported, with the file that the user probably means") {
+TEST_CASE(
+    "a script that `run:` names and the code lacks is reported, with the file that the user probably means") {
   CHECK(missing("python3 trian.py --lr 1") ==
         "`run:` names trian.py, which is not in the code; did you mean train.py?");
   CHECK(missing("[python3, -u, trian.py]") == missing("python3 trian.py"));
@@ -87,7 +92,7 @@ TEST_CASE("a script that is not in the code is reported, with the file that the 
         "`run:` names src/fit.py, which is not in the code; did you mean fit.py?");
 }
 
-TEST_CASE("a program that exists, or that may come from elsewhere, is not reported") {
+TEST_CASE("a script is not reported if the code contains it, or if it may come from elsewhere") {
   for (const char* run :
        {"python3 train.py", "python3 ./src/fit.py other.py", "python3 /app/trian.py", "go.sh", "trainer",
         "python3 -m trian", "python3 -c 'import x' trian.py", "python3 beside.py", "python3 ../trian.py",
@@ -103,7 +108,7 @@ TEST_CASE("a program that exists, or that may come from elsewhere, is not report
   CHECK(mlk::advice_on_missing_program(without, {}, folder.path()).empty());
 }
 
-TEST_CASE("all mistakes of a program are reported") {
+TEST_CASE("if `run:` names a file that does not travel and a script that does not exist, both are reported") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "other.py") << "print()";
   mlk::FileContents files;
@@ -116,7 +121,9 @@ TEST_CASE("all mistakes of a program are reported") {
   CHECK(advice[1].starts_with("`run:` names trian.py"));
 }
 
-TEST_CASE("each program that starts scripts is recognised by its name, other programs are not") {
+TEST_CASE(
+    "the script behind a program that starts scripts is checked, and the file behind any other program is "
+    "not") {
   for (const char* program : {"python", "python3", "python3.12", "bash", "sh", "torchrun",
                               "accelerate launch", "deepspeed", "/opt/bin/torchrun --x 1"}) {
     CAPTURE(program);
@@ -129,7 +136,9 @@ TEST_CASE("each program that starts scripts is recognised by its name, other pro
   }
 }
 
-TEST_CASE("the suggested file has the same name, or else the same extension and a similar name") {
+TEST_CASE(
+    "the file that is suggested for a missing script has the same name, or else the same extension and a "
+    "similar name") {
   CHECK(missing("bash trian.py") ==
         "`run:` names trian.py, which is not in the code; did you mean train.py?");
   CHECK(missing("bash trian.sh") == "`run:` names trian.sh, which is not in the code");
@@ -138,7 +147,7 @@ TEST_CASE("the suggested file has the same name, or else the same extension and 
         "`run:` names far/away/go.sh, which is not in the code; did you mean src/go.sh?");
 }
 
-TEST_CASE("only the plain words before the first special character of a shell are read") {
+TEST_CASE("only the plain words of `run:` before the first special character of a shell are read") {
   for (const char* sign : {"; x", "| x", "& x", "> x", "< x", "(x)", ")"}) {
     CAPTURE(sign);
     CHECK(missing(std::string("'python3 trian.py") + sign + "'").starts_with("`run:` names trian.py"));
@@ -150,7 +159,7 @@ TEST_CASE("only the plain words before the first special character of a shell ar
   CHECK(missing("[python3, 'a b', trian.py]").empty());
 }
 
-TEST_CASE("a folder outside of the code is not searched") {
+TEST_CASE("a script that lies outside of the folder of the code is not reported") {
   CHECK(missing("python3 ../../trian.py", "workdir: src\n").empty());
   CHECK(missing("python3 ../trian.py", "workdir: src\n") ==
         "`run:` names ../trian.py, which is not in the code; did you mean ../train.py?");

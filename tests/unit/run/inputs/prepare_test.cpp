@@ -171,7 +171,7 @@ TEST_CASE(
         std::map<std::string, std::map<std::string, std::string>>{{"e", {{"b", "2"}}}});
 }
 
-TEST_CASE("code travels without the experiment file and the file of its points") {
+TEST_CASE("the experiment file and the file with the points of a sweep do not travel with the code") {
   const Beside beside;
   beside.folder.write("work/points.csv", "a");
   const ExperimentFile file = beside.file("code: .\n");
@@ -322,7 +322,7 @@ TEST_CASE("a program that the pods will not find is reported, and other programs
   CHECK(told[0].starts_with("train.py of `run:` lies beside the experiment file"));
 }
 
-TEST_CASE("all mistakes of a file are reported together, also a missing folder") {
+TEST_CASE("all mistakes of an experiment file are reported together, also a missing folder of code") {
   const Beside beside;
   const std::string what = beside.error("code: nowhere\nextra: 1\n").what();
   CHECK_MESSAGE(what.find("there is no folder " + (beside.work / "nowhere").string()) != std::string::npos,

@@ -75,7 +75,9 @@ TEST_CASE("a list of packages may name files in the experiment's folder, and whe
     CHECK_MESSAGE(list.error(line).code() == ExitCode::ok, std::string(line));
 }
 
-TEST_CASE("the target of a link in the code counts, not the place of the link") {
+TEST_CASE(
+    "a list of packages may not name a link in the code whose target lies outside of the experiment's "
+    "folder") {
   ListOfPackages list;
   list.folder.write("other.txt", "");
   list.write("");
@@ -84,7 +86,8 @@ TEST_CASE("the target of a link in the code counts, not the place of the link") 
   CHECK(list.error("-r link.txt").code() == ExitCode::usage);
 }
 
-TEST_CASE("the digest changes if a list or a wheel that does not travel with the code changes") {
+TEST_CASE(
+    "digest_of_python_files() changes if a list or a wheel that does not travel with the code changes") {
   ListOfPackages list;
   list.write("-r ../more.txt\n-c ../limits.txt\n-f ../wheels\n./dist/own.whl\n./gone.whl\n");
   std::vector<std::string> seen;
@@ -108,7 +111,9 @@ TEST_CASE("the digest changes if a list or a wheel that does not travel with the
   CHECK(list.digest() != before);
 }
 
-TEST_CASE("files that travel with the code do not affect the digest, nor does the place of the code") {
+TEST_CASE(
+    "digest_of_python_files() depends neither on files that travel with the code nor on the place of the "
+    "code") {
   ListOfPackages list;
   for (const char* file : {"more.txt", "dist/own.whl"})
     list.folder.write(std::string("work/code/") + file, "1");

@@ -112,7 +112,8 @@ TEST_CASE(
   CHECK(refused("far away") == std::pair(ExitCode::not_found, std::string()));
 }
 
-TEST_CASE("observe_all() calls of_sweep for the rows of sweeps, and makes the rows of runs by itself") {
+TEST_CASE(
+    "observe_all() calls of_sweep for the rows of sweeps, and makes the rows of runs without of_sweep") {
   const std::vector<RunObjects> runs = group_by_run({object_of("s", "s", "s", "", "2026-01-03T00:00:00Z"),
                                                      object_of("r", "r", "", "", "2026-01-04T00:00:00Z")},
                                                     {}, {});

@@ -83,8 +83,7 @@ TEST_CASE("a Job does not count as gone if one list lacks the Job but the next l
   CHECK(!first);
 }
 
-TEST_CASE(
-    "a submit makes a missing object again if it does not decide the end, and does not train the run twice") {
+TEST_CASE("a submit makes a missing Service of an existing run again, and does not train the run twice") {
   Vanishing test;
   test.lose("services", test.run);
   CHECK(test.submit().outcome == SubmitOutcome::completed);
@@ -105,7 +104,8 @@ TEST_CASE("a Job that is deleted while a submit looks for the other objects is n
 }
 
 TEST_CASE(
-    "if a submit was killed before it set the mark, the next submit completes the run and sets the mark") {
+    "if a submit was killed before it set annotations::created, the next submit completes the run and sets "
+    "this mark") {
   Vanishing test;
   test.annotate(mlk::annotations::created, nullptr);
   CHECK(test.submit().outcome == SubmitOutcome::running);
