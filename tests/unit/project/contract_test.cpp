@@ -55,7 +55,7 @@ std::set<std::string> variables_in(const std::string& contract, const std::strin
 
 }  // namespace
 
-TEST_CASE("the renderer sets and the runtime reads exactly the variables of the contract") {
+TEST_CASE("runtime/CONTRACT.md lists exactly the variables that the renderer sets or the runtime reads") {
   const std::string contract = contract_text();
   const std::set<std::string> named = variables_in(contract, "Environment");
   REQUIRE(named.size() == 17);
@@ -94,7 +94,7 @@ TEST_CASE("mlk-experiment(5) lists exactly the variables that pods get") {
   CHECK(listed == set);
 }
 
-TEST_CASE("seven known exit codes of the runtime are in its code and in the contract") {
+TEST_CASE("seven known exit codes of the runtime are in exit_code.h and in runtime/CONTRACT.md") {
   const std::string contract = contract_text();
   const std::string code = text_of(top / "runtime" / "base" / "exit_code.h");
   for (const char* number : {"64", "65", "66", "67", "70", "75", "143"}) {
@@ -103,7 +103,7 @@ TEST_CASE("seven known exit codes of the runtime are in its code and in the cont
   }
 }
 
-TEST_CASE("every metric that the runtime prints or serves is in the contract") {
+TEST_CASE("runtime/CONTRACT.md explains every metric that the runtime prints or serves") {
   const std::string contract = contract_text();
   const fs::path metrics = top / "runtime" / "metrics";
   std::set<std::string> names =

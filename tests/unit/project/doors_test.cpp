@@ -52,13 +52,15 @@ void only_in(const std::set<std::string>& doors, const std::string& pattern, con
 
 }  // namespace
 
-TEST_CASE("only cli/util/json.cpp parses JSON") {
+TEST_CASE("in cli/ and sweeps/, only cli/util/json.cpp parses JSON") {
   only_in({"cli/util/json.cpp"},
           "json::(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\\b|>>\\s*json|\"_json\\b",
           "parse_json() and json_or_null() of cli/util/json.h");
 }
 
-TEST_CASE("only number.cpp, quantity.cpp and values.cpp convert text to floating-point numbers") {
+TEST_CASE(
+    "in cli/ and sweeps/, only number.cpp, quantity.cpp and values.cpp convert text to floating-point "
+    "numbers") {
   only_in({"cli/util/number.cpp", "cli/util/quantity.cpp", "cli/experiment/values.cpp"},
           "\\b(strto(d|f|ld)|stod|stof|atof|sscanf)\\b", "number_of_word() of cli/util/number.h");
 }
@@ -73,7 +75,7 @@ TEST_CASE("commands write JSON only with json_text(), which escapes terminal con
   only_in({}, "\\.dump\\(", "json_text() of cli/util/json.h", {"cli/commands", "cli/ui"});
 }
 
-TEST_CASE("only listed files write to the standard streams without the streams of the session") {
+TEST_CASE("in cli/, only listed files write to the standard streams without the streams of the session") {
   only_in({"cli/app.cpp", "cli/util/printable_stream.h", "cli/util/printable_stream.cpp"},
           "\\bPrintableStream\\b", "the one door of cli/app.cpp", {"cli"});
   // main() writes before the session exists and after the session has ended. The other files belong to

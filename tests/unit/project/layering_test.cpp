@@ -87,7 +87,9 @@ std::set<std::set<std::string>> circles_of_files() {
 
 }  // namespace
 
-TEST_CASE("a file includes only its own room and rooms that are below it on the map") {
+TEST_CASE(
+    "a file includes only headers of its own folder, and of the folders that cmake/rooms.txt allows for this "
+    "folder") {
   const std::vector<SourceFile> all = sources_below(mlk::test::roots_of_rooms());
   REQUIRE(all.size() > 20);
   for (const SourceFile& source : all) {
@@ -102,7 +104,7 @@ TEST_CASE("a file includes only its own room and rooms that are below it on the 
   }
 }
 
-TEST_CASE("files of a room include each other in a circle only in the listed cases") {
+TEST_CASE("files of one source folder include each other in a circle only in the listed cases") {
   const std::set<std::set<std::string>> known = {
       // Overrides and rules use the types of load.h, and load.cpp applies both.
       {"cli/experiment/load", "cli/experiment/overrides", "cli/experiment/rules"},
@@ -130,7 +132,7 @@ TEST_CASE("files of a room include each other in a circle only in the listed cas
     CHECK_MESSAGE(circles_of_files().count(circle) == 1, *circle.begin(), " is in no circle any more");
 }
 
-TEST_CASE("the map in ARCHITECTURE.md shows every room with its description") {
+TEST_CASE("the map in ARCHITECTURE.md shows every folder of cmake/rooms.txt with its description") {
   std::ifstream in(fs::path(mlk::test::source_dir()) / "ARCHITECTURE.md");
   const std::string page{std::istreambuf_iterator<char>(in), {}};
   for (const auto& [folder, room] : rooms()) {
@@ -141,7 +143,9 @@ TEST_CASE("the map in ARCHITECTURE.md shows every room with its description") {
   }
 }
 
-TEST_CASE("cli/ and sweeps/ use no calls of Linux, so that mlk can run on a Mac") {
+TEST_CASE(
+    "outside of the local cluster, cli/ and sweeps/ use no calls that only Linux has, so that mlk can run on "
+    "a Mac") {
   const std::regex linux_only(
       "sys/(epoll|inotify|signalfd|eventfd|timerfd)\\.h|\\b(accept4|pipe2|epoll_wait|signalfd)\\s*\\(|\"/"
       "proc/");
@@ -157,7 +161,9 @@ TEST_CASE("cli/ and sweeps/ use no calls of Linux, so that mlk can run on a Mac"
   }
 }
 
-TEST_CASE("only listed files send signals to processes, and only listed files accept connections") {
+TEST_CASE(
+    "in cli/ and sweeps/, only listed files send signals to processes, and only listed files accept "
+    "connections") {
   const struct {
     std::regex call;
     std::set<std::string> doors;
@@ -186,7 +192,8 @@ TEST_CASE("only listed files send signals to processes, and only listed files ac
   }
 }
 
-TEST_CASE("experiment and render are pure: no clock, randomness, environment, printing or files") {
+TEST_CASE(
+    "the code in cli/experiment and cli/render uses no clock, randomness, environment, printing or files") {
   const std::regex impure(
       "\\b(system_clock|steady_clock|random_bytes|random_device|getenv|std::cout|std::cerr|printf|ifstream|"
       "ofstream|fopen|read_file)\\b");
@@ -201,7 +208,7 @@ TEST_CASE("experiment and render are pure: no clock, randomness, environment, pr
   }
 }
 
-TEST_CASE("files have at most 450 lines, and files of tests at most 600") {
+TEST_CASE("source files have at most 450 lines, and files of tests at most 600") {
   const auto check_lines = [](const std::vector<std::string>& roots, std::size_t most) {
     for (const SourceFile& source : sources_below(roots)) {
       const bool small = source.lines.size() <= most;
@@ -212,7 +219,7 @@ TEST_CASE("files have at most 450 lines, and files of tests at most 600") {
   check_lines({"tests"}, 600);
 }
 
-TEST_CASE("each room has at most 3500 lines") {
+TEST_CASE("the source files of each folder in cmake/rooms.txt have at most 3500 lines together") {
   std::map<std::string, std::size_t> lines;
   for (const SourceFile& source : sources_below(mlk::test::roots_of_rooms()))
     lines[room_of(source.path.string())] += source.lines.size();

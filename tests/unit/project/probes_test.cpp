@@ -74,7 +74,7 @@ TEST_CASE("PROTOCOLS.md has a row for each message between processes, and no row
   for (const std::string& name : on_page) CHECK_MESSAGE(in_code.contains(name), name, " is not in wire.h");
 }
 
-TEST_CASE("the code of the agreement names each rule of PROTOCOLS.md, and no unknown rule") {
+TEST_CASE("the code in runtime/membership names each rule of PROTOCOLS.md, and names no unknown rule") {
   const fs::path top = mlk::test::source_dir();
   const auto rules = names_in(content_of(top / "runtime/PROTOCOLS.md"), std::regex("\n- \\*\\*(A[0-9]+),"));
   REQUIRE(rules.size() > 10);
