@@ -56,8 +56,8 @@ TEST_CASE("new prints the commands that submit the experiment on this machine an
 }
 
 TEST_CASE(
-    "context shows commands as allowed only if the user has all rights for them, and asks for each right "
-    "once") {
+    "context shows commands as allowed only if the user has all rights for them, and asks the server for "
+    "each right once") {
   // The groups of commands that are not allowed if one right is missing.
   const auto forbidden_without = [](const std::string& missing) {
     std::mutex mutex;

@@ -26,7 +26,7 @@ std::string complete(std::vector<std::string> words, const std::map<std::string,
 
 }  // namespace
 
-TEST_CASE("completion offers words of the command tree") {
+TEST_CASE("completion offers the commands, flags and values that begin with the typed text") {
   CHECK(complete({"sub"}) == "submit\n");
   CHECK(complete({"completion", "z"}) == "zsh\n");
   CHECK(complete({"submit", "--dry"}) == "--dry-run\n");

@@ -120,7 +120,7 @@ TEST_CASE(
   CHECK(console.status().phase == Phase::scheduling);
 }
 
-TEST_CASE("logs of a sweep without pods print the reason and the command for the next step") {
+TEST_CASE("if a sweep has no pods, logs prints why there are no lines, and the command for the next step") {
   OfCluster console;
   const auto told = [&] {
     const auto said = console.type({"logs", console.sweep});

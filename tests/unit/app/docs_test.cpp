@@ -178,7 +178,7 @@ TEST_CASE("if a command of a group is unknown or missing, the hint names the hel
         "mlk: error: a command is required\nhint: list the commands with: mlk local --help\n");
 }
 
-TEST_CASE("help shows a flag with an optional value in the form of manuals") {
+TEST_CASE("help shows an optional value of a flag in brackets, as manual pages do") {
   Tree tree;
   CHECK(mlk::run({"submit", "--help"}, tree.session) == 0);
   CHECK(tree.out.str().find("--dry-run[=client|server]  ") != std::string::npos);

@@ -42,7 +42,7 @@ TEST_CASE("a command of kubectl, git or Slurm gets a hint with the command of ml
   CHECK(hint({"help"}) == "did you mean: mlk --help");
 }
 
-TEST_CASE("a hint does not use the name of a run as a file") {
+TEST_CASE("if the user typed the name of a run instead of a file, the hint has the word FILE in its place") {
   CHECK(hint({"retry", "digits-abcde"}) ==
         "`mlk get digits-abcde --to FOLDER` brings back the file of a run: mlk submit --again FILE");
   CHECK(hint({"start", "digits-abcde"}) == "did you mean: mlk submit FILE");
@@ -78,7 +78,7 @@ TEST_CASE("a typing error still gets a hint with the nearest word") {
   CHECK(hint({"ls", "--everything"}) == "see: mlk ls --help");
 }
 
-TEST_CASE("no command or flag of mlk is in the table of habits") {
+TEST_CASE("no command or flag of mlk counts as a word of another program") {
   const mlk::test::Tree tree;
   for (const char* word : {"up", "down", "status", "kubeconfig"}) CHECK(mlk::habit_of_local(word).empty());
   for (const CLI::App* command : mlk::visible_commands(*tree.root)) {

@@ -141,7 +141,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 }  // namespace
 
-TEST_CASE("a run that has ended while the question was asked is neither deleted nor stopped") {
+TEST_CASE("a run that ends while delete or stop waits for the user's answer is neither deleted nor stopped") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -160,7 +160,8 @@ TEST_CASE("a run that has ended while the question was asked is neither deleted 
   }
 }
 
-TEST_CASE("a run that is created while the question is asked is neither deleted nor stopped") {
+TEST_CASE(
+    "a run that is created while delete or stop waits for the user's answer is neither deleted nor stopped") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -172,7 +173,9 @@ TEST_CASE("a run that is created while the question is asked is neither deleted 
   }
 }
 
-TEST_CASE("a new run that got the same name while the question was asked is neither deleted nor stopped") {
+TEST_CASE(
+    "a new run that gets the same name while delete or stop waits for the user's answer is neither deleted "
+    "nor stopped") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -196,7 +199,7 @@ TEST_CASE("an image that no run names is deleted after the answer yes") {
   CHECK_FALSE(repository.has_image());
 }
 
-TEST_CASE("an image is not deleted if a run names the image while the question is asked") {
+TEST_CASE("an image is not deleted if a run names the image while mlk waits for the user's answer") {
   Repository repository;
   repository.meanwhile = [&] { repository.name_the_image(); };
   const Told told = repository.clear();

@@ -60,7 +60,7 @@ TEST_CASE(
   CHECK(line.starts_with("█"));
 }
 
-TEST_CASE("the live line of a sweep is never wider than its terminal, and has the number of ended trials") {
+TEST_CASE("the live line of a sweep is never wider than its terminal, and shows the number of ended trials") {
   for (std::size_t width = 16; width <= 220; ++width) {
     INFO(width);
     CHECK(ui::width_of(bar_at(width)) <= width);

@@ -198,7 +198,7 @@ TEST_CASE("the live line shows the step, the loss, the running ranks and the pro
   CHECK(phase_line(status) == "Running");
 }
 
-TEST_CASE("old numbers of a running run are shown with their age") {
+TEST_CASE("old metrics of a run that has not ended are shown with their age") {
   RunStatus status = failed_run();
   status.phase = Phase::restarting;
   status.result_at = now - 12s;
@@ -219,7 +219,7 @@ TEST_CASE("old numbers of a running run are shown with their age") {
   }
 }
 
-TEST_CASE("lines of a run count as equal if they differ only in the time until the next retry") {
+TEST_CASE("lines about a run count as equal if they differ only in the time until the next retry") {
   const std::string line = "Restarting: worker/0: exit code 1 (try 1 of 4, next in 10s); worker/1: lost";
   CHECK(untimed(line) ==
         untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next in 1m9s); worker/1: lost"));

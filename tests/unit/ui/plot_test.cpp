@@ -210,7 +210,7 @@ TEST_CASE("a plot is empty if none of its points has a place on the axes") {
   CHECK(scatter({{1, 0}, {1, -5}}, options).empty());
 }
 
-TEST_CASE("the legend shows only the number of the series after the 26th") {
+TEST_CASE("a legend lists at most 26 series, and says how many more there are") {
   const std::vector<PlotSeries> many(28, {"x", {{0, 0}, {1, 1}}});
   const std::string picture = shown(lines(many, small(true)));
   CHECK(picture.find("z x") != std::string::npos);
