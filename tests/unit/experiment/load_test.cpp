@@ -312,7 +312,7 @@ TEST_CASE("the error for a word of another tool suggests mlk's key") {
         "x.yaml:4:1: unknown key 'retries'; did you mean 'restart.retries'?");
 }
 
-TEST_CASE("an unusable folder of files: is reported at its place, together with the other mistakes") {
+TEST_CASE("an unusable folder in `files:` is reported at its place, together with the other mistakes") {
   const FileContext file_context{
       .wrong_with_folder =
           [](const std::string& folder) { return folder == "good" ? "" : "there is no folder " + folder; },

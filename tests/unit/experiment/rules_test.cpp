@@ -19,7 +19,8 @@ std::string in_mode(const std::string& mode, const std::string& lines) {
   return problems_of("name: x\nmode: " + mode + "\n" + lines);
 }
 
-TEST_CASE("train needs a built-in mode, and only a job type of the user accepts parameters and any roles") {
+TEST_CASE(
+    "train needs a built-in mode, and only a job type of the user accepts parameters and roles of any name") {
   CHECK(in_mode("mine", train) ==
         "x.yaml:3:1: train needs mode single, ps or allreduce; a job type of your own needs run");
   CHECK(in_mode("mine", "run: a\nparameters: {a: 1}\nroles: {chief: {}, server: {count: 3, min: 2}}\n") ==

@@ -286,7 +286,7 @@ TEST_CASE("the error for a broken pod or Job names the layer at fault") {
         "patch.job: metadata.labels must be a map");
 }
 
-TEST_CASE("the objects: of job types and frameworks get the labels and the namespace of the run") {
+TEST_CASE("the objects that job types and frameworks define get the labels and the namespace of the run") {
   Templates templates = with_job_type(
       "roles: [{name: a, count: 2, ends_run: true}]\n"
       "objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: first}, data: {role: "

@@ -53,7 +53,7 @@ TEST_CASE("a PYTHONPATH in a Secret gets a new name, and a new PYTHONPATH refers
              {{"name", "PYTHONPATH"}, {"value", "/mlk/python:$(MLK_OWN_PYTHONPATH):/opt/site"}}});
 }
 
-TEST_CASE("a list of folders that refers to a Secret has no colon at its end without a base image's folder") {
+TEST_CASE("a list of folders that ends with a value of a Secret has no colon at its end") {
   const json from = {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}};
   CHECK(with_packages({{{"name", "PATH"}, {"valueFrom", from}}}, "/opt/site", false) ==
         json{{{"name", "MLK_OWN_PATH"}, {"valueFrom", from}},

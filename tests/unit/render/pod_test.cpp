@@ -123,7 +123,9 @@ TEST_CASE("the folder for checkpoints is named by the run and eight digits of th
   CHECK(pod_address("x-abcde", "worker", "3") == "x-abcde-worker-3.x-abcde:7070");
 }
 
-TEST_CASE("PYTHONPATH has the packages of the code first, then the value in env:, then the base image's") {
+TEST_CASE(
+    "PYTHONPATH has the packages of the code first, then the experiment's value, then the base image's "
+    "value") {
   const std::string text =
       std::string(plain_program) + "code: {path: ., python: requirements.txt}\nenv: {PYTHONPATH: src}\n";
   CodeArchive code{.digest = std::string(64, '1'), .bytes = "b", .layer_file = "-"};

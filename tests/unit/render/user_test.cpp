@@ -110,7 +110,7 @@ TEST_CASE("note_on_user() returns one sentence if the user is a guess, and an em
   CHECK(note_on_user(training(), {}, "").empty());
 }
 
-TEST_CASE("user: accepts only auto, image or a number") {
+TEST_CASE("the key `user` accepts only auto, image or a number") {
   const auto said = [](const std::string& value) {
     try {
       (void)program("user: " + value + "\n");
@@ -155,7 +155,9 @@ std::string variable_in(const json& pod, const std::string& name) {
   return "<unset>";
 }
 
-TEST_CASE("a program gets a home, a user name and a thread for each CPU, which env: can replace") {
+TEST_CASE(
+    "a program gets a home, a user name and a thread for each CPU, and the experiment's `env` can replace "
+    "these") {
   const json pod = pod_of(render(program("workers: {cpu: 3500m}\n"), {}, Templates(), {}));
   CHECK(variable_in(pod, "HOME") == "/mlk/home");
   CHECK(variable_in(pod, "USER") == "mlk");
