@@ -127,7 +127,7 @@ def test_the_record_of_a_run_has_the_commit_of_its_code(embedded, name, experime
     assert re.search(f"commit +{found['commit'][:12]} +{found['commit'][:12]}-dirty\n", embedded.mlk("diff", first, second, check=0).stdout)
 
 
-def test_mlk_refuses_a_wrong_or_too_large_folder_of_code_before_it_sends_anything(embedded, name, experiment, tmp_path):
+def test_mlk_refuses_code_that_is_missing_or_too_large_or_outside_of_its_folder_before_it_sends_anything(embedded, name, experiment, tmp_path):
     write_code(tmp_path)
     file = write_experiment(experiment, name)
     with (tmp_path / "weights.bin").open("wb") as big:

@@ -80,7 +80,7 @@ def test_submit_sends_only_the_layer_of_the_code_to_the_registry_if_a_line_of_th
     assert 200_000 < to_registry < 230_000
 
 
-def test_submit_makes_a_layer_of_the_code_by_itself_if_the_code_is_too_large_for_a_config_map(submitter):
+def test_submit_sends_code_to_the_registry_as_an_image_layer_if_the_code_is_too_large_for_a_config_map(submitter):
     (submitter.folder.code / "weights.bin").write_bytes(random.Random(2).randbytes(2_000_000))
     log, (to_cluster, to_registry) = submitter.submit()
     assert "hello one" in log
