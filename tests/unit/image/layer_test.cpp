@@ -90,7 +90,8 @@ TEST_CASE("add_file() gives the same layer as add(), and passes the content of t
   CHECK(whole.finish().diff_id == of_file.diff_id);
 }
 
-TEST_CASE("an unfinished layer leaves no file, and add_file() refuses a file with another size than told") {
+TEST_CASE(
+    "an unfinished layer leaves no file, and add_file() refuses a file whose size is not the given size") {
   const TemporaryFolder folder;
   {
     LayerWriter writer(folder.path() / "layer");
@@ -247,7 +248,7 @@ TEST_CASE(
   CHECK_FALSE(find_layer(folder.path() / "other"));
 }
 
-TEST_CASE("LayerWriter and find_layer() close the folder of layers to other users") {
+TEST_CASE("LayerWriter and find_layer() let only the owner use the folder of the layers") {
   const TemporaryFolder folder;
   const fs::path cache = folder.path() / "cache";
   const mode_t before = umask(0);
@@ -259,7 +260,8 @@ TEST_CASE("LayerWriter and find_layer() close the folder of layers to other user
   CHECK(fs::status(cache).permissions() == fs::perms::owner_all);
 }
 
-TEST_CASE("find_whole_layer() finds only a layer whose bytes match the digest, and with the wanted diff_id") {
+TEST_CASE(
+    "find_whole_layer() finds a layer only if its bytes match its digest and its diff_id is the wanted one") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer";
   const Layer layer = write_small(file);
@@ -277,7 +279,8 @@ TEST_CASE("find_whole_layer() finds only a layer whose bytes match the digest, a
   CHECK_THROWS_AS(mlk::image::find_whole_layer(file, layer.diff_id, [] { return false; }), mlk::Error);
 }
 
-TEST_CASE("the last use of an entry is the newest time of the entry, its note and the files in it") {
+TEST_CASE(
+    "the last use of a cached layer or folder is the newest time of it, of its note and of the files in it") {
   const TemporaryFolder folder;
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(48);
   const auto unused = [&](const fs::path& entry) {
@@ -410,7 +413,8 @@ TEST_CASE(
   CHECK(names_in(folder.path()) == std::vector<std::string>{"layer", "layer.json"});
 }
 
-TEST_CASE("find_whole_layer() removes a layer with another diff_id, and a missing file counts as unused") {
+TEST_CASE(
+    "find_whole_layer() removes a layer that has another diff_id than wanted; a missing file is unused") {
   const TemporaryFolder folder;
   const Layer layer = write_small(folder.path() / "layer");
   CHECK_FALSE(mlk::image::find_whole_layer(layer.file, "sha256:" + std::string(64, 'a')));

@@ -178,8 +178,7 @@ TEST_CASE("choose() selects an entry that needs features of the system only if n
         digest_with('1'));
 }
 
-TEST_CASE(
-    "choose() selects an entry without a platform if there is only one, and no entry has a known platform") {
+TEST_CASE("choose() selects a single entry without a platform if no other entry has a known platform") {
   const Platform wanted{"linux", "amd64", ""};
   const json signature = entry('3', platform("unknown", "", "unknown"));
   CHECK(chosen(read_index(index_of(json::array({entry('1', nullptr)}))), wanted) == digest_with('1'));
@@ -197,7 +196,9 @@ TEST_CASE("a hint with text from an index contains no control characters") {
         std::string::npos);
 }
 
-TEST_CASE("parse_manifest() refuses a document that is no manifest and no index, is both, or has schema 1") {
+TEST_CASE(
+    "parse_manifest() refuses a document that is both manifest and index, is neither of them, or has schema "
+    "1") {
   json both = manifest_of();
   both["manifests"] = json::array();
   json old = {{"schemaVersion", 1}, {"name", "x"}, {"fsLayers", json::array()}};

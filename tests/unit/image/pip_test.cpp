@@ -72,7 +72,8 @@ TEST_CASE("relative paths in PIP_ variables become absolute, below the given fol
   CHECK(value("PIP_PROXY", "host:80") == "host:80");
 }
 
-TEST_CASE("marker_environment() gives the known values of an image, and lists the unknown values") {
+TEST_CASE(
+    "marker_environment() gives each marker value that is known for an image, and lists the other markers") {
   const auto named = marker_environment({{"linux", "arm64", ""}, "3.9", "3.9.18"});
   CHECK(named.known.at("python_version") == "3.9");
   CHECK(named.known.at("python_full_version") == "3.9.18");

@@ -7,7 +7,8 @@
 
 TEST_SUITE_BEGIN("image/pushed");
 
-TEST_CASE("an image counts as just pushed for one hour, and the next push removes older notes") {
+TEST_CASE(
+    "an image counts as just pushed for one hour; the next push removes notes that are older than one hour") {
   const TemporaryFolder folder;
   const std::string one = "sha256:" + std::string(64, 'a'), other = "sha256:" + std::string(64, 'b');
   CHECK_FALSE(mlk::image::is_just_pushed(folder.path(), one));

@@ -43,7 +43,8 @@ TEST_CASE("wheel_platforms() begins with the newest glibc or musl, and ends with
         Lines{"musllinux_1_2_aarch64", "musllinux_1_1_aarch64", "linux_aarch64"});
 }
 
-TEST_CASE("the layer has the packages and scripts that mlk writes, and is the same on every machine") {
+TEST_CASE(
+    "the layer of python_layer() has the packages and their scripts, and is the same on every machine") {
   std::string digest;
   for (const char* name : {"one", "other"}) {
     const Machine machine(playing_pip, name);
@@ -91,7 +92,7 @@ TEST_CASE("pip installs the resolved packages for the platform only if no cached
   CHECK(machine.installations() == 3);
 }
 
-TEST_CASE("for an image with musl, pip gets the platform names of musl, and mlk makes a layer of its own") {
+TEST_CASE("for an image with musl, pip gets the platform names of musl, and mlk makes a separate layer") {
   const Machine machine;
   PythonPackages packages = machine.packages();
   const Layer layer = mlk::image::python_layer(packages, "mlk/python");
@@ -102,7 +103,9 @@ TEST_CASE("for an image with musl, pip gets the platform names of musl, and mlk 
   CHECK(machine.calls().find("manylinux") == std::string::npos);
 }
 
-TEST_CASE("pip runs in a folder of its own, and gets only the user's settings for sources of packages") {
+TEST_CASE(
+    "pip does not run in the folder of the code, and of the user's settings gets only those for sources of "
+    "packages") {
   const Machine machine;
   machine.folder().write("code/trap.py", "");
   machine.folder().write("settings", "global.index-url='one'\nglobal.user='true'\ninstall.prefix='/x'\n");
@@ -207,7 +210,7 @@ TEST_CASE("pip gets the known part of the image's Python version, and the name o
   }
 }
 
-TEST_CASE("if this machine runs the packages, pip gets no platforms and no ABI") {
+TEST_CASE("if the packages are to run on this machine, pip gets no platforms and no ABI") {
   const Machine machine;
   PythonPackages packages = machine.packages();
   packages.target.markers = {{"os_name", "posix"}};

@@ -30,7 +30,7 @@ TEST_CASE("write_new_file() writes content and executable bit, and makes the fol
   CHECK(may_be_executed("program"));
 }
 
-TEST_CASE("write_new_file() writes over no existing file, through no link and below no file") {
+TEST_CASE("write_new_file() refuses a path that exists, is a link, or is below a file") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("file", "before");
   fs::create_symlink("target", folder.path() / "dangling");
