@@ -53,7 +53,8 @@ TEST_CASE("code travels as an archive only if the archive has at most the allowe
   CHECK(std::string(error.what()).find(" has more when it is compressed, but at most ") != std::string::npos);
 }
 
-TEST_CASE("code of over sixteen times the bound of an archive gets no archive if it may become a layer") {
+TEST_CASE(
+    "if code may become a layer, code of more than sixteen times the bound of an archive gets no archive") {
   const TemporaryFolder folder;
   constexpr std::size_t most = 64 << 10;
   const auto packed = [&](std::size_t size) {
@@ -208,7 +209,7 @@ TEST_CASE("archive_of_layer() returns the archive of the code, without entries o
   CHECK_THROWS_AS((void)mlk::image::archive_of_layer("x", "mlk/code"), mlk::Error);
 }
 
-TEST_CASE("a layer has the folders of the prefix, and any user may write to the last folder only") {
+TEST_CASE("a layer has the folders of the prefix, and of these only the last is writable for every user") {
   const TemporaryFolder folder;
   write(folder.path() / "f");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});

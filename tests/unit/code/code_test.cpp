@@ -264,7 +264,8 @@ TEST_CASE(
         Paths{"key.pem"});
 }
 
-TEST_CASE("exactly the paths that git itself ignores stay behind, whatever file names the paths") {
+TEST_CASE(
+    "of code in a repository, exactly the paths that git ignores stay behind, whichever file has the rule") {
   const TemporaryFolder folder;
   const fs::path top = folder.path() / "repository";
   for (const char* file :

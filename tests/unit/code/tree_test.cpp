@@ -47,7 +47,8 @@ mlk::Error tree_refusal(const fs::path& top) {
 
 }  // namespace
 
-TEST_CASE("files that tools store beside a program stay behind, and no list names them") {
+TEST_CASE(
+    "files that tools store beside a program stay behind, and are neither in `secrets` nor in `ignored`") {
   for (const char* file : {".git/x",
                            ".hg/x",
                            ".svn/x",
