@@ -24,7 +24,7 @@ TEST_CASE("the host in the URL of a registry is the name of the registry, except
   CHECK(mlk::registry::url_of("docker.io.example", true) == "https://docker.io.example");
 }
 
-TEST_CASE("mlk follows an encrypted registry only to encrypted URLs") {
+TEST_CASE("a registry with https cannot send mlk to an http URL or to an invalid URL") {
   const std::string from = "https://registry.example";
   CHECK(wrong_with_target(from, "https://storage.example/x").empty());
   CHECK(wrong_with_target(from, "https://registry.example:444/x").empty());
@@ -36,7 +36,7 @@ TEST_CASE("mlk follows an encrypted registry only to encrypted URLs") {
     CHECK_MESSAGE(wrong_with_target(from, bad) == "an address that is not a valid URL", bad);
 }
 
-TEST_CASE("mlk does not follow a remote registry to this machine, however the address is spelled") {
+TEST_CASE("a remote registry cannot send mlk to this machine, however the address is spelled") {
   const std::string from = "http://registry.example";
   for (const std::string& host :
        Urls{"localhost", "LOCALHOST", "LocalHost:5000", "localhost.", "registry.localhost", "a.LocalHost.",
@@ -52,7 +52,7 @@ TEST_CASE("mlk does not follow a remote registry to this machine, however the ad
   CHECK(wrong_with_target("http://LOCALHOST.:5000", "http://[::1]:6000/x").empty());
 }
 
-TEST_CASE("mlk follows no registry to a link-local address, where clouds hand out logins") {
+TEST_CASE("a registry cannot send mlk to a link-local address, where clouds hand out logins") {
   for (const std::string& from : Urls{"http://registry.example", "http://localhost:5000"}) {
     for (const std::string& host :
          Urls{"169.254.169.254", "169.254.0.1:80", "0xa9fea9fe", "2852039166", "0.0.0.0", "0", "[fe80::1]",

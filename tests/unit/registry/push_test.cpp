@@ -228,7 +228,9 @@ TEST_CASE("push() does not read the file of a layer that the registry has") {
   CHECK(std::filesystem::exists(built.composed.own[0].file));
 }
 
-TEST_CASE("if the base is missing, mlk sends layers of up to 1 MiB without a HEAD request") {
+TEST_CASE(
+    "if the repository lacks the base, push() sends the image's own layers up to 1 MiB without a HEAD "
+    "request") {
   PlayedRegistry from, to;
   Built built(from);
   const std::string bytes = mlk::random_bytes((1 << 20) + 1);
@@ -255,7 +257,9 @@ TEST_CASE("if the base is missing, mlk sends layers of up to 1 MiB without a HEA
   CHECK(asked_for(large.blob.digest) == 1);
 }
 
-TEST_CASE("if the base is missing, a mountable layer gets a HEAD request only after a refused mount") {
+TEST_CASE(
+    "once push() knows that the repository lacks the base, a mountable layer gets HEAD only after a refused "
+    "mount") {
   PlayedRegistry played;
   const Built built(played);
   played.asked.clear();
@@ -276,7 +280,8 @@ TEST_CASE("if the base is missing, a mountable layer gets a HEAD request only af
   CHECK(stubborn.count(mounts) == 2);
 }
 
-TEST_CASE("if the repository has a base's first layer, mlk asks for each further layer before a mount") {
+TEST_CASE(
+    "if the repository has the base's first layer, push() mounts only layers that the repository lacks") {
   PlayedRegistry played;
   const Built built(played);
   played.add_blob("team/x", "lower");

@@ -94,7 +94,9 @@ TEST_CASE("a request is sent only once if is_patient is false") {
   CHECK(refusing.asked == 1);
 }
 
-TEST_CASE("mlk waits as Retry-After says, but at most a minute, and reports waits of five seconds or more") {
+TEST_CASE(
+    "mlk waits as Retry-After says, reports waits from 5 s on, and fails at once if Retry-After is over 60 "
+    "s") {
   struct Row {
     const char* asked;
     const char* told;  // nullptr: mlk does not wait; "": mlk waits without a message
@@ -155,7 +157,9 @@ TEST_CASE("a temporary failure of a token server is retried like a failure of th
   }
 }
 
-TEST_CASE("mlk does not repeat a request to a token server after a final failure, or without is_patient") {
+TEST_CASE(
+    "a request to a token server is not repeated after 403, 404 or a long Retry-After, or without "
+    "is_patient") {
   struct Row {
     int status;
     bool is_patient;

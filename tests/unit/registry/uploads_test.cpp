@@ -240,7 +240,9 @@ TEST_CASE("an upload begins again if the final PUT gets 404, or gets 400 after a
   }
 }
 
-TEST_CASE("400 for the final PUT ends an upload that has begun again and then lost no connection") {
+TEST_CASE(
+    "an upload that has begun again fails on 400 for the final PUT, except if a PATCH has failed since "
+    "then") {
   PlayedRegistry played;
   int patches = 0;
   played.before = [&](const Request& request, Response& response) {
