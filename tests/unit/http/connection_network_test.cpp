@@ -65,7 +65,7 @@ TEST_CASE("an exchange uses the proxy of the environment, and a failure of the p
   CHECK(refused.status == 0);
 }
 
-TEST_CASE("one Connection reports the own fault of each certificate that it refuses") {
+TEST_CASE("if one Connection refuses two certificates, it reports the right fault for each") {
   const Certificate authority = make_authority("own");
   FakeServer unknown(make_certificate({"server", "IP:127.0.0.1", nullptr}));
   FakeServer misnamed(make_certificate({"server", "DNS:api.example", &authority}));

@@ -348,7 +348,8 @@ TEST_CASE("a stream delivers each line of at most 16 MiB, also the last line wit
   CHECK(opened == 0);
 }
 
-TEST_CASE("a line that is longer than the request allows loses its middle, and the next line arrives") {
+TEST_CASE(
+    "a line that is longer than the request allows arrives without its middle, and the next line follows") {
   FakeServer server;
   std::string body;
   server.http->Get(

@@ -12,7 +12,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Kind = Failure::Kind;
 
-TEST_CASE("a request is sent again if the server has not received it, may execute it twice, or is busy") {
+TEST_CASE(
+    "a request is sent again only if the server has not received it, is busy, or can safely execute it "
+    "twice") {
   struct Row {
     const char* what;
     Attempt attempt;
