@@ -178,7 +178,7 @@ TEST_CASE("fields of a wrong type in a server's answer count as missing") {
   CHECK(client.get(resources::pods, "n", "x").at("metadata") == json::object());
 }
 
-TEST_CASE("the error for refused credentials names the server, the user and the file") {
+TEST_CASE("the error for refused credentials names the server, the user and the kubeconfig") {
   FakeServer server;
   server.http->Get(".*", [](const auto&, auto& response) {
     answer(response, 401, status_body(401, "Unauthorized", "Unauthorized"));

@@ -65,7 +65,7 @@ TEST_CASE("a request on a dead connection is sent again over another connection"
   CHECK(server.asked("/version") >= 1);
 }
 
-TEST_CASE("if a connection dies, a change is sent again only if the server may apply the change twice") {
+TEST_CASE("if a connection dies, a change is sent again only if it does no harm when it is applied twice") {
   Deaf server("");
   Client client(server.start());
   client.patch(resources::pods, "n", "x", {{"metadata", {{"labels", {{"a", "b"}}}}}});

@@ -68,7 +68,8 @@ TEST_CASE("each cause of a missing answer has its own message and hint") {
   }
 }
 
-TEST_CASE("the error for an unusable authority of the cluster's entry blames this entry") {
+TEST_CASE(
+    "if certificate-authority of a cluster cannot be used, the error names this field and the kubeconfig") {
   Config config = some_config();
   config.ca_pem = "no certificate";
   CHECK(told(unreachable_error({.kind = Kind::authority, .detail = "D"}, config)) ==
@@ -94,7 +95,7 @@ TEST_CASE("error messages leave out unknown details") {
   CHECK(unreachable_error({.kind = Kind::proxy, .hint = "H"}, config).hint() == "H in /f (context c)");
 }
 
-TEST_CASE("the error for missing credentials has the status 401 only if no retry can bring credentials") {
+TEST_CASE("missing credentials give the status 401 if a retry cannot help, and otherwise the status 0") {
   Failure failure{.kind = Kind::credentials, .detail = "D", .hint = "H"};
   CHECK(told(unreachable_error(failure, some_config())) == "0 NoCredentials | /g: user \"me\": D | H");
   failure.for_good = true;
@@ -134,7 +135,8 @@ TEST_CASE("the status number of an answer without a Status decides its reason an
   }
 }
 
-TEST_CASE("the error for refused credentials names the user and the file") {
+TEST_CASE(
+    "the error for refused credentials names the user and the kubeconfig, or a context without a user") {
   Config config = some_config();
   const std::string hint = "renew the credentials there, or choose another context with --context";
   CHECK(told(status_error(401, "", "x", &config)) ==
@@ -189,7 +191,8 @@ TEST_CASE("the status number replaces a missing reason and an empty message of a
   CHECK(told(started) == "503 Odd | x: m | the server is busy or starting: try again in a while");
 }
 
-TEST_CASE("may_pass() is true for a missing answer, 429 and 5xx, and false for other statuses") {
+TEST_CASE(
+    "may_pass() is true for 0 (no answer), 429 and statuses from 500 on, and false for other statuses") {
   const std::pair<int, bool> rows[] = {{0, true},    {200, false}, {404, false}, {428, false}, {429, true},
                                        {430, false}, {499, false}, {500, true},  {503, true}};
   for (const auto& [status, passes] : rows) CHECK_MESSAGE(may_pass(status) == passes, status);

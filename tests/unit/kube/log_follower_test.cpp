@@ -194,7 +194,8 @@ struct FullReader {
 
 }  // namespace
 
-TEST_CASE("a log that was closed for lack of room continues at the same line, also after a restart") {
+TEST_CASE(
+    "if the reader had no room for a line, the log continues at this line later, also after a restart") {
   LogServer logs;
   const std::string first = stamp("01", "a") + stamp("01", "b") + stamp("02", "c");
   logs.answers = {
@@ -220,7 +221,9 @@ TEST_CASE("a log that was closed for lack of room continues at the same line, al
   CHECK(logs.seen()[2].find("previous=true") != std::string::npos);
 }
 
-TEST_CASE("the end of a line that began before the requested time is delivered once, when there is room") {
+TEST_CASE(
+    "the end of a line that began before the requested time is delivered once, when the reader has room for "
+    "it") {
   LogServer logs;
   logs.answers = {{"46%\n", "stay"},
                   {"46%\n", "cut"},
@@ -239,7 +242,7 @@ TEST_CASE("the end of a line that began before the requested time is delivered o
   CHECK(follower.notes().empty());
 }
 
-TEST_CASE("when the reader has room again, the follower reads the rest of the previous incarnation's log") {
+TEST_CASE("when the reader has room for lines again, it gets the rest of the previous incarnation's log") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")},
                   {stamp("01", "a") + stamp("02", "b") + stamp("02", "c")},

@@ -75,7 +75,7 @@ TEST_CASE("an answer other than 200 has no lines, whatever its body is") {
   }
 }
 
-TEST_CASE("a receiver may add further logs, and a silent log does not delay other logs") {
+TEST_CASE("the receiver of a log may request further logs, and a silent log does not delay other logs") {
   Tails logs;
   logs.logs = {{"a", {200, line}}, {"b", {200, line}}};
   Client client(logs.server.start());
@@ -94,7 +94,7 @@ TEST_CASE("a receiver may add further logs, and a silent log does not delay othe
   CHECK(logs.taken.empty());
 }
 
-TEST_CASE("a server that cannot be reached gives status 0") {
+TEST_CASE("if the server cannot be reached, the answer for a log has the status 0") {
   Tails logs;
   Config config = logs.server.start();
   logs.server.http->stop();

@@ -81,7 +81,7 @@ TEST_CASE("each type of patch has its content type, and a merge patch is the def
   CHECK(server.last() == path + "application/merge-patch+json {\"b\":2}");
 }
 
-TEST_CASE("remove() without options deletes any incarnation with background propagation") {
+TEST_CASE("remove() without options deletes an object whatever its uid is, with background propagation") {
   NotingServer server;
   Client client(server.start());
   client.remove(resources::pods, "n", "x");

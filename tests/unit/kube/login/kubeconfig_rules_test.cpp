@@ -281,7 +281,7 @@ TEST_CASE("a context has precedence over the service account of a pod") {
   CHECK(files.load_text("clusters: []\n").server == "https://10.0.0.1:6443");
 }
 
-TEST_CASE("places_of_process() reads the environment") {
+TEST_CASE("places_of_process() reads the variables for the kubeconfig and for the service account of a pod") {
   const struct {
     const char* name;
     std::string ConfigPlaces::* field;

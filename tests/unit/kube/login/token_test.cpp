@@ -36,7 +36,7 @@ TEST_CASE("a header can hold every character except control characters") {
   CHECK_FALSE(fits_in_header(std::string_view("a\0b", 3)));
 }
 
-TEST_CASE("a token file is read at first, then every minute, and ten seconds after a failed read") {
+TEST_CASE("a token file is read at the start, then every minute, and ten seconds after a failed read") {
   const TemporaryFolder folder;
   const std::string file = folder.write("token", " one\n").string();
   Token token("given", file);
