@@ -230,7 +230,8 @@ TEST_CASE("a state folder that is a link, is a file, or belongs to another user 
         "1 | " + other.string() + " belongs to another user | set XDG_STATE_HOME to a folder of your own");
 }
 
-TEST_CASE("the address of the server is read back, and impossible numbers are read as 0") {
+TEST_CASE(
+    "read_address() returns the stored process id and port of the server, and 0 for an invalid number") {
   const Folder folder;
   const Paths paths(folder.path());
   CHECK_FALSE(read_address(paths));
@@ -295,7 +296,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("own_program() returns the file of the program") {
+TEST_CASE("own_program() returns the absolute path of the running program") {
   const std::filesystem::path program = own_program();
   CHECK(program.is_absolute());
   CHECK(std::filesystem::equivalent(program, "/proc/self/exe"));

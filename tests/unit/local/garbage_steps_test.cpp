@@ -117,7 +117,7 @@ TEST_CASE("the collector keeps objects that only the server creates, whatever th
 }
 
 TEST_CASE(
-    "the collector keeps an object if it has no owner, or if its owner has another kind and namespace") {
+    "the collector keeps an object without an owner, and an object whose owner is in another namespace") {
   const Folder folder;
   Store store(folder.path());
   store.create("jobs", {{"metadata", {{"name", "j"}, {"namespace", "other"}, {"uid", "u-j"}}}});

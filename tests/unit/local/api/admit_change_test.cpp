@@ -102,7 +102,7 @@ TEST_CASE("an object gets no defaults if it has no spec, or if its kind has no d
             "status": {"phase": "Terminating"}})"_json);
 }
 
-TEST_CASE("every missing field of a Job's containers and volumes is reported") {
+TEST_CASE("if a Job has many faults in its containers, volumes and rules, the refusal lists each of them") {
   json job = job_named("j", {{"maxFailedIndexes", -1}, {"backoffLimitPerIndex", 0}});
   json& spec = job["spec"]["template"]["spec"];
   spec["containers"] = R"([{"image": "i"}, {"image": "i",

@@ -233,7 +233,7 @@ TEST_CASE("a change of status changes only the given fields of the status") {
   CHECK(admit_change(admission_of("jobs"), before, without, true) == before);
 }
 
-TEST_CASE("the generation counts changes of the spec alone") {
+TEST_CASE("the generation of an object increases only when its spec changes") {
   const json before = stored("jobs", job_named("j"));
   CHECK(changed("jobs", before, {{"metadata", {{"labels", {{"l", "1"}}}}}}).at("metadata").at("generation") ==
         1);

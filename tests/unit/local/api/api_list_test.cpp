@@ -107,7 +107,7 @@ TEST_CASE("a list of objects without namespaces is in the order of their names")
         std::vector<std::string>{"b", "default"});
 }
 
-TEST_CASE("a list of exactly one version shows the objects as they were at that version") {
+TEST_CASE("with resourceVersionMatch=Exact a list shows the objects as they were at the requested version") {
   Listed listed;
   const std::string then = listed.all[1].at("metadata").at("resourceVersion");
   listed.cluster.send("DELETE", maps + "/z");

@@ -111,8 +111,8 @@ TEST_CASE("all groups are listed in their order, each with its only version") {
 }
 
 TEST_CASE(
-    "the OpenAPI index names a document for each group, which lists the kinds that can be patched and the "
-    "parameters") {
+    "the OpenAPI index names a document for each group, and each document lists the kinds that can be "
+    "patched") {
   CHECK(document("/openapi/v3") == R"({"paths": {
     "api/v1": {"serverRelativeURL": "/openapi/v3/api/v1"},
     "apis/batch/v1": {"serverRelativeURL": "/openapi/v3/apis/batch/v1"},

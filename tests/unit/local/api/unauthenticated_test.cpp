@@ -99,7 +99,8 @@ TEST_CASE("user_of_peer() finds the user if the process of another user has open
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("a connection over the limit closes the oldest connection of its own side, not of the other side") {
+TEST_CASE(
+    "a connection over the limit of its side (ours or others) closes only the oldest one of this side") {
   std::vector<std::unique_ptr<Pair>> ours, others;
   UnauthenticatedConnections connections(3);
   const auto add = [&](std::vector<std::unique_ptr<Pair>>& to, Side side) {

@@ -75,7 +75,7 @@ TEST_CASE("visible_gpus() reads CUDA_VISIBLE_DEVICES as CUDA does") {
   CHECK(visible_gpus(0, "0,GPU-4a").empty());
 }
 
-TEST_CASE("pods get GPUs that no other pod has, and the next pod waits until a pod has ended") {
+TEST_CASE("each pod gets GPUs that no other pod has, or waits until enough GPUs are free") {
   Machine machine;
   machine.store.create("pods", asking("a", "1"));
   machine.store.create("pods", asking("b", "2"));

@@ -81,7 +81,7 @@ TEST_CASE("each supported kind of volume becomes a folder of this machine") {
   CHECK(folder(R"(, "configMap": {"name": "c"})", given) == "/pods/u/volumes/v");
 }
 
-TEST_CASE("a process lists the folders that must be created for its volumes") {
+TEST_CASE("localise() lists the folders that must be created for the volumes of a pod") {
   using Folders = std::vector<std::filesystem::path>;
   CHECK(with_volume_of(R"(, "emptyDir": {})").process.folders == Folders{"/pods/u/volumes/v"});
   CHECK(with_volume_of(R"(, "persistentVolumeClaim": {"claimName": "pvc"})").process.folders ==
@@ -147,7 +147,7 @@ TEST_CASE("the termination message, the working folder and the host name of a pr
             .obstacle.find("no command") != std::string::npos);
 }
 
-TEST_CASE("a variable of the pod replaces the inherited variable at the same position") {
+TEST_CASE("a variable of the pod takes the position of the inherited variable with the same name") {
   json pod = R"({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": [{"name": "main",
     "command": ["c"], "env": [{"name": "PATH", "value": "/own"}, {"name": "HOSTNAME", "value": "mine"}]}]}})"_json;
   PodContext around;

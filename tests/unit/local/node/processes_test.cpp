@@ -98,8 +98,7 @@ class LockOfNobody {
 
 #ifdef F_OFD_SETLK
 TEST_CASE(
-    "if the system does not report the holder of a lock, the lock counts as held elsewhere, without a "
-    "signal") {
+    "a lock whose holder the system does not report counts as held elsewhere, and mlk sends no signal") {
   const State state;
   const LockOfNobody lock(state.pod.lock());
   const Holder holder = state.pod.supervisor();
@@ -173,7 +172,7 @@ TEST_CASE("a process that left the session of a killed supervisor is found by th
   CHECK(gone);
 }
 
-TEST_CASE("down and status work with state files that mlk has not written") {
+TEST_CASE("running(), lost() and down() accept state files that mlk has not written") {
   const std::string deep(100000, '[');
   const std::vector<std::string> texts = {
       "",
@@ -206,7 +205,7 @@ TEST_CASE("down and status work with state files that mlk has not written") {
   }
 }
 
-TEST_CASE("down and status work with folders in place of state files") {
+TEST_CASE("running(), lost() and down() throw at most mlk::Error if folders are in place of state files") {
   for (const char* name : {"pods/p/process.json", "pods/p/stop.json", "pods/p/exit.json", "pods/p/lock",
                            "lock", "server.json", "pods/a-file"}) {
     const State state;

@@ -235,7 +235,7 @@ TEST_CASE("SIGTERM without stop.json means a shutdown, since the disk is full or
   CHECK(pod.pod.exit()->reason == shutdown_reason);
 }
 
-TEST_CASE("down stops pods on a full disk") {
+TEST_CASE("down() stops pods also if the disk is full") {
   const Pod pod(lingers);
   ::setenv("XDG_STATE_HOME", pod.folder.path().c_str(), 1);
   const Unwritable full(pod.pod.path() / "stop.json", ::getpid());

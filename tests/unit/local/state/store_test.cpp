@@ -61,7 +61,8 @@ TEST_CASE("objects and the order of revisions outlive the store") {
   CHECK(version_of(store.create("configmaps", object("c"))) > before);
 }
 
-TEST_CASE("revisions also increase after the store was killed and its last objects are gone") {
+TEST_CASE(
+    "a store that is opened again continues with larger revisions, also if its last object was removed") {
   const Folder folder;
   std::uint64_t last = 0;
   for (int i = 0; i < 3; ++i) {
