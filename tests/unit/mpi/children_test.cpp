@@ -46,7 +46,7 @@ TEST_CASE("said_by() returns when the program has ended, even if another process
   CHECK(said.text == "version\n");
 }
 
-TEST_CASE("end_with() ends a process only if its parent has already ended") {
+TEST_CASE("end_with() ends the calling process at once only if its parent has already ended") {
   for (const bool parent_lives : {true, false}) {
     const pid_t own = ::getpid(), child = ::fork();
     if (child == 0) {
