@@ -56,7 +56,7 @@ class ChosenTrials {
                             name(number), doing_),
                 fmt::format("{} the whole sweep: mlk {} {}", doing_, doing_, status_.sweep));
   }
-  // The run of the trial's newest try. nullptr if the trial has not been started.
+  // The run of the trial's newest try. nullptr if the cluster has no such run.
   const RunObjects* run(int number) const {
     const auto found = runs_.find(status_.newest_runs.at(number));
     return found == runs_.end() ? nullptr : &found->second;

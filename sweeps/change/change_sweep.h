@@ -14,21 +14,21 @@ namespace kube {
 class Client;
 }
 
-// Each function reports what it has done to `hooks.note`, and throws Error.
+// Each function passes a sentence about each change to `hooks.note`, and throws Error.
 void stop_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void drain_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void resume_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 
-// The two functions below stop and resume single trials of a driven sweep. They throw Error{usage} for a
-// sweep that the cluster runs by itself, since mlk cannot stop a single index of a Job.
+// The two functions below stop and resume single trials. They throw Error{usage} for a trial that is an index
+// of a Job, since mlk cannot stop a single index, and Error{not_found} for a number that no trial has.
 void stop_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,
                  const ChangeHooks& hooks);
 void resume_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,
                    const ChangeHooks& hooks);
 
-// Returns the owners of these trials' runs, which the caller then deletes. First stores the reports of the
-// trials in the ledger. Then marks trials that have not ended as stopped for good, so that no driver starts
-// these trials again.
+// Stores the reports of these trials in the ledger. Also records each unfinished or stopped trial there as
+// stopped for good, so that no driver starts the trial again. Returns the owners of the trials' runs; the
+// caller then deletes these owners.
 std::vector<nlohmann::json> give_up_trials(kube::Client& client, const std::string& sweep,
                                            const std::vector<int>& numbers, const ChangeHooks& hooks);
 

@@ -111,7 +111,7 @@ class Driver {
     return objects;
   }
 
-  // Waits for a change, for at most a tick. nullopt if nothing has changed and no round is due.
+  // Waits for a change, for at most the time `tick`. nullopt if nothing has changed and no round is due.
   std::optional<SweepObjects> watched(std::optional<SweepWatch>& watch) {
     if (!watch) watch.emplace(client_, request_.name_space, sweep_);
     const bool changed = watch->wait(tick);

@@ -39,7 +39,7 @@ struct SweepObjects {
   std::vector<nlohmann::json> config_maps, jobs, pods;
   std::vector<nlohmann::json> drivers{}, driver_pods{};  // of the driver of a detached sweep, not of trials
   std::optional<nlohmann::json> lease{};  // of the driver; nullopt: not read; JSON null: there is no Lease
-  std::vector<nlohmann::json> events{};   // warnings about these objects; without pods only on request
+  std::vector<nlohmann::json> events{};  // warnings about these objects; fetch_sweep(WithPods::no) reads none
 };
 
 enum class WithPods { no, yes };
@@ -57,8 +57,8 @@ std::vector<nlohmann::json> fetch_pods(kube::Client& client, const std::string& 
 std::vector<nlohmann::json> fetch_running_pods(kube::Client& client, const std::string& name_space,
                                                const std::string& sweep);
 
-// List options for all objects of a sweep of this kind, in pages that stay small even with the largest
-// ConfigMaps; uses slim().
+// The options for listing a sweep's objects of one kind (`resource`). Pages stay small even with the largest
+// ConfigMaps. slim() shortens each object.
 kube::ListOptions of_sweep(const std::string& sweep, const kube::Resource& resource);
 
 // Removes the unused parts of an object: the pod template of a Job, most of a pod's spec, the managed fields.
@@ -69,7 +69,7 @@ void slim(nlohmann::json& object);
 std::vector<nlohmann::json> fetch_warnings(kube::Client& client, const std::string& name_space,
                                            const std::string& sweep);
 
-// The namespace-wide `events` that concern objects of the sweep. Pure.
+// Those of the namespace's `events` that are about objects of the sweep. Pure.
 std::vector<nlohmann::json> warnings_of(const std::string& sweep, std::vector<nlohmann::json> events);
 
 // Sets the sweep's pods; stores pods of a driver separately. Pure.

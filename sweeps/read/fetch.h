@@ -28,10 +28,10 @@ void harvest_running(kube::Client& client, const std::string& name_space, const 
 std::string run_of_trial(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          int number);
 
-// Reads objects and logs, for at most 1.5 s (running) or 2 minutes (all). Writes new reports into the ledger,
-// best effort. For a sweep of more than 1000 trials, reads only the necessary pods, and no pods if the ledger
-// has the ends of all trials. For such a sweep `running` reads only which trials run, and neither results nor
-// logs. So results that are not in the ledger are missing. Throws Error{not_found} and ApiError.
+// Reads objects and logs. Reads logs for at most 1.5 s (running) or 2 minutes (all), and writes new reports
+// into the ledger, best effort. For a sweep of more than 1000 trials: if the sweep has ended and the ledger
+// has all results, reads neither pods nor logs. Otherwise `running` reads only which trials run, and neither
+// results nor logs, so results that are not in the ledger are missing. Throws Error{not_found} and ApiError.
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                        Harvest harvest);
 

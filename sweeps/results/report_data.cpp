@@ -74,8 +74,8 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
           {"conditional", !parameter.when.empty()}};
 }
 
-// The metrics with numbers as last values, without the objective's metric. The metrics of the most trials
-// come first.
+// Each metric whose last value is a number in some trial, without the objective's metric. A metric that more
+// trials have comes first.
 std::vector<std::string> metric_names(const ReportData& data) {
   std::map<std::string, std::size_t> counts;
   constexpr std::size_t most_names = 1000;

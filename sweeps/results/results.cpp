@@ -44,7 +44,7 @@ json parameter_value(const Point& point, const std::string& path) {
   return found == point.end() ? json() : found->second;
 }
 
-// Whether the space has a choice for this parameter, or its values differ between trials.
+// Whether the space has several values for this parameter, or the trials have.
 bool parameter_varies(const std::string& path, const std::vector<Trial>& trials, const Space& space) {
   const auto parameter = std::find_if(space.parameters.begin(), space.parameters.end(),
                                       [&](const Parameter& each) { return each.path == path; });

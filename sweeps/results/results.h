@@ -38,13 +38,14 @@ std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& o
 
 // A row for each trial, in the same order. Columns: number, state, objective, the parameters that vary,
 // duration in seconds of ended trials, tries, and the reason of failures if there are any. `wide` adds the
-// other parameters and the last metrics. The names of columns do not depend on `wide`.
+// other parameters and the last metrics, and shows the column of reasons even if it is empty. The names of
+// columns do not depend on `wide`.
 ResultTable result_table(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                          bool wide = false);
 
-// The text of a file, with a header and a newline after each row. Numbers read back equal. Lists and maps are
-// JSON. The text contains no control characters for a terminal. CSV follows RFC 4180, but with plain
-// newlines; in TSV tabs and newlines of a cell become blanks.
+// The text of a file, with a header and a newline after each row. A program that reads the text
+// gets exactly the same numbers. Lists and maps are JSON. The text contains no control characters for a
+// terminal. CSV follows RFC 4180, but with plain newlines; in TSV tabs and newlines of a cell become blanks.
 std::string to_csv(const ResultTable& table);
 std::string to_tsv(const ResultTable& table);
 

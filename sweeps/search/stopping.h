@@ -35,7 +35,7 @@ struct AshaOptions {
 };
 
 // The resources at which trials are compared, ascending: max, and below it max/factor, max/factor^2 ..., down
-// to min. The rungs are computed from max, so that the last step is as long as the other steps. Throws
+// to min. They are computed downwards from max, so that also the two highest rungs differ by `factor`. Throws
 // Error{usage} if min or factor is too small, or max is below min.
 std::vector<std::int64_t> rungs_of(const AshaOptions& options);
 
@@ -46,7 +46,7 @@ std::vector<std::int64_t> rungs_of(const AshaOptions& options);
 
 struct Decision {
   enum class Kind {
-    start,    // a new trial, until `until`
+    start,    // start a trial that the sweep has not started yet; it may train up to `until`
     promote,  // let the trial train until `until`; if the trial is paused, resume it from its checkpoint
     pause,    // stop the trial with a checkpoint: it has reached its rung, and may be promoted later
     stop,     // stop the trial for good
@@ -60,9 +60,9 @@ struct Decision {
 
 // ASHA as in the paper: a trial trains to the first rung, and further if it is among the best 1/factor of the
 // trials that have reached its rung. Starts or resumes at most `free` trials, promotions at high rungs first;
-// `unstarted` is the number of new trials. If no trial is left to start, to run or to promote, and no trial
-// has reached max with a finite value, promotes the best trial of the highest rung. So a sweep with a finite
-// value gets at least one complete trial.
+// `unstarted` is the number of trials that the sweep has not started yet. If no trial is left to start, to
+// run or to promote, and no trial has reached max with a finite value, promotes the best trial of the highest
+// rung. So a sweep with a finite value gets at least one complete trial.
 std::vector<Decision> asha_promotions(const AshaOptions& options, Goal goal,
                                       const std::vector<Progress>& trials, int free, int unstarted);
 
@@ -78,9 +78,9 @@ struct MedianOptions {
   int min_trials = 3;      // the rule needs so many successful trials; 3 in Ray and Katib
 };
 
-// Stops a running trial if its best report is worse than the median of the successful trials' means up to the
-// same resource. Successful trials without a report up to that resource count as worst. Returns numbers of
-// trials, ascending. Does not throw.
+// The numbers of the running trials to stop, ascending: those whose best report is worse than the median of
+// the successful trials' means up to the same resource. A successful trial without a report up to that
+// resource counts as the worst. Does not throw.
 std::vector<int> median_stops(const MedianOptions& options, Goal goal, const std::vector<Progress>& trials);
 
 }  // namespace mlk::sweeps

@@ -31,8 +31,8 @@ inline constexpr std::size_t longest_line = 14 * 1024;  // bytes, without its ne
 
 inline constexpr std::size_t longest_shard = most_config_map_bytes;  // bytes; each shard is one ConfigMap
 
-// The trial on one line, without a newline. All values except the point are cut to the limits above. Numbers
-// read back equal; times read back to the microsecond.
+// The trial on one line, without a newline. All values except the point are cut to the limits above.
+// from_line() returns exactly the same numbers, and the same times to the microsecond.
 std::string to_line(const Trial& trial);
 
 // The inverse of to_line(). The text may come from any source: returns nullopt if it is not a trial or is too

@@ -32,7 +32,7 @@ struct Trial {
   nlohmann::json metrics;  // the last metrics, {"loss": 0.1}; null before the first metrics
   std::optional<double> objective;                     // the objective of the sweep; absent if unknown
   std::vector<std::pair<std::int64_t, double>> curve;  // thinned: step, and the metric of the objective
-  std::string failure;                                 // one line, printable: the reason of the failure
+  std::string failure;                                 // one line, printable: why it failed or was stopped
   std::optional<Time> started, ended;
 
   bool operator==(const Trial&) const = default;

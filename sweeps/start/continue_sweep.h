@@ -19,7 +19,7 @@ struct SameSweep {
   std::string sweep;
   int trials = 0;      // the number of trials of the sweep
   int candidates = 1;  // the number of matching sweeps; `sweep` is the newest of them
-  bool other = true;   // the sweep was started with other code than the code of the definition
+  bool other = true;   // the sweep has another identity than the definition
 };
 
 // Finds the newest sweep that has the same experiment name and kin hash (identity.h), and gives the

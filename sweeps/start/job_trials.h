@@ -20,7 +20,8 @@ class TrialIndexes {
   TrialIndexes(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks,
                std::string owner_uid);
 
-  // Returns false if another process has added trials with the same number at the same time.
+  // Registers the trials of Job `number`. Returns false if another process has registered other trials for
+  // this Job.
   bool write_down(int number, const std::vector<TrialLine>& trials);
 
   // Creates the missing Jobs of registered trials, except Jobs that were made before and are gone. Returns

@@ -168,7 +168,7 @@ class Start {
     return out;
   }
 
-  // Why the cluster cannot run these trials by itself too; empty if it can run them. While Jobs are
+  // Why the cluster cannot also run these trials without a driver; empty if it can. While Jobs are
   // unfinished, there must be places for all new trials at once, since a Job that starts with a low
   // parallelism would keep this parallelism.
   std::string why_no_room(const std::vector<Batch>& batches,

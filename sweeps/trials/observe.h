@@ -73,11 +73,13 @@ void select_trial(SweepStatus& status, int number);
 // Replaces the objective of the sweep: the objective of each trial is then the last value of another metric.
 void use_objective(SweepStatus& status, const Objective& objective);
 
-// Whether the sweep needs a driver to continue: trials wait, and all started trials have ended.
+// Whether a driven sweep goes on only if somebody drives it again: it has neither ended nor been stopped, no
+// trial runs or waits in a run of its own, and no Job of a driver and no Job whose indexes are trials goes
+// on.
 bool needs_driver(const SweepStatus& status);
 
-// The best of the trials that have succeeded, or that report the objective while they run. nullptr if there
-// is no such trial.
+// The best trial (ranking.h). nullptr if no trial has a rank, if the sweep has no objective, or if
+// select_trial() has removed the other trials.
 const Trial* best_of(const SweepStatus& status);
 
 // 8 if the sweep is stopped. If the sweep has failed: 1 if no trial has succeeded and the end of a trial is
