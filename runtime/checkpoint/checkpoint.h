@@ -58,7 +58,8 @@ class CheckpointStore {
 
   // Loads the newest checkpoint that is intact and fits the tensors, and logs each checkpoint that it skips.
   // Returns nothing if there is no checkpoint. Another process may save at the same time. Throws
-  // Failure{checkpoint_unusable} if there are checkpoints and none can be used.
+  // Failure{checkpoint_unusable} if there are checkpoints and none can be used, or if the folder cannot be
+  // listed.
   std::optional<TrainingState> load_newest(std::span<const TensorInfo> tensors) const;
 
   // Logs that there is no checkpoint of the step, and why.

@@ -9,8 +9,8 @@
 namespace mlk::rt {
 namespace {
 
-// How long a rank waits for each further part of a state. For the first part it waits so long for each rank
-// that lags.
+// How long a rank waits for each further part of a state. For the first part it waits longer: this time
+// multiplied by the number of ranks that lag.
 constexpr std::chrono::seconds transfer_patience{60};
 constexpr std::size_t most_early_parts = 1024;
 constexpr Milliseconds save_interval{5};            // between two checks for the last checkpoint
@@ -266,8 +266,8 @@ void RankMachine::step_given_up(RankTurn& turn) {
   give_up(turn);
 }
 
-// The trouble message ends the generation for members that still wait for this rank in the sum of a step. It
-// also shows the members that this rank may continue with other ranks.
+// The trouble message ends the generation for members that still wait for this rank in the sum of a step. All
+// members also learn from this message that this rank may continue with other ranks.
 void RankMachine::give_up(RankTurn& turn) {
   assembly_call(turn, [&](Effects& effects) { assembly_.report_trouble(effects); });
   assemble(turn);

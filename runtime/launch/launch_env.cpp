@@ -60,8 +60,8 @@ std::vector<std::string> read_seeds(const char* name) {
   return seeds;
 }
 
-// In a trial the index of the Job is that of the trial, and the rank must be 0. If a template used this index
-// as the rank, only the first trial would write a result.
+// In a trial the completion index of the pod is the index of the trial, and the rank must be 0. If a template
+// used the completion index as the rank, only the first trial would write a result.
 void read_place_in_sweep(LaunchEnv& env) {
   env.points = value_of("MLK_POINTS");
   if (env.points.empty()) return;

@@ -12,7 +12,7 @@
 namespace mlk::rt {
 
 inline constexpr std::size_t most_point_bytes = std::size_t{64} << 10;  // of a line
-inline constexpr std::size_t most_points_bytes = std::size_t{2} << 20;  // of the lines up to this line
+inline constexpr std::size_t most_points_bytes = std::size_t{2} << 20;  // of a line and all earlier lines
 
 struct Trial {
   int number = 0;         // in the whole sweep, from 0

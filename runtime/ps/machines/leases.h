@@ -30,8 +30,8 @@ class Leases {
     // done, but at most own_slices + 1.
     std::uint64_t own_slices = 0, others_slices = 0;
   };
-  // Grants the worker its next slice. An earlier lease of the worker becomes void. Returns nothing if the
-  // worker must wait.
+  // Grants the worker its next slice. An earlier lease of the worker becomes void. Returns nothing if there
+  // is no slice for the worker at the moment.
   std::optional<Grant> grant(std::uint32_t worker);
 
   // The worker has pushed the slice of its lease. Returns true if the step of the run has advanced. Has no

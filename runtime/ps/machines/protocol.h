@@ -18,8 +18,9 @@
 //
 // A worker that has lost a server sends cut_off to server 0, and joins again when that server is back.
 //
-// For a checkpoint server 0 sends capture to the other servers, which copy their shards and answer captured.
-// Then training continues. When a server has written its copy it sends written.
+// For a checkpoint server 0 sends the message capture to the other servers, which copy their shards and
+// answer with the message captured. Then training continues. When a server has written its copy to the disk,
+// it sends the message written.
 #pragma once
 
 #include <cstdint>
@@ -97,7 +98,7 @@ struct WorkMessage {
   std::uint64_t run_position = 0;   // samples that the whole run has taken
   std::uint64_t restored_step = 0;
   std::uint64_t checkpoint = 0;    // the newest step with a checkpoint; 0: none is known
-  std::optional<Unsaved> unsaved;  // set if no checkpoint could be made since
+  std::optional<Unsaved> unsaved;  // set if later checkpoints could not be made
   bool reports = false;            // the receiver is the lowest live rank
   Progress progress;
 };

@@ -15,7 +15,7 @@ inline constexpr seconds drain_patience{3};         // after SIGTERM, for the cu
 inline constexpr seconds save_retry{2};             // from one attempt of the last checkpoint to the next
 inline constexpr seconds last_save_patience{15};    // after SIGTERM: for attempts of the last checkpoint
 inline constexpr seconds copy_patience{5};          // for all servers to copy their parts
-inline constexpr seconds seed_patience{20};         // for a round of seeds, plus the time of its bytes
+inline constexpr seconds seed_patience{20};         // for a round of seeds, plus the time to send them
 inline constexpr double seed_bytes_per_second = 4e6;
 
 // Every server.
@@ -25,14 +25,14 @@ inline constexpr milliseconds longest_round{20};  // under many messages: betwee
 // checkpoint. This time is shorter than the grace period of a pod.
 inline constexpr seconds leave_patience{20};
 inline constexpr hours first_worker_patience{24};
-// A server that has found the last checkpoint waits so long for its first worker. If workers are connected,
-// it waits so long for missing processes.
+// A server that has found the last checkpoint waits at most so long for a worker. If workers are connected,
+// server 0 waits at most so long for missing processes.
 inline constexpr seconds trained_patience{10};
 
 // A worker.
 inline constexpr milliseconds worker_look_interval{100};
 inline constexpr milliseconds cut_off_after{1000};    // reports to server 0 the loss of another server
-inline constexpr milliseconds pull_again_after{500};  // for weights that servers do not send by themselves
+inline constexpr milliseconds pull_again_after{500};  // after this time asks again for weights (sync)
 inline constexpr double answer_patience_seconds =
     10;  // after this time the worker logs that it waits, and checks for the last checkpoint
 // A worker that gets a finish message without a result checks so long for the last checkpoint. A client of

@@ -43,7 +43,7 @@ struct AbandonOfflineStep {};
 struct ForgetOfflineSteps {};
 struct NoteCheckpoint {
   std::uint64_t step = 0;          // the newest step with a checkpoint
-  std::optional<Unsaved> unsaved;  // set if no checkpoint could be made since
+  std::optional<Unsaved> unsaved;  // set if later checkpoints could not be made
 };
 struct NoteProgress {
   Progress progress;
