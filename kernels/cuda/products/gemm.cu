@@ -27,8 +27,8 @@ struct Matrix {
 };
 
 __global__ void simple_kernel(Matrix a, Matrix b, ProductResult result) {
-  float* const of_a = shared_memory<float>();  // [depth][tile], of a transposed
-  float* const of_b = of_a + depth * tile;     // [depth][tile]
+  float* const of_a = shared_memory<float>();  // [depth][tile]: a tile of a, transposed
+  float* const of_b = of_a + depth * tile;     // [depth][tile]: a tile of b
   const Corner corner = corner_of_block(result, tile);
   const unsigned row = corner.row, column = corner.column;
   const unsigned thread = threadIdx.y * side + threadIdx.x;
