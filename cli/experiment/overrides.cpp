@@ -65,7 +65,8 @@ YamlNode as_given(YamlNode value, const std::string& given) {
   return value;
 }
 
-// Whether the text is like a shell script: several printable lines, which are perhaps not valid YAML.
+// Whether the text may be a shell script, which need not be valid YAML: it has several lines, all of them
+// printable, and does not begin with a sign that begins a quoted text, a list, a map or a block of YAML.
 bool is_script(std::string_view given) {
   const std::string_view text = trim(given);
   const bool is_printable = std::all_of(text.begin(), text.end(), [](char c) {
@@ -138,8 +139,9 @@ void put_place(YamlNode& node, const Place& place) {
 
 enum class Null { removes, is_value };
 
-// Sets the value at `path` to the YAML in `source` from the column `value_at` on. The text before that column
-// may be the path. `at`: the place for messages; if `at` has no source, messages point into `source`.
+// Sets the value at `path` to the YAML that begins in `source` at the column `value_at`. `at`: the place that
+// messages show. If `at` has no source, messages point into `source`, and to the path if it stands before the
+// value.
 void set_path(YamlNode& root, const std::string& path, const std::shared_ptr<const Source>& source,
               std::size_t value_at, Null null, const Place& at, Problems& problems) {
   std::vector<std::string> steps = split(path, '.');

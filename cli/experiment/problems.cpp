@@ -109,8 +109,8 @@ void Problems::throw_if_any(const std::string& hint) const {
   if (found_.empty()) return;
   std::vector<const Problem*> sorted;
   for (const Problem& problem : found_) sorted.push_back(&problem);
-  // Sorts by place within a text, and puts flags last. Does not compare the names of texts, because the name
-  // of the file comes from outside and may be "-e" too.
+  // Sorts by line and column, and puts the values of flags last. Does not sort by the names of the sources,
+  // because the file may have any name, even "-e".
   std::stable_sort(sorted.begin(), sorted.end(), [](const Problem* a, const Problem* b) {
     const bool a_flag = a->place.source->name.starts_with("-"),
                b_flag = b->place.source->name.starts_with("-");
@@ -137,7 +137,7 @@ void Problems::throw_if_any(const std::string& hint) const {
 bool looks_like_secret(std::string_view value) {
   struct Pattern {
     std::string_view prefix;
-    std::size_t shortest;  // of the whole value
+    std::size_t shortest;  // length of a whole secret, with the prefix
   };
   static constexpr std::array<Pattern, 14> patterns{{{"ghp_", 20},
                                                      {"gho_", 20},

@@ -29,8 +29,9 @@ class Problems {
   bool empty() const { return found_.empty(); }
   std::size_t size() const { return found_.size(); }
 
-  // Throws Error{usage} if there are mistakes. In the order of the text, the error has at most 20 mistakes:
-  // "name:line:column: what", then the line and a caret. No error shows a line that may hold a secret.
+  // Throws Error{usage} if there are mistakes. The error has the first 20 mistakes in the order of the text,
+  // and the number of the others. Each mistake is "name:line:column: what", then the line and a caret. A line
+  // that may hold a secret is not shown.
   void throw_if_any(const std::string& hint = "") const;
 
  private:

@@ -166,7 +166,8 @@ class Rules {
         refuse(key, fmt::format("{} is for run; train has no use for it", key));
     }
     check_code();
-    // The registry is a part of the run's record, which everybody may read. So the registry has no login.
+    // The run's record contains `registry`, and everybody may read the record. So `registry` must not contain
+    // a login.
     if (const std::string registry = text_of(effective_, {"registry"});
         registry.find('@') != registry.npos || registry.find("://") != registry.npos)
       refuse("registry", "registry is a name such as registry.example/team, without a scheme and a login");

@@ -59,8 +59,8 @@ struct Section {
 std::span<const Section> schema();
 const Section& schema_section(std::string_view name);  // throws std::out_of_range
 
-// Every key with a value of its own, in the form of --set: "train.optimizer.lr". The first entry represents a
-// list: "data.0.mount".
+// Every key with a value of its own, in the form of --set: "train.optimizer.lr". Of a list only the first
+// entry is named: "data.0.mount".
 std::vector<std::string> settable_keys();
 
 }  // namespace mlk

@@ -10,8 +10,8 @@
 
 namespace mlk {
 
-// The keys of one type, apart from the keys of all types, and the default of each key. The default null means
-// that the file must give the key.
+// One type, and those of its keys that not all types have, each with its default. The default null means that
+// the file must give the key.
 struct Variant {
   std::string type;
   std::vector<std::pair<std::string, nlohmann::json>> keys;
@@ -22,8 +22,9 @@ std::span<const Variant> schedule_variants();
 
 using RefuseKey = std::function<void(const std::string& path, const std::string& what)>;
 
-// Fills in the defaults of the section's type. Calls `refuse` with the path of each key of another type, and
-// with `path`, the path of the section, for each missing key. Skips a type that the schema refused.
+// Fills in the defaults of the section's type. Calls `refuse` for each key of another type, with the path of
+// this key, and for each missing key, with the path of the section. Skips a type that the schema refused.
+// `path`: the path of the section.
 void complete_variant(nlohmann::json& section, const std::string& path, std::span<const Variant> variants,
                       const RefuseKey& refuse, const std::string& type_key = "type");
 

@@ -51,8 +51,8 @@ std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_pt
 // exact.
 nlohmann::json to_json(const YamlNode& node);
 
-// Whether the text is a number in the notation of JSON, without a leading zero. is_number() also accepts .5
-// and 1.
+// Whether the text is a whole number, or for is_number() any number, in the notation of JSON, so without a
+// leading zero. is_number() also accepts ".5" and "1.".
 bool is_whole_number(std::string_view text);
 bool is_number(std::string_view text);
 
