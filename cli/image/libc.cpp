@@ -15,7 +15,7 @@ namespace {
 
 std::uint64_t size_in(std::string_view header) {
   constexpr std::size_t at = 124, width = 12;
-  constexpr unsigned char is_binary = 0x80;  // GNU's form for 8 GiB or more
+  constexpr unsigned char is_binary = 0x80;  // in the first byte: a binary number, for 8 GiB or more
   const std::string_view field = header.substr(at, width);
   std::uint64_t size = 0;
   if ((static_cast<unsigned char>(field[0]) & is_binary) != 0) {
@@ -65,7 +65,7 @@ struct LibcOfLayer::State {
   enum class Form { unknown, plain, gzip };
 
   Form form = Form::unknown;
-  std::string begin{};   // the first bytes, until the form is known
+  std::string begin{};   // the first bytes, until `form` is known
   std::string header{};  // the received part of a header
   std::uint64_t skip = 0, unpacked = 0;
   z_stream stream{};

@@ -143,7 +143,7 @@ std::optional<int> distance(const Platform& platform, const Platform& wanted) {
   const std::string usual(usual_variant(wanted.architecture));
   const auto or_usual = [&](const std::string& variant) { return variant.empty() ? usual : variant; };
   const std::string own = or_usual(platform.variant), asked = or_usual(wanted.variant);
-  constexpr int of_features = 10'000;  // features of the system, which the nodes may lack
+  constexpr int of_features = 10'000;  // if an entry needs features that the nodes may lack
   const int last = platform.features.empty() ? 0 : of_features;
   if (own == asked) return last + (platform.variant == wanted.variant ? 0 : 1);
   const std::optional<int> has = number_of_variant(own), needs = number_of_variant(asked);
@@ -168,8 +168,8 @@ const Index::Entry& choose(const Index& index, const Platform& wanted, const std
     found = &entry;
     best = *how_far;
   }
-  // An entry without a platform may be for any platform: the configuration or the index that the entry names
-  // decides. So mlk follows the entry if it is the only entry without a platform, and no entry names one.
+  // An entry without a platform may be for any platform: only the document that the entry names tells which.
+  // So mlk follows such an entry if it is the only one, and no other entry names a platform.
   const auto is_unsaid = [](const Index::Entry& entry) { return entry.platform.is_unsaid; };
   if (there.empty() && std::count_if(index.entries.begin(), index.entries.end(), is_unsaid) == 1)
     return *std::find_if(index.entries.begin(), index.entries.end(), is_unsaid);

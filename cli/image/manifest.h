@@ -57,7 +57,7 @@ struct Manifest {
 struct Index {
   struct Entry {
     Descriptor manifest;
-    Platform platform;  // no architecture: is_unsaid, or the manifest is for example a signature
+    Platform platform;  // without an architecture if is_unsaid, or if it is "unknown", as for a signature
   };
   std::vector<Entry> entries;
 };

@@ -315,7 +315,7 @@ fs::path python_folder(const PythonPackages& packages) {
   }
   install(packages, resolved, scratch.path(), scratch.path() / "packages");
   fs::permissions(scratch.path() / "packages", fs::perms::owner_all, error);
-  fs::remove_all(folder, error);  // is_own() was false if other users could write to the folder
+  fs::remove_all(folder, error);  // it may exist, but is_own() refused it
   fs::rename(scratch.path() / "packages", folder, error);
   if (error && !fs::is_directory(folder))
     throw Error(ExitCode::failure,
