@@ -31,7 +31,7 @@ struct Call {
   std::function<void(int)> begun{};           // called with the status of a good answer, before `take`
   std::size_t most_bytes = 1 << 20;           // of Reply::body
   std::function<void(std::uint64_t)> sent{};  // called with the number of newly sent bytes of `body`
-  bool is_long = false;                       // large, or `take` waits: needs a Connection without a pool
+  bool is_long = false;                       // large body, or `take` waits: use a Connection without a pool
 };
 
 struct Reply {
@@ -63,7 +63,7 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Waits 20 s for a connection. Ends an exchange that moves less than 1 KiB a second for `patience`.
+  // Waits at most 20 s for a connection. Ends an exchange that moves less than 1 KiB a second for `patience`.
   Reply exchange(const Call& call);
 
  private:

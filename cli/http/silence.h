@@ -13,7 +13,7 @@ namespace mlk::http {
 // Other values are for tests.
 struct SilenceTimes {
   std::chrono::milliseconds suspect{20'000};  // after this silence the connection is checked
-  std::chrono::milliseconds leave{30'000};    // after this silence mlk gives it up if others get answers
+  std::chrono::milliseconds leave{30'000};    // after this silence it is abandoned, if other connections live
 };
 
 // The state of a connection on which data is expected.

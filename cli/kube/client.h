@@ -20,16 +20,16 @@
 
 namespace mlk::kube {
 
-// The server's answer of `kind: Status`, or the reason why there is no answer.
-// code(): not_found for 404 of an object; otherwise cluster.
+// A failed request: an error of the server, an answer that mlk cannot use, or no answer. code(): not_found if
+// the server's error has the status 404 and the reason NotFound; otherwise cluster.
 class ApiError : public Error {
  public:
   ApiError(int status, std::string reason, const std::string& what, std::string hint = "");
 
-  int status() const { return status_; }  // HTTP status; 0 when there was no answer at all
+  int status() const { return status_; }  // HTTP status; without an answer 0, or 401 without credentials
   const std::string& reason() const {
     return reason_;
-  }  // "NotFound", "AlreadyExists", "Forbidden", "Invalid" ...; "Unreachable" at status 0
+  }  // "NotFound", "AlreadyExists", "Forbidden" ...; without an answer "Unreachable" or "NoCredentials"
 
  private:
   int status_;

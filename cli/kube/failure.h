@@ -12,8 +12,8 @@ namespace mlk::kube {
 
 using http::Failure;
 
-// Makes an error with the reason "Unreachable" or "NoCredentials". The status of the error is 401 if no retry
-// can bring credentials; otherwise it is 0. Pure.
+// Makes an error with the reason "Unreachable" or "NoCredentials". The error has the status 0, but 401 if
+// credentials are missing and a retry cannot help. Pure.
 [[nodiscard]] ApiError unreachable_error(const Failure& failure, const Config& config);
 
 // The error for an answer that is no success. `what` names the requested object: "pods in namespace x". `now`
@@ -21,7 +21,8 @@ using http::Failure;
 [[nodiscard]] ApiError status_error(int status, const std::string& body, const std::string& what,
                                     const Config* config, Time now = std::chrono::system_clock::now());
 
-// Whether a retry of the same request may succeed later: true for status 0 (no answer), 429 and 5xx. Pure.
+// Whether a retry of the same request may succeed later: true for status 0 (no answer), 429, and every status
+// from 500 on. Pure.
 [[nodiscard]] constexpr bool may_pass(int status) { return status == 0 || status == 429 || status >= 500; }
 
 }  // namespace mlk::kube

@@ -257,8 +257,8 @@ void LogFollower::State::on_end(const StreamEnd& ended) {
     trouble.clear();
     whole = position.since().has_value();
     if (mode == Mode::final) is_finished = true;
-    // In other modes the pod's status decides whether the log is finished. The status may change a moment
-    // after the log ends.
+    // In a mode other than Mode::final, the pod's status decides whether the log is finished. The pod's
+    // status may change a moment after the log ends.
     if (mode == Mode::poll || lacks_followers) {
       due = Clock::now() + times.poll;
     } else if (mode == Mode::follow) {

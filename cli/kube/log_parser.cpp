@@ -9,7 +9,7 @@ namespace mlk::kube {
 
 void LogParser::open(const LogOptions& options, Time now) {
   may_begin_within_ = options.from || options.since;
-  if (options.from) wants_rest_ = false;  // the line was shown before, with its end
+  if (options.from) wants_rest_ = false;  // mlk has shown the line within which the answer begins
   if (options.since) begin_ = later(now, -options.since->count());
 }
 

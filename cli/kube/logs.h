@@ -41,9 +41,10 @@ std::vector<LogLine> parse_log(std::string_view body);  // leaves out lines with
 // Parses "2026-11-21T07:40:25.348347988Z text"; nullopt if the line begins with no time. Pure.
 std::optional<LogLine> parse_log_line(std::string_view line);
 
-// Says where a stream with a limit of `limit` bytes (0: no limit) ends: after its latest line, or within this
-// line because the server has cut the line, or later. `came` counts the bytes up to and including the latest
-// line, with an end for each line. A server that ignores limits sends more bytes: goes_on. Pure.
+// Says where a stream with a limit of `limit` bytes (0: no limit) ends: after its latest line, within this
+// line because the server has cut it, or later (goes_on). `came`: the bytes of all lines up to the latest
+// one, with a newline for each. If the server ignores the limit and sends more bytes, the result is goes_on.
+// Pure.
 enum class AtLimit { goes_on, ends_after, ends_within };
 AtLimit at_limit(std::size_t limit, std::size_t came);
 
@@ -64,8 +65,8 @@ bool lacks_inotify(std::string_view line);
 ApiError log_error(const StreamEnd& end, const Config& config);
 
 // The position of a reader in a log, by the rule of the tool stern. A request can start only at a whole
-// second. So mlk counts the lines from the second of the last line on, and skips as many lines after it
-// reconnects. It also counts lines of later seconds, because a node's clock can be set back. With tailLines
+// second. So mlk counts the lines in the second of the last line, reconnects at this second, and skips as
+// many lines. It also counts lines of later seconds, because a node's clock can be set back. With tailLines
 // or sinceSeconds the log may begin within a second. The next request then also returns the earlier lines of
 // this second, which are left out. Pure.
 class LogPosition {

@@ -43,7 +43,7 @@ class PluginCaller {
   PluginCaller(const PluginCaller&) = delete;
   PluginCaller& operator=(const PluginCaller&) = delete;
 
-  void start();  // does nothing until poll() has returned the answer of the last call
+  void start();  // does nothing while a call runs, or while its answer waits for poll()
   [[nodiscard]] std::optional<PluginAnswer> poll();
   void stop();  // final; abandons a call that is running
 

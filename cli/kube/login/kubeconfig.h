@@ -62,7 +62,8 @@ struct ConfigPlaces {
 };
 ConfigPlaces places_of_process();
 
-// Throws Error{usage} that names a broken file, and Error{cluster} when there is no configuration at all.
+// Throws Error{usage} with the name of the file if a file is broken, and Error{cluster} if there is no
+// configuration at all.
 Config load_config(const ConfigFlags& flags);
 Config load_config(const ConfigFlags& flags, const ConfigPlaces& places);
 

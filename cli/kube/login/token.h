@@ -6,7 +6,8 @@
 
 namespace mlk::kube {
 
-// Not safe for several threads. If the file is empty or cannot be read, the last token stays in use.
+// Not safe for several threads. If the file is unreadable or has no usable token, the last token stays in
+// use.
 class Token {
  public:
   using Time = std::chrono::steady_clock::time_point;
