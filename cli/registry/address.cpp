@@ -16,7 +16,7 @@ bool is_of_this_link(const std::string& host) {
   in_addr v4{};
   if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) {
     const std::uint32_t address = ntohl(v4.s_addr);
-    return (address >> 16) == 0xa9fe || address == 0;  // 169.254.0.0/16
+    return (address >> 16) == 0xa9fe || address == 0;  // 169.254.0.0/16, 0.0.0.0 (this machine)
   }
   in6_addr v6{};
   return ::inet_pton(AF_INET6, host.c_str(), &v6) == 1 &&

@@ -9,13 +9,14 @@ namespace mlk::registry {
 // differs from its name.
 std::string url_of(const std::string& registry, bool encrypted);
 
-// The reason why mlk does not follow `from` to the URL `to`. Either `to` is no URL, or `to` is not encrypted
-// although `from` is, or a remote `from` leads to an address of this machine, or `to` is a link-local
-// address, where the servers of clouds hand out logins. Empty: mlk may follow.
+// The reason why mlk does not go from the URL `from` to the URL `to`, which an answer names; empty: mlk may
+// go. The reasons: `to` is no URL, or is not encrypted although `from` is, or leads from a remote host to
+// this machine, or leads to a link-local address, where the servers of clouds hand out logins. 0.0.0.0, ::
+// and IPv4 addresses in the form of IPv6 count as link-local.
 std::string wrong_with_target(const std::string& from, const std::string& to);
 
-// The URL that a Location header means, relative to `base`; empty if `location` is no URL. A path without a
-// host means the same server.
+// Returns the whole URL for `location`, the text of a header Location or Link in an answer of the URL `base`.
+// If `location` is a path such as /v2/x, the server is that of `base`. Empty if `location` is no URL.
 std::string resolve(const std::string& base, const std::string& location);
 
 // Whether credentials for `a` may be sent to `b`. True if `a` and `b` have the same scheme, host and port.

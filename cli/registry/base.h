@@ -20,8 +20,9 @@ struct FoundImage {
 };
 
 // `platform`: selects the image in an index. nullopt: the only platform of the index, or else the platform of
-// this machine. Before find_image() reads the configuration, it calls `know_layers` with all other members.
-// Throws Error{not_found} if there is no such image, or no image for the platform. Throws as Registry.
+// this machine. Before find_image() reads the configuration, it calls `know_layers` with the result, which
+// lacks only the configuration. Throws Error{not_found} if there is no such image, or no image for the
+// platform. Throws as Registry.
 FoundImage find_image(const Access& access, const image::Reference& reference,
                       const std::optional<image::Platform>& platform,
                       const std::function<void(const FoundImage&)>& know_layers = {});

@@ -86,7 +86,7 @@ std::string shown_failure(const Reply& reply) {
                                                    : "cannot be reached: " + describe(reply.failure);
 }
 
-// The registry that one side of a pair names. Refuses a side with a path.
+// The registry on one side of a pair NAME=MIRROR of MLK_REGISTRY_MIRRORS. Refuses a side with a path.
 std::string registry_in(const std::string& side, const std::string& pair) {
   const image::Reference named = image::parse_repository(side + "/a/b");
   if (named.repository != "a/b") refuse_mirror(pair);

@@ -49,9 +49,9 @@ class Registry {
   Registry& operator=(const Registry&) = delete;
 
   // All functions below are safe from several threads. They throw Error{cluster} if the registry cannot be
-  // reached or refuses, Error{failure} if the answer is not the requested content, and Error{interrupted}.
-  // After a temporary failure they repeat a request up to five times, after waits of 0.5 s to 8 s or as
-  // Retry-After says.
+  // reached or refuses, Error{not_found} if the registry lacks what they need, Error{failure} if the answer
+  // is not the requested content, and Error{interrupted}. After a temporary failure they repeat a request up
+  // to five times, after waits of 0.5 s to 8 s or as Retry-After says.
 
   struct Document {
     std::string bytes, type, digest;
@@ -73,8 +73,8 @@ class Registry {
   std::string blob(const std::string& repository, const image::Descriptor& descriptor,
                    std::size_t most_bytes);
   // Passes the bytes of a blob to `take` in order, until `take` returns false. After a lost connection the
-  // reading continues where it stopped. Checks the digest of a whole blob. `take` may wait for other
-  // exchanges.
+  // reading continues where it stopped. Checks the digest unless `take` has returned false. `take` may wait
+  // for other exchanges.
   void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take);
   // Mounts a blob from another repository of this registry; false: the registry does not mount it.
