@@ -54,7 +54,7 @@ struct PackOptions {
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();
 };
 
-// Packs the files of the folder that travel. The same files, executable bits and links give the same digest
+// Packs those files of the folder that travel. The same files, executable bits and links give the same digest
 // on every machine. Owners and times do not matter. Throws Error{usage} if nothing travels, or more than an
 // archive or an image may hold. Throws Error{failure} if a file cannot be read, or changes meanwhile. Throws
 // as list_tree(). Never throws because of the cache.

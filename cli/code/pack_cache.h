@@ -29,7 +29,8 @@ class KeptCode {
            const ArchiveBounds& bounds);
 
   // Finds the record of a tree with the same paths, sizes, times and inodes, and marks the record as used.
-  // nullopt if there is no such record, or if it has another version or user or is damaged. Throws no Error.
+  // nullopt if there is no such record, or if it is damaged, has another version, or could have been written
+  // by another user. Throws no Error.
   std::optional<PackedCode> find(const Tree& tree) const;
 
   // `listed`: when the listing of the tree began. Stores no record if a file is so young that it may change

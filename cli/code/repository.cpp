@@ -123,7 +123,8 @@ std::optional<Revision> revision_of(const std::filesystem::path& folder) {
   try {
     const std::optional<std::vector<std::string>> settings = settings_for(folder);
     if (!settings) return std::nullopt;
-    // For submodules git would start another git without these settings, so mlk ignores their changes.
+    // For submodules git would start another git without these settings, so mlk ignores changes in
+    // submodules.
     const ProcessResult result = run_process(git(
         folder, *settings, {"status", "--porcelain=v2", "--branch", "--ignore-submodules=dirty", "--", "."}));
     if (result.ok()) return parse_revision(result.output);

@@ -34,7 +34,7 @@ struct IgnoreSettings {
   std::vector<std::filesystem::path>
       files{};  // the user's file for all repositories, then the repository's file, which has priority
   bool ignores_case = false;
-  bool are_known = true;  // false: git gave no answer, although its files of settings may name other files
+  bool are_known = true;  // false: git's settings may name other ignore files, but git gave no answer
 };
 
 // The settings of the repository with this top folder. If git gives no answer (there is no git, or git

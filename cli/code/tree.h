@@ -1,5 +1,5 @@
-// Lists the files, folders and links below a folder that travel. Paths that .mlkignore or .gitignore names do
-// not travel.
+// Lists what travels from a folder: its files, folders and links, but not the paths that .mlkignore or
+// .gitignore names.
 #pragma once
 
 #include <cstddef>

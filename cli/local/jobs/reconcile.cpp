@@ -42,7 +42,7 @@ constexpr std::chrono::seconds first_delay{10};
 constexpr std::chrono::seconds longest_delay{600};
 
 // A failure time in the future comes from a clock that was set back later. The real age of the failure is
-// unknown, so the index waits no longer.
+// unknown, so the index does not wait.
 Time back_off(Time since, int failures, Time now) {
   if (since > now) return now;
   auto delay = first_delay;
