@@ -11,7 +11,7 @@ namespace mlk {
 
 struct RoleTemplate {
   std::string name;
-  int count = 1;                                            // number of pods if the experiment has none
+  int count = 1;                                            // number of pods if the experiment gives none
   bool ends_run = false;                                    // the run ends when this role's Job ends
   std::vector<std::string> final_for_train, final_for_run;  // exit codes after which a retry is useless
   // Not yet evaluated; a null node if the template lacks the key.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int runtime_user = 65532;         // "nonroot" of the bundled runtime's image
 constexpr int usual_user = 1000;            // number of the first user of most systems
-constexpr int shared_group = runtime_user;  // group of files in volumes, for runs with train and with run
+constexpr int shared_group = runtime_user;  // group of files in volumes, for `train:` and for `run:`
 constexpr char pod_home[] = "/mlk/home";
 constexpr char user_name[] = "mlk";
 

@@ -1,4 +1,4 @@
-// Reads numbers in the output of programs and in what users type. No other code reads such numbers. Pure.
+// Reads numbers in the output of programs and in what users type. Pure.
 #pragma once
 
 #include <optional>

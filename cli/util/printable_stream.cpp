@@ -10,7 +10,7 @@ namespace mlk {
 namespace {
 
 constexpr std::size_t most_waiting = 64 * 1024;
-constexpr std::size_t longest_piece = longest_color_sequence;  // longest piece that is checked as a whole
+constexpr std::size_t longest_piece = longest_color_sequence;  // bytes of a sequence or a character
 constexpr std::string_view erase_line = "\r\x1b[K";
 
 }  // namespace
@@ -47,8 +47,8 @@ int PrintableStream::sync() {
   return pass_on(true) && target_->pubsync() == 0 ? 0 : -1;
 }
 
-// Passes the waiting text to the target. If `all` is false, keeps the end of the text, which may be the start
-// of a longer piece. Returns false if the target accepts no more bytes.
+// Passes the waiting text to the target. If `all` is false, keeps the last bytes, which may be the start of a
+// sequence or a character. Returns false if the target accepts no more bytes.
 bool PrintableStream::pass_on(bool all) {
   const Sequences allowed = allowed_();
   std::string out;

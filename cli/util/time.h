@@ -20,8 +20,8 @@ Time later(Time time, std::int64_t seconds);
 std::string format_time(Time time);        // whole seconds
 std::string format_time_micro(Time time);  // six digits, like metav1.MicroTime
 // Returns `recorded`, or `now` if `recorded` is a time in the future. Such a time comes from a clock that was
-// set back later, so the real age is unknown. A period that a caller measures from the result starts again,
-// but is never longer than its full length.
+// set back later, so the real age is unknown. A caller that waits for a period after the result thus never
+// waits longer than this period.
 std::string past_time(const std::string& recorded, Time now);
 
 // "90s", "15m", "1h30m", "2d"; a bare number is seconds. nullopt if the text is not a duration, is negative,

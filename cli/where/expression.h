@@ -86,7 +86,7 @@ std::string to_string(const Expression& expression);
 [[nodiscard]] Expression check_names(const Expression& expression, const std::vector<std::string>& known);
 
 // Throws Error{usage} if the expression compares `name` by ==, !=, in or not in with text outside of
-// `values`, because no trial has a misspelt state.
+// `values`, for example with a misspelt state, which no trial has.
 void check_values(const Expression& expression, const std::string& name,
                   const std::vector<std::string>& values);
 
