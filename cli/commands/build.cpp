@@ -145,7 +145,7 @@ void add_build(CLI::App& root, Session& session) {
       ->add_option("-o,--output", options->destination, "Write it to this machine's disk, and send nothing")
       ->type_name("oci:DIR|docker-archive:FILE");
   command->add_flag("--insecure", options->insecure,
-                    "Do not check the registry's certificate, and speak to one without TLS");
+                    "Do not check the registry's certificate; use plain http if it has no TLS");
   command->callback([options, &session] { build(*options, session); });
 }
 

@@ -187,7 +187,7 @@ void compare_images(const ImageOptions& options, Session& session) {
 
 void add_common(CLI::App& command, ImageOptions& options) {
   command.add_flag("--insecure", options.insecure,
-                   "Do not check the registry's certificate, and speak to one without TLS");
+                   "Do not check the registry's certificate; use plain http if it has no TLS");
 }
 
 void add_platform(CLI::App& command, ImageOptions& options) {

@@ -162,7 +162,7 @@ void add_image_gc(CLI::App& image, Session& session) {
   command->add_flag("--dry-run", options->dry_run, "Only show them");
   command->add_flag("--yes", options->yes, "With REPOSITORY: do not ask");
   command->add_flag("--insecure", options->insecure,
-                    "Do not check the registry's certificate, and speak to one without TLS");
+                    "Do not check the registry's certificate; use plain http if it has no TLS");
   command->callback([options, &session] {
     if (options->repository.empty()) {
       clear_cache(*options, session);

@@ -116,7 +116,7 @@ void add_new(CLI::App& root, Session& session) {
   auto options = std::make_shared<NewOptions>();
   CLI::App* command = root.add_subcommand("new", "Write a starter experiment for the program in a folder");
   command->add_option("FILE", options->file, "The file to write; experiment.yaml by default");
-  command->add_option("--name", options->name, "Of the experiment; that of the folder by default")
+  command->add_option("--name", options->name, "Name of the experiment; the name of the folder by default")
       ->type_name("NAME");
   command->add_option("--framework", options->framework, "torch, tensorflow, jax, mpi or one of your own")
       ->type_name("NAME");

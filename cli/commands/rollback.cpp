@@ -72,11 +72,11 @@ void rollback(const RollbackOptions& options, Session& session) {
 
 void add_rollback(CLI::App& root, Session& session) {
   auto options = std::make_shared<RollbackOptions>();
-  CLI::App* command =
-      root.add_subcommand("rollback", "Submit the version of an experiment before its newest one");
+  CLI::App* command = root.add_subcommand("rollback", "Submit the previous version of an experiment again");
   command->add_option("RUN", options->run, "An experiment's name, or a run: the version before that one")
       ->required();
-  command->add_flag("--dry-run", options->dry_run, "Let the cluster check it; nothing is created");
+  command->add_flag("--dry-run", options->dry_run,
+                    "Create nothing; the cluster only checks the objects of the run");
   command->add_option("-o,--output", options->output, "name or json")->check(one_of({"name", "json"}));
   command->callback([options, &session] { rollback(*options, session); });
 }

@@ -241,7 +241,7 @@ void add_sweep(CLI::App& root, Session& session) {
       ->type_name("PATH=VALUES");
   command->add_option("--objective", options->objective, "What is best, for example 'maximize accuracy'")
       ->type_name("GOAL METRIC");
-  command->add_option("--parallel", options->parallel, "Trials that run at the same time")
+  command->add_option("--parallel", options->parallel, "How many trials run at the same time")
       ->type_name("N")
       ->check(whole_number(1));
   command
@@ -256,7 +256,9 @@ void add_sweep(CLI::App& root, Session& session) {
   command->add_option("--repeat", options->repeat, "Trials of each point, each with a seed of its own")
       ->type_name("N")
       ->check(whole_number(1));
-  command->add_option("--max-failures", options->max_failures, "Trials that may fail before the sweep ends")
+  command
+      ->add_option("--max-failures", options->max_failures,
+                   "How many trials may fail; the sweep ends when more have failed")
       ->type_name("N")
       ->check(whole_number());
   command->add_flag("--retry-failed", options->retry_failed, "Start trials that have failed again");

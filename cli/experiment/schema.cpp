@@ -31,7 +31,7 @@ constexpr Key experiment_keys[] = {
      "as whom the program runs: a number, image, or auto: the image's number where that is known, else 1000"},
     {"workers", section, "role", "", "short for roles.worker"},
     {"servers", section, "role", "", "short for roles.server"},
-    {"roles", section_map, "role", "{}", "replicas of each role of the job type"},
+    {"roles", section_map, "role", "{}", "number and resources of the replicas of each role"},
     {"parameters", free_map, "", "{}", "parameters of a job type of your own"},
     {"env", environment, "", "{}", "environment of all containers"},
     {"data", sections, "data", "[]", "volumes with data"},
@@ -238,7 +238,8 @@ constexpr Key sweep_keys[] = {
     {"stop", any, "", "", "ends bad trials early: asha or median"},
     {"objective", any, "", "", "the objective: maximize METRIC or minimize METRIC"},
     {"parallel", whole, "1..10000", "4", "trials that run at the same time"},
-    {"max_failures", whole, "0..1000000", "", "trials that may fail before the sweep ends"},
+    {"max_failures", whole, "0..1000000", "",
+     "how many trials may fail; the sweep ends when more have failed"},
 };
 
 constexpr Key role_patch_keys[] = {

@@ -62,7 +62,7 @@ struct Provided {
 };
 
 inline constexpr char insecure_registry[] =
-    "Do not check the certificate of the registry for images that are built, and speak to one without TLS";
+    "Do not check the certificate of the registry for built images; use plain http if it has no TLS";
 
 // Determines the user as whom the pods can run on the cluster, and reports the user if mlk only guesses it.
 // `built`: the configuration of the image. nullptr if the configuration is unknown: then mlk asks the

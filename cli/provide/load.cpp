@@ -41,7 +41,7 @@ void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileI
       ->allow_extra_args(false);
   command
       .add_option("--allow-files", options.allow_files,
-                  "A file or folder outside of the experiment's own that files: and code: may read")
+                  "files: and code: may name this path, although it is outside of the file's folder")
       ->type_name("PATH")
       ->take_all()
       ->allow_extra_args(false);
