@@ -42,7 +42,9 @@ double relative_error(const std::vector<float>& found, const std::vector<float>&
 
 }  // namespace
 
-TEST_CASE("products with bfloat16 on the device are the products of rounded inputs, also on ragged sizes") {
+TEST_CASE(
+    "products with bfloat16 on the device are the products of rounded inputs, also if sizes do not fill "
+    "whole tiles") {
   struct Size {
     int m, n, k;
   };
@@ -71,7 +73,7 @@ TEST_CASE("products with bfloat16 on the device are the products of rounded inpu
   });
 }
 
-TEST_CASE("products with bfloat16 and a long inner side agree with the reference on the device") {
+TEST_CASE("products with bfloat16 and a long inner dimension agree with the reference on the device") {
   in_each_order([] {
     const auto ops = device_ops(Precision::bfloat16), reference = make_reference_ops();
     Numbers numbers;
@@ -103,7 +105,7 @@ TEST_CASE("products with bfloat16 accept matrices at any offset in a buffer") {
   }
 }
 
-TEST_CASE("a NaN in an input of a product with bfloat16 shows in the result") {
+TEST_CASE("if an input of a bfloat16 product is NaN, exactly the numbers that depend on this input are NaN") {
   const auto ops = device_ops(Precision::bfloat16);
   auto a = Numbers()(3 * 20);
   a[25] = not_a_number;
@@ -116,7 +118,8 @@ TEST_CASE("a NaN in an input of a product with bfloat16 shows in the result") {
 
 // Weights between 0 and 1 are rounded by at most 1 / 512 of their value before they are multiplied.
 TEST_CASE(
-    "attention with bfloat16 on the device is attention of rounded inputs, up to the rounding of weights") {
+    "attention with bfloat16 on the device is attention of rounded inputs, up to the rounding of the "
+    "attention weights") {
   in_each_order([] {
     const auto ops = device_ops(Precision::bfloat16), reference = make_reference_ops();
     Numbers numbers;

@@ -69,7 +69,9 @@ double error_of_product(Ops& ops, bool rounds, Transpose ta, Transpose tb, int m
 
 }  // namespace
 
-TEST_CASE("if cuBLASLt is installed, it computes products, and the name of the device has its version") {
+TEST_CASE(
+    "if cuBLASLt is installed, it computes products, and the name of the device contains the version of "
+    "cuBLASLt") {
   for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
     CAPTURE(static_cast<int>(precision));
     Library library;
@@ -95,7 +97,7 @@ TEST_CASE("if cuBLASLt is installed, it computes products, and the name of the d
   }
 }
 
-TEST_CASE("cuBLASLt multiplies TF32 only if the precision is tf32, and our own kernels multiply float32") {
+TEST_CASE("cuBLASLt rounds to TF32 only if the precision is tf32, and our own kernels never round to TF32") {
   for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::tf32}) {
     Library library;
     const auto ops = device_ops(precision);
@@ -110,7 +112,9 @@ TEST_CASE("cuBLASLt multiplies TF32 only if the precision is tf32, and our own k
   }
 }
 
-TEST_CASE("cuBLASLt adds biases and residuals, and computes GELU and its gradient, with the product itself") {
+TEST_CASE(
+    "cuBLASLt adds biases and residuals, and computes GELU and its gradient, in the same call as the "
+    "product") {
   for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::tf32}) {
     CAPTURE(static_cast<int>(precision));
     const bool rounds = precision == Precision::bfloat16;

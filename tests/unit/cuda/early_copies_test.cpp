@@ -12,7 +12,8 @@ TEST_SUITE_BEGIN("cuda/early_copies");
 using namespace mlk::test;
 
 TEST_CASE(
-    "start_read() copies the tensor as it is after the earlier operations, whatever the order of the reads") {
+    "start_read() copies a tensor as the operations before the call have left it, whatever the order of the "
+    "reads") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1, 2, 3, 4}), other = on_device(*ops, {5});
   const std::span<float> all = x;
@@ -31,7 +32,7 @@ TEST_CASE(
   CHECK(on_host(*ops, other).front() == 5 * 531441.0f);
 }
 
-TEST_CASE("a read that was started again gives the newer numbers") {
+TEST_CASE("if start_read() is called again for a tensor, read() gives the newer numbers") {
   const auto ops = device_ops();
   std::optional x = on_device(*ops, {1});
   ops->start_read(*x);

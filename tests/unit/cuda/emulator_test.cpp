@@ -103,7 +103,7 @@ TEST_CASE("the halves of a warp may execute different branches") {
   CHECK(got[31] == 32);
 }
 
-TEST_CASE("the sum of atomic additions has the additions of all threads") {
+TEST_CASE("if all threads add to one number atomically, no addition is lost") {
   float sum = 0;
   unsigned count = 0;
   run_grid({{3}, {50}}, [&] {

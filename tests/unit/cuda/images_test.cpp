@@ -77,7 +77,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("a max pool on the device too treats a NaN as the largest number of its square") {
+TEST_CASE("also on the device a max pool treats a NaN as the largest number of its square") {
   const auto ops = device_ops();
   const float none = std::numeric_limits<float>::quiet_NaN();
   const auto x = on_device(*ops, {1, none, 3, 4});

@@ -12,7 +12,9 @@ using mlk::test::error_of_layers;
 using mlk::test::in_each_order;
 using mlk::test::LayerSize;
 
-TEST_CASE("layers and their gradients agree with the reference on the device, on ragged sizes") {
+TEST_CASE(
+    "linear layers and their gradients agree with the reference on the device, also if sizes do not fill "
+    "whole tiles") {
   in_each_order([] {
     for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
       CAPTURE(static_cast<int>(precision));

@@ -37,7 +37,9 @@ const Shape matrices[] = {{1, 1}, {3, 5}, {9, 32}, {33, 31}, {70, 65}, {0, 4}, {
 
 }  // namespace
 
-TEST_CASE("gemm on the device agrees with the reference for every transposition and ragged sizes") {
+TEST_CASE(
+    "gemm on the device agrees with the reference for every transposition, also if sizes do not fill whole "
+    "tiles") {
   struct Size {
     int m, n, k;
   };
@@ -68,7 +70,7 @@ TEST_CASE("gemm on the device agrees with the reference for every transposition 
   });
 }
 
-TEST_CASE("products with a long inner side agree with the reference on the device") {
+TEST_CASE("products with a long inner dimension agree with the reference on the device") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -225,7 +227,7 @@ TEST_CASE("the optimizers on the device give the reference's bits") {
   }
 }
 
-TEST_CASE("scaling and adding on the device give the reference's bits, in place too") {
+TEST_CASE("scaling and adding on the device give the reference's bits, also in place") {
   const auto ops = device_ops(), reference = make_reference_ops();
   Numbers numbers;
   auto x = numbers(300);
@@ -275,7 +277,8 @@ TEST_CASE("elementwise operations accept tensors at any offset in their buffers,
 }
 
 TEST_CASE(
-    "a rounded copy matches the numbers, and after an update it matches the parameters, at any alignment") {
+    "the bfloat16 copy of a tensor has the tensor's rounded numbers, also after an update, at any "
+    "alignment") {
   constexpr std::size_t room = 300;
   const auto ops = device_ops(Precision::bfloat16);
   REQUIRE(ops->uses_rounded());
@@ -338,7 +341,9 @@ TEST_CASE("the device gathers the requested rows and labels, batch after batch")
 }
 
 #ifndef MLK_DEVICE_PLUGIN
-TEST_CASE("a table that would need much of the device's memory stays on the host and is read there") {
+TEST_CASE(
+    "a table of samples that would need much of the device's memory stays on the host, where the device "
+    "reads it") {
   const std::vector<std::uint8_t> table = {5, 6, 7, 8};
   const auto ops = device_ops();
   const std::vector<std::uint64_t> ids = {3, 1};

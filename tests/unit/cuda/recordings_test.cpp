@@ -10,7 +10,8 @@ TEST_SUITE_BEGIN("cuda/recordings");
 
 using namespace mlk::test;
 
-TEST_CASE("work of one key is run twice and then replayed, with the same bits, also for new numbers") {
+TEST_CASE(
+    "repeat() runs the work of a key twice and then replays a recording, also if the input has new numbers") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1, 2, 3}), y = ops->allocate<float>(3);
   int done = 0;
@@ -43,7 +44,7 @@ TEST_CASE("work is recorded again if memory was allocated since the recording") 
   CHECK(on_host(*ops, y) == std::vector<float>{2, 4, 6});
 }
 
-TEST_CASE("work of a key beyond the largest number of recordings is run each time") {
+TEST_CASE("repeat() records the work of sixteen keys, and runs the work of every further key each time") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1});
   int done = 0;

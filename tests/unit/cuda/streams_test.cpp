@@ -35,7 +35,9 @@ cudaStream_t new_stream() {
 
 }  // namespace
 
-TEST_CASE("operations run when the host waits, so pinned memory is copied with its content at that time") {
+TEST_CASE(
+    "the emulator copies pinned memory with its content at the wait, and other memory with its content at "
+    "the call") {
   Pinned host(1);
   OnDevice device(1);
   const cudaStream_t stream = new_stream();

@@ -32,7 +32,8 @@ std::vector<BFloat16> to_numbers(const std::vector<float>& values) {
 
 }  // namespace
 
-TEST_CASE("copied bytes are there after the wait, and bytes beyond the available ones are zeros") {
+TEST_CASE(
+    "copied bytes are visible only after the wait, and zeros take the place of bytes that the source lacks") {
   alignas(16) static const float in[32] = {1, 2, 3, 4, 5, 6, 7, 8};
   std::vector<float> before(4), after(4);
   run_grid({{1}, {1}, 16}, [&] {
@@ -137,7 +138,7 @@ TEST_CASE("a warp multiplies matrices from shared memory as plain loops do, tran
 
 // The layouts of CuTe (CUTLASS) for this instruction, SM80_16x8x16_F32BF16BF16F32_TN, as strides in
 // column-major matrices: a and b by number 2 * register + half, and d by register.
-TEST_CASE("each lane holds the numbers of a product that the hardware's layouts assign to it") {
+TEST_CASE("each lane holds those numbers of a product that the layout of the hardware assigns to this lane") {
   Numbers numbers;
   const auto a = to_numbers(numbers(16 * 16)), b = to_numbers(numbers(8 * 16));
   std::vector<float> d(16 * 8);
@@ -167,7 +168,7 @@ TEST_CASE("each lane holds the numbers of a product that the hardware's layouts 
   }
 }
 
-TEST_CASE("rounded sums become a factor of another product") {
+TEST_CASE("sums that are rounded to bfloat16 become the left factor of another product") {
   std::vector<float> twice(16 * 8);
   run_grid({{1}, {32}}, [&] {
     const unsigned g = threadIdx.x / 4, t = threadIdx.x % 4 * 2;

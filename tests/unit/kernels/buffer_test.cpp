@@ -35,7 +35,7 @@ TEST_CASE("a new buffer has zeros and begins at a cache line, and a buffer that 
   }
 }
 
-TEST_CASE("on CPUs the host reads and writes tensors where they lie") {
+TEST_CASE("on CPUs read() and place() give the host the memory of the tensor itself") {
   const auto ops = make_cpu_ops();
   auto buffer = ops->allocate<float>(4);
   const std::span<float> tensor = buffer;

@@ -49,7 +49,9 @@ Convolution convolve(Ops& ops, const ImageShape& shape, int outputs, int kernel,
 
 }  // namespace
 
-TEST_CASE("a convolution multiplies the square around each pixel, with zeros beyond the edges") {
+TEST_CASE(
+    "a convolution sums up the weighted pixels of the square around each pixel, with zeros beyond the "
+    "edges") {
   on_each_implementation([](Ops& ops) {
     const Floats x = {1, 2, 3, 4, 5, 6};  // two rows of three pixels
     Floats weight = {0, 0, 0, 0, 1, 10, 0, 100, 0}, out(6);

@@ -66,7 +66,9 @@ TEST_CASE("the reference multiplies matrices, transposed or not") {
   CHECK(c == std::vector<float>{20, 30, 58, 62});
 }
 
-TEST_CASE("the processor's gemm agrees with the reference for every transposition and for odd sizes") {
+TEST_CASE(
+    "the processor's gemm agrees with the reference for every transposition, also if sizes do not fill whole "
+    "vectors") {
   auto reference = make_reference_ops(), ops = make_cpu_ops();
   Numbers numbers;
   const int sizes[][3] = {{1, 1, 1},    {1, 7, 3},     {3, 1, 17},   {5, 9, 1},
@@ -100,7 +102,7 @@ TEST_CASE("with beta 0 gemm overwrites NaN") {
   }
 }
 
-TEST_CASE("gemm with an empty inner side only scales the earlier result, or gives zeros if beta is 0") {
+TEST_CASE("gemm with an empty inner dimension only scales the earlier result, or gives zeros if beta is 0") {
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     auto ops = make();
     CAPTURE(ops->name());
@@ -399,7 +401,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a row is correct if the first of its largest logits is at the label") {
+TEST_CASE("a row counts as correct if the first of its largest logits is the logit of the label") {
   auto ops = make_cpu_ops();
   const std::vector<float> logits = {1, 3, 2, /**/ 5, 5, 0, /**/ 5, 5, 0, /**/ 0, 0, 1};
   const std::vector<std::int32_t> labels = {1, 0, 1, 0};

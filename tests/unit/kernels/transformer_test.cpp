@@ -139,7 +139,7 @@ TEST_CASE("the processor's GELU agrees with the reference, for small and for hug
   }
 }
 
-TEST_CASE("a layer norm gives a row mean 0 and variance 1, multiplies it by the weight and adds the bias") {
+TEST_CASE("a layer norm scales a row to mean 0 and variance 1, multiplies by the weight and adds the bias") {
   on_each_implementation([](Ops& ops) {
     const Floats x = {1, 3, 5, 7}, weight = {1, 2, 1, 1}, bias = {0, 0, 10, 0};
     const auto got = layer_norm(ops, 1, 4, x, weight, bias, Floats(4, 1));
@@ -262,7 +262,7 @@ TEST_CASE("the processor's attention agrees with the reference, and large scores
   }
 }
 
-TEST_CASE("a position in the output of attention stays the same if later positions of the input change") {
+TEST_CASE("the output of attention at a position does not depend on later positions of the input") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     const AttentionShape shape{1, 70, 2, 4};

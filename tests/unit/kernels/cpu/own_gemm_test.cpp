@@ -91,7 +91,7 @@ void check_that_it_may_be_cut(Gemm gemm) {
 
 }  // namespace
 
-TEST_CASE("our own products agree with the reference and do not write beside the result") {
+TEST_CASE("our own gemm functions agree with the reference and write nothing outside of the result") {
   const int sizes[][3] = {{1, 1, 1},      {6, 16, 8},     {7, 17, 9},     {4, 8, 3},      {5, 15, 257},
                           {64, 9, 300},   {13, 300, 256}, {23, 1100, 61}, {40, 290, 700}, {230, 33, 20},
                           {435, 16, 270}, {14, 32, 64},   {29, 47, 18},   {530, 70, 30}};

@@ -84,7 +84,7 @@ TEST_CASE("a process that cannot start more threads computes with the threads th
 }
 #endif
 
-TEST_CASE("gemm by three threads agrees with gemm by one thread, along either side of the result") {
+TEST_CASE("gemm by three threads agrees with gemm by one thread, for tall and for wide results") {
   auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
   Numbers numbers;
   // Some sizes are too small for another thread, and some are large enough.
