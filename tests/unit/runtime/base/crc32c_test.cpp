@@ -32,7 +32,9 @@ std::string noise(std::size_t size) {
 
 }  // namespace
 
-TEST_CASE("each implementation matches the definition, around every size at which its algorithm changes") {
+TEST_CASE(
+    "each implementation of CRC-32C matches the definition, around every size at which its algorithm "
+    "changes") {
   const std::string data = noise(7 * 3072 + 9);
   REQUIRE(!crc32c_ways().empty());
   for (const std::size_t around :
@@ -84,7 +86,8 @@ TEST_CASE("crc32c gives the published values") {
   CHECK(crc32c(nullptr, 0) == 0);
 }
 
-TEST_CASE("all implementations agree at the sizes where streams are joined and blocks are folded") {
+TEST_CASE(
+    "all implementations of CRC-32C agree at the sizes where streams are joined and blocks are folded") {
   std::string data;
   for (int i = 0; i < 20'000; ++i) data += static_cast<char>(i * i + i / 256);
   const Crc32c by_table = crc32c_ways().back();
@@ -96,7 +99,7 @@ TEST_CASE("all implementations agree at the sizes where streams are joined and b
   }
 }
 
-TEST_CASE("all implementations agree for every length up to 700 bytes, in one piece and in two") {
+TEST_CASE("all implementations of CRC-32C agree for every length up to 700 bytes, in one piece and in two") {
   std::string data;
   for (int i = 0; i < 700; ++i) data += static_cast<char>(i * i + 7);
   for (std::size_t size = 0; size <= data.size(); ++size) {

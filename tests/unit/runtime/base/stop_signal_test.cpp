@@ -35,7 +35,8 @@ TEST_CASE("after a signal, requested() stays true, the descriptor stays readable
   }
 }
 
-TEST_CASE("a wait without a signal ends after its time, and the descriptor is closed with the object") {
+TEST_CASE(
+    "a wait without a signal ends at its time limit, and a destroyed StopSignal has closed its descriptor") {
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);

@@ -102,7 +102,8 @@ TEST_CASE("a tensor is found by its whole name, also if the name of another tens
   }
 }
 
-TEST_CASE("the error for incomplete pieces says whether they leave out or repeat floats, or end early") {
+TEST_CASE(
+    "pieces that leave out or repeat floats have one error, and pieces that end early have another error") {
   using checkpoint_format_bounds::words_of;
   const std::string twice = "its files leave out some of the model or hold it twice";
   const std::string not_whole = "its files do not hold the whole model";
@@ -142,8 +143,7 @@ TEST_CASE("a manifest names at most 4096 files, all of them in its own folder") 
         "manifest.json: position is not a whole number");
 }
 
-TEST_CASE(
-    "freed memory of messages stays with the process, and much more free memory returns to the system") {
+TEST_CASE("keep_freed_memory() keeps freed blocks of 15 MiB in the process until 75 MiB are free") {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
   constexpr int other_allocator = 77;
   const int result = test::in_child([] {

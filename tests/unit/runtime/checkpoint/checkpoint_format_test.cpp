@@ -87,7 +87,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a tensor that is not in the model is refused by its name") {
+TEST_CASE("a tensor that is not in the model is refused, and the error names the tensor") {
   for (const auto& [name, shape] :
        std::vector<std::pair<std::string, std::vector<std::int64_t>>>{{"layers.1.weight", {3, 2}},
                                                                       {"layers.0.weight", {2, 3}},

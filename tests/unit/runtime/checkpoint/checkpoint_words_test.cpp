@@ -179,7 +179,7 @@ TEST_CASE("a save succeeds although a killed process has left a folder with anot
   CHECK(run.kept.text() == "");
 }
 
-TEST_CASE("a checkpoint is complete if the system writes it in short pieces, with interruptions") {
+TEST_CASE("a checkpoint is complete even if the system writes it in short pieces and with interruptions") {
   using namespace checkpoint_words;
   const Kept run;
   CHECK(in_child([&] {
@@ -190,7 +190,8 @@ TEST_CASE("a checkpoint is complete if the system writes it in short pieces, wit
   CHECK(run.store().newest_is_whole());
 }
 
-TEST_CASE("a file that is larger than one write is complete, and its description matches the file") {
+TEST_CASE(
+    "a file that needs several writes is complete, and its WrittenFile has the right size and checksum") {
   using namespace checkpoint_words;
   const Kept run;
   const std::vector<TensorInfo> large = {{"w", {1000, 700}, 0, 700'000}};  // 2.8 MB, and a state of 2.8 MB
@@ -288,7 +289,9 @@ TEST_CASE("each kind of incomplete checkpoint has its own message") {
   CHECK(run.refusal() != "");
 }
 
-TEST_CASE("each file has the step and position of its state, and the manifest must have the same") {
+TEST_CASE(
+    "each file of a checkpoint has the step and position of its state, and the manifest must have the same "
+    "ones") {
   using namespace checkpoint_words;
   const Kept run;
   REQUIRE(run.save(2));
@@ -322,7 +325,9 @@ TEST_CASE("each file has the step and position of its state, and the manifest mu
   CHECK(run.store().load_newest(nine)->history == RunHistory{0, 64});
 }
 
-TEST_CASE("a loaded checkpoint has the largest value of each count of the run's history in its files") {
+TEST_CASE(
+    "a loaded checkpoint has, for each count of the run's history, the largest value in the checkpoint's "
+    "files") {
   using namespace checkpoint_words;
   const std::vector<TensorInfo> one = {{"w", {4}, 0, 4}};
   const Kept run;
@@ -349,14 +354,15 @@ TEST_CASE("a loaded checkpoint has the largest value of each count of the run's 
   CHECK(run.store().load_newest(nine)->state_since == 0);
 }
 
-TEST_CASE("the failure of a trained process whose last checkpoint is not written is final, and says why") {
+TEST_CASE(
+    "if the last checkpoint of a trained process cannot be written, the failure is final and says why") {
   const std::string sentence = "trained, but the last checkpoint could not be written";
   CHECK(unsaved("No space left on device").code == ExitCode::checkpoint_unusable);
   CHECK(unsaved("No space left on device").what() == sentence + ": No space left on device");
   CHECK(unsaved("").what() == sentence);
 }
 
-TEST_CASE("the reason of an error is the message of the system, without the file") {
+TEST_CASE("the reason of an error is the message of the system, without the name of the file") {
   CHECK(reason_of(std::system_error(ENOSPC, std::generic_category(), "/a/file")) ==
         "No space left on device");
   CHECK(reason_of(std::runtime_error("state.safetensors does not match its checksum")) ==

@@ -155,7 +155,7 @@ TEST_CASE("the result has the step since which all saves have failed, until a sa
   CHECK_FALSE(result().contains("unsaved"));
 }
 
-TEST_CASE("require_writable tries to write if a step is left to train") {
+TEST_CASE("require_writable() tries to write only if a step is left to train") {
   LiveRun run;
   run.config.steps = 9;
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);
@@ -174,7 +174,7 @@ TEST_CASE("require_writable tries to write if a step is left to train") {
   }
 }
 
-TEST_CASE("a process that is about to end tries to write the last checkpoint for as long as its patience") {
+TEST_CASE("a process that is about to end tries to write the last checkpoint until its patience is over") {
   LiveRun run;
   write_file(run.env.checkpoints, "a file is in the way");
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);

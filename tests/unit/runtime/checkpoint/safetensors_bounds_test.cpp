@@ -93,7 +93,7 @@ TEST_CASE("parsed tensors are sorted by their offsets, whatever their names") {
   CHECK(parse_safetensors(bare, bare.size() + 8).metadata.empty());
 }
 
-TEST_CASE("a tensor whose type, shape and offsets do not agree is refused by its name") {
+TEST_CASE("a tensor whose type, shape and offsets do not agree is refused, and the error names the tensor") {
   using safetensors_bounds::refusal;
   const auto tensor = [](const std::string& shape, const std::string& offsets) {
     return "{\"t\":{\"dtype\":\"F32\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}}";

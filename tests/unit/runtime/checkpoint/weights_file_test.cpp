@@ -118,7 +118,8 @@ void require_the_numbers(const mlk::kernels::Floats& parameters) {
 }  // namespace
 
 TEST_CASE(
-    "weights of GPT-2 are read with and without the prefix of their names, and with a tied output layer") {
+    "weights of GPT-2 are read whether or not the file has the prefix transformer. and the tied output "
+    "layer") {
   const Folder of;
   write_file(of.path, file_of(of_the_hub()));
   require_the_numbers(of.read());
@@ -129,7 +130,8 @@ TEST_CASE(
   require_the_numbers(of.read());
 }
 
-TEST_CASE("weights that were read are written byte by byte as Hugging Face's model expects them") {
+TEST_CASE(
+    "write_weights() writes files that Hugging Face's model reads, with the bytes of the weights unchanged") {
   const Folder of;
   write_file(of.path, file_of(of_the_hub()));
   write_weights(of.folder.path() / "new", small_gpt, tensors_of_gpt(), of.read());
@@ -248,7 +250,9 @@ TEST_CASE("a tensor of 16-bit numbers that is converted in several pieces is com
   CHECK(right);
 }
 
-TEST_CASE("weights of a GPT of another size are refused, and the message has the sizes to write") {
+TEST_CASE(
+    "weights of a GPT of another size are refused, and the message says which sizes the experiment must "
+    "have") {
   const Folder of;
   const std::string file = file_of(of_the_hub());
   const auto refusal = [&](ModelConfig model) {

@@ -325,7 +325,7 @@ TEST_CASE(
   stage.end_elsewhere();
 }
 
-TEST_CASE("a rank that has received a state reports the generation in which the state was summed") {
+TEST_CASE("a rank that has received a state reports the generation that has trained this state") {
   TwoRanks stage(1);
   stage.start();
   const PlayedState state = late_state(stage);

@@ -252,7 +252,7 @@ TEST_CASE("a rank that finds the checkpoint of the last step ends as trained wit
   CHECK(told(again.metrics()) == "mlk step=20 epoch=6 loss accuracy=1\n");
 }
 
-TEST_CASE("without a folder for checkpoints the ranks train as usual") {
+TEST_CASE("without a folder for checkpoints a rank trains as usual") {
   LoopbackRun run(1);
   LaunchEnv env = run.env(0);
   env.checkpoints = "";
@@ -262,7 +262,7 @@ TEST_CASE("without a folder for checkpoints the ranks train as usual") {
   CHECK_FALSE(rank.result().contains("checkpoint"));
 }
 
-TEST_CASE("ranks that cannot write checkpoints end before they train") {
+TEST_CASE("a rank that cannot write checkpoints ends before it trains") {
   LoopbackRun run(1);
   fs::create_symlink(run.folder / "gone", run.folder / "checkpoints");
   run.start_all();
@@ -283,7 +283,9 @@ TEST_CASE("a loss that is not a number ends all ranks as diverged") {
   }
 }
 
-TEST_CASE("a rank alone fails when its patience is over, and the error names the missing ranks") {
+TEST_CASE(
+    "a rank that no other rank joins fails when its patience is over, and the error names the missing "
+    "ranks") {
   LoopbackRun run(4);
   run.config.workers.min = 4;
   run.config.patience_seconds = 0;

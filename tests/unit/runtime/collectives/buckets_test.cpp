@@ -22,7 +22,7 @@ constexpr std::size_t mega = 1'000'000;
 
 }  // namespace
 
-TEST_CASE("a small model is one bucket, together with the floats in front of it") {
+TEST_CASE("a small model and the floats in front of it are one bucket") {
   CHECK(plan_buckets(tensors_of({100, 10}), 2) == std::vector<Bucket>{{0, 112}});
   CHECK(plan_buckets({}, 2) == std::vector<Bucket>{{0, 2}});
 }

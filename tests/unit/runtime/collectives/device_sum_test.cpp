@@ -92,7 +92,8 @@ struct Members {
 }  // namespace
 
 TEST_CASE(
-    "all members change to their devices at the same step, after all have joined the first member's group") {
+    "all members begin to sum on their devices at the same step, after all have joined the first member's "
+    "group") {
   Members members(3);
   for (std::size_t i = 0; i < sizeof(GroupId); ++i)
     (*members.collectives[0].id)[i] = static_cast<unsigned char>(255 - 2 * i);  // every byte has to arrive
@@ -137,7 +138,8 @@ TEST_CASE("take_traffic() returns the new bytes since the last call, scaled by t
   CHECK(take().seconds == 0.25);
 }
 
-TEST_CASE("the hosts sum if one member has no library, or another version, or cannot make a group") {
+TEST_CASE(
+    "the hosts compute the sums if one member has no library, or another version, or cannot make a group") {
   for (const int which : {0, 1, 2}) {
     Members members(2);
     if (which == 0) members.collectives[1].its_version = 0;
@@ -150,7 +152,7 @@ TEST_CASE("the hosts sum if one member has no library, or another version, or ca
   }
 }
 
-TEST_CASE("the hosts sum if the devices have no collectives, or if there is only one member") {
+TEST_CASE("the hosts compute the sums if the devices have no collectives, or if there is only one member") {
   Log quiet{"test", -1};
   DeviceSum none(nullptr, 1, quiet);
   std::vector<float> talk(DeviceSum::talk_floats, 1.0f);
@@ -182,7 +184,9 @@ TEST_CASE("if one member cannot join a group, or takes too long, all members aba
   }
 }
 
-TEST_CASE("after all have joined, all members change to their devices, even if the patience of one is over") {
+TEST_CASE(
+    "after all have joined a group, all members sum on their devices, even if the patience of one member is "
+    "over") {
   Members members(2);
   members.begin();
   members.add_up();
@@ -197,7 +201,9 @@ TEST_CASE("after all have joined, all members change to their devices, even if t
   CHECK(members.all_use_devices());
 }
 
-TEST_CASE("a sum stands still if no part finishes within a time that is longer for larger parts") {
+TEST_CASE(
+    "a sum counts as standing still if no part of it finishes within a time that is longer for larger "
+    "parts") {
   Members members(2);
   members.begin();
   members.add_up();
@@ -234,7 +240,8 @@ TEST_CASE("a group that has made many sums resets the count of groups that faile
 }
 
 TEST_CASE(
-    "a member joins no group after three that failed or hung; groups ended by a lost member do not count") {
+    "after three groups that failed or hung, a member joins no group; groups that lost a member do not "
+    "count") {
   Members members(2);
   members.collectives[1].group.aborts = false;
   for (int generation = 0; generation < 8; ++generation) {

@@ -209,8 +209,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank that accepts a generation between two steps sends the state if the generation begins with it as "
-    "source") {
+    "a rank that accepts a generation between two steps sends its state if the begin message names this rank "
+    "as source") {
   SecondRank rank(5);
   rank.take_step();
   CHECK(sends(rank.propose(2, 1), MessageType::accept));
@@ -243,7 +243,7 @@ TEST_CASE("a sum hangs only if the other rank reports that it also waits for the
   CHECK_FALSE(rank.machine.goes_on());
 }
 
-TEST_CASE("a rank answers a status of an earlier step of the generation with its own status") {
+TEST_CASE("a rank that gets a status of an earlier step of the same generation answers with its own status") {
   SecondRank rank(5);
   CHECK_FALSE(sends(rank.say(encode(StatusMessage{1, 7, 0, false})), MessageType::status));
   rank.take_step();

@@ -103,7 +103,8 @@ TEST_CASE("a file that the system reads in short pieces, with interruptions, is 
 }
 
 TEST_CASE(
-    "a file that needs two reads is read completely, and a file that ends in the second read is truncated") {
+    "a file that needs two reads is read completely, and a file that ends in the second read counts as "
+    "truncated") {
   using namespace dataset_bounds;
   const Files files;
   // 17 images of 1000 x 1024 pixels: 16 MiB are read at once.

@@ -62,7 +62,7 @@ TEST_CASE("samples are gathered by id, scaled by the largest training pixel") {
   CHECK(batch.inputs[0] == 2);
 }
 
-TEST_CASE("the number of training samples comes from the header of their labels") {
+TEST_CASE("the number of training samples comes from the header of the file of training labels") {
   mlk::test::TemporaryFolder folder;
   CHECK_THROWS_AS(count_idx(folder.path().string()), Failure);
   mlk::test::write_learnable(folder.path());
@@ -71,7 +71,7 @@ TEST_CASE("the number of training samples comes from the header of their labels"
   CHECK(count_idx(folder.path().string()) == 100);
 }
 
-TEST_CASE("the error names a file that is missing or is not a file") {
+TEST_CASE("the error names a data file that does not exist or is not a regular file") {
   TemporaryFolder folder;
   CHECK(message_for(folder) ==
         "train-images-idx3-ubyte: No such file or directory, nor is there a .gz of it");
@@ -143,7 +143,7 @@ TEST_CASE("IDX files that do not fit together are refused") {
   CHECK(message_for(folder) == "train-images-idx3-ubyte: all pixels are 0");
 }
 
-TEST_CASE("empty classes are counted, and if most classes are empty, the largest label is stray") {
+TEST_CASE("empty classes are counted, and if most classes are empty, the largest label counts as stray") {
   const auto of = [](std::vector<std::uint64_t> counts, std::uint64_t last, std::size_t classes) {
     counts.resize(classes - 1);
     counts.push_back(last);

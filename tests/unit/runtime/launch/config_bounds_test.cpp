@@ -183,7 +183,7 @@ TEST_CASE("every real number of the configuration is accepted within its bounds 
   for (const Real& key : keys) check_real(key);
 }
 
-TEST_CASE("each word of the configuration is read as its own value") {
+TEST_CASE("for every key with a fixed set of words, each word is read as its own value") {
   using namespace config_bounds;
   const auto read = [](const char* key, const json& value) {
     json config = usual();
@@ -291,7 +291,7 @@ TEST_CASE("each of the similar numbers of the configuration is stored in its own
   CHECK(parse_config(usual().dump()).consistency.staleness == 4);
 }
 
-TEST_CASE("a part of the configuration that is not an object is refused by its name") {
+TEST_CASE("a part of the configuration that is not an object is refused, and the error names the part") {
   using namespace config_bounds;
   for (const char* key : {"model", "data", "optimizer", "workers", "servers", "checkpoint"}) {
     CHECK(refusal_of(usual(), std::string("/") + key, json::array()) ==

@@ -286,7 +286,7 @@ TEST_CASE("every key is required") {
   }
 }
 
-TEST_CASE("an unknown key is refused by its name, at every level") {
+TEST_CASE("an unknown key at any level is refused, and the error names the key") {
   CHECK(message_for("/stepz", 1) == "configuration: unknown key stepz");
   for (const auto& [key, value] : contract_example.items()) {
     if (value.is_object())
@@ -294,7 +294,7 @@ TEST_CASE("an unknown key is refused by its name, at every level") {
   }
 }
 
-TEST_CASE("wrong types and values out of range are refused by the key's name") {
+TEST_CASE("wrong types and values out of range are refused, and the error names the key") {
   CHECK(message_for("/schema", 2) == "configuration: schema must be a whole number from 1 to 1");
   CHECK(message_for("/mode", "tree") == "configuration: mode must be \"single\", \"ps\" or \"allreduce\"");
   CHECK(message_for("/mode", 1) == "configuration: mode must be a string");
@@ -421,7 +421,8 @@ TEST_CASE("a configuration file that cannot be used is named in the error") {
 }
 
 TEST_CASE(
-    "a step with more samples than the data set has a message, and a step far beyond all epochs is refused") {
+    "a step larger than the data set is reported, and a step much larger than all epochs together is "
+    "refused") {
   Config config;
   config.data.batch = 50;
   config.workers.count = 4;

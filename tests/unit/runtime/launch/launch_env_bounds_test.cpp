@@ -110,7 +110,7 @@ TEST_CASE("an address is a host and a port, and an IPv6 host is in brackets") {
         "environment: MLK_SEEDS_WORKER must hold host:port, but has ''");
 }
 
-TEST_CASE("a server gets the path of the data only if the variable is set") {
+TEST_CASE("a server gets the path of the data if MLK_DATA is set") {
   const test::Environment environment({{"MLK_RUN", "r"},
                                        {"MLK_ROLE", "server"},
                                        {"MLK_RANK", "0"},
@@ -132,8 +132,8 @@ TEST_CASE("result_path_from_env() works even if the rest of the environment is i
 }
 
 TEST_CASE(
-    "a process with peers needs an address, seeds, a secret and an incarnation, and with ps seeds of "
-    "servers") {
+    "a process with peers needs an address, seeds, a secret and an incarnation, and with ps also the seeds "
+    "of servers") {
   LaunchEnv env;
   const auto missing = [&env](bool with_servers) {
     try {

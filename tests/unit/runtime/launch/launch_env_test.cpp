@@ -177,7 +177,8 @@ TEST_CASE("rank_from_env() returns a valid MLK_RANK, even if the rest of the env
   CHECK(rank_from_env() == 0);
 }
 
-TEST_CASE("read_launch_env() requires neither MLK_DATA of a server nor the variables of peers") {
+TEST_CASE(
+    "read_launch_env() accepts a server without MLK_DATA, and a process without the variables of peers") {
   Environment environment({{"MLK_RUN", "r"}, {"MLK_ROLE", "server"}, {"MLK_RANK", "0"}, {"MLK_CONFIG", "c"}});
   const LaunchEnv env = read_launch_env();
   CHECK(env.data.empty());

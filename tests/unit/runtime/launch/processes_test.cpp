@@ -15,14 +15,16 @@ TEST_SUITE_BEGIN("runtime/launch/processes");
 using namespace mlk::rt;
 using mlk::test::Environment;
 
-TEST_CASE("a pod stops its processes when the first one fails, and ends with the code of that process") {
+TEST_CASE(
+    "if no process is trained, a pod stops when its first process fails, and ends with the code of this "
+    "process") {
   const std::vector<EndOfProcess> running = {{}, {}}, failed = {{}, 75}, ended = {143, 75};
   CHECK_FALSE(end_of_pod(running, {}).stop_others);
   CHECK(end_of_pod(failed, 75).stop_others);
   CHECK(end_of_pod(ended, 75).code == 75);
 }
 
-TEST_CASE("a pod ends as trained if one process is trained, after the other processes have ended") {
+TEST_CASE("a pod ends as trained if one process is trained, even if another process fails") {
   const std::vector<EndOfProcess> one = {0, {}}, other_lost = {0, 75}, both = {0, 0};
   CHECK_FALSE(end_of_pod(one, {}).stop_others);
   CHECK_FALSE(end_of_pod(other_lost, 75).stop_others);

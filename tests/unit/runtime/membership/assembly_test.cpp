@@ -14,7 +14,9 @@ TEST_SUITE_BEGIN("runtime/membership/assembly");
 using namespace mlk::rt;
 using namespace mlk::test;
 
-TEST_CASE("a rank accepts a proposal of all members with the step of its state, and the generation begins") {
+TEST_CASE(
+    "if a rank accepts a proposal of all members, its answer has the step of its state, and the generation "
+    "begins") {
   AmongRanks stage(2, 3);
   stage.state = StateVersion{40, 3};
   stage.propose(0, 1, {0, 1, 2}, 0);
@@ -104,7 +106,7 @@ TEST_CASE("a proposal that follows an older generation is refused, and the propo
   CHECK(stage.answer_type(0) == MessageType::refuse);
 }
 
-TEST_CASE("a rank refuses a proposal that skips a generation from which a rank has sent its status") {
+TEST_CASE("a rank refuses a proposal that skips a generation from which another rank has sent its status") {
   AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   // Rank 3 took part in generation 3, and this rank did not. This rank does not know the other members of
@@ -177,7 +179,9 @@ TEST_CASE("a rank refuses a begin message for a generation that it has not accep
   REQUIRE(stage.assembly.generation().number == 5);
 }
 
-TEST_CASE("a proposal is refused if an incarnation in it is not connected, and the refusal names that rank") {
+TEST_CASE(
+    "a proposal is refused if an incarnation in it is not connected, and the refusal names the rank of this "
+    "incarnation") {
   AmongRanks stage(1, 3);
   PayloadWriter payload;
   payload.put(lineage).put(std::uint32_t{3});
@@ -252,7 +256,7 @@ TEST_CASE("states of the same step and generation from two starts of a run are n
   CHECK(beginning->lagging.size() == 1);
 }
 
-TEST_CASE("if no rank has a state, the proposer makes one, once, and sends it to all others") {
+TEST_CASE("if no rank has a state, the proposer makes a single state and sends it to all other ranks") {
   AmongRanks stage(0, 2);
   stage.state.reset();
   stage.tell_statuses({1}, 0, no_state);

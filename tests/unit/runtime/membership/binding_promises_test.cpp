@@ -108,7 +108,8 @@ TEST_CASE("a rank keeps its promise for a later generation if a status shows tha
   CHECK(stage.answer_type(2) == MessageType::refuse);
 }
 
-TEST_CASE("if ranks continue from a generation that a newcomer has accepted, its later acceptances bind it") {
+TEST_CASE(
+    "if ranks continue from a generation that a newcomer has accepted, later acceptances bind the newcomer") {
   AmongRanks stage(1, 4);
   stage.propose(0, 2, {0, 1, 2, 3}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);

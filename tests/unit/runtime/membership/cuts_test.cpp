@@ -22,7 +22,8 @@ Cuts::About about(const Ranks& behind = {}, const Ranks& members = {0, 1, 2, 3, 
 
 }  // namespace
 
-TEST_CASE("a pair is kept apart for 5 s, then for twice as long each time") {
+TEST_CASE(
+    "a pair of ranks that cannot reach each other is kept apart for 5 s, then for twice as long each time") {
   Cuts cuts;
   CHECK(cuts.note(2, 1, at(0)) == Cuts::Noted::first);
   CHECK(cuts.note(1, 2, at(4)) == Cuts::Noted::known);  // the other rank reports the same cut
@@ -33,7 +34,9 @@ TEST_CASE("a pair is kept apart for 5 s, then for twice as long each time") {
   CHECK(cuts.left_out(at(15), about()).empty());
 }
 
-TEST_CASE("after forget() a pair is no longer kept apart, and its next cut counts as its first") {
+TEST_CASE(
+    "after forget() the pair is no longer kept apart, and the next cut between its ranks counts as the "
+    "first") {
   Cuts cuts;
   cuts.note(1, 2, at(0));
   cuts.note(3, 4, at(0));
@@ -51,7 +54,8 @@ TEST_CASE(
   CHECK(cuts.left_out(at(1), about()) == Ranks{1, 3});
 }
 
-TEST_CASE("of a pair, a rank that is behind is left out first, then a non-member, then the higher rank") {
+TEST_CASE(
+    "of a pair, the rank that is behind is left out, else the rank that is no member, else the higher rank") {
   Cuts cuts;
   cuts.note(1, 2, at(0));
   CHECK(cuts.left_out(at(1), about()) == Ranks{2});

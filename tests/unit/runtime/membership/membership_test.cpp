@@ -61,7 +61,7 @@ TEST_CASE("for every split into two sides that cannot hear each other, exactly o
   }
 }
 
-TEST_CASE("a member without an entry counts as silent, not dead") {
+TEST_CASE("a member whose standing is unknown counts as silent, not dead") {
   const Generation last{4, {{0, 1}, {1, 1}, {2, 1}}};
   CHECK_FALSE(may_form_next(last, {{2, Standing::live}}));
   CHECK(may_form_next(last, {{1, Standing::live}, {2, Standing::live}}));

@@ -44,7 +44,8 @@ TEST_CASE("once the run is trained, a late rank that cannot start does not make 
 }
 
 TEST_CASE(
-    "a trained process stays until a lost rank may have returned, and only briefly if no rank is lost") {
+    "a trained process stays while a rank is connected or may return, up to a limit, and otherwise only "
+    "briefly") {
   const SteadyTime trained{seconds(1000)};
   const auto stay = [&](std::optional<SteadyTime> last_loss, bool somebody_is_there, seconds late) {
     return late_deadline(trained, last_loss, somebody_is_there, late) - trained;

@@ -30,7 +30,7 @@ using Numbers = std::set<std::uint64_t>;
 
 }  // namespace
 
-TEST_CASE("a member is bound by the last proposal of each process that it has accepted") {
+TEST_CASE("of the accepted proposals of a process, only the last one binds a member") {
   Promises promises;
   CHECK(promises.empty());
   promises.accepted(one, proposal(4, 3, {one, two}), true);
@@ -40,14 +40,16 @@ TEST_CASE("a member is bound by the last proposal of each process that it has ac
   CHECK_FALSE(promises.empty());
 }
 
-TEST_CASE("a promise does not bind against its own proposer, but against the next process of that rank") {
+TEST_CASE(
+    "a promise to a process does not bind against this process, but binds against the next process of its "
+    "rank") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two}), true);
   CHECK(bound_by(promises, one) == Numbers{});
   CHECK(bound_by(promises, {1, 12}) == Numbers{4});
 }
 
-TEST_CASE("are_kept() is false if the proposal fails to outvote one of the promises") {
+TEST_CASE("are_kept() is true only if the proposal outvotes every promise to another process") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two}), true);
   promises.accepted(two, proposal(5, 3, {two, three}), true);

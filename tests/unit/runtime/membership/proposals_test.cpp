@@ -229,7 +229,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the patience of a rank starts again when the ranks that trained have ended, unless a promise binds it") {
+    "the patience of a rank starts again when the ranks that trained have ended, unless a promise binds the "
+    "rank") {
   AmongRanks stage(1, 3, [](AssemblySettings& settings) {
     settings.patience = std::chrono::seconds(30);
     settings.minimum = 3;
@@ -267,7 +268,8 @@ TEST_CASE("if the start needs all ranks, a rank waits longer once another rank h
 }
 
 TEST_CASE(
-    "a rank refuses a proposal without a rank of a later generation, even if that rank has just been lost") {
+    "a rank refuses a proposal that leaves out a rank of a later generation, even if that rank has just been "
+    "lost") {
   AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_status(3, 3, 50);

@@ -101,7 +101,9 @@ TEST_CASE(
   CHECK(kept.text() == "");
 }
 
-TEST_CASE("event files of one process and one second differ by a count, and no file is overwritten") {
+TEST_CASE(
+    "event files of one process and one second have different numbers in their names, and no file is "
+    "overwritten") {
   using namespace event_records;
   const TemporaryFolder folder;
   const KeptLog kept;
@@ -140,7 +142,7 @@ TEST_CASE("an event file is closed with its writer") {
   CHECK(open_descriptors() == before);
 }
 
-TEST_CASE("the log says once why event files cannot be written, with their folder") {
+TEST_CASE("the log says once why event files cannot be written, and names their folder") {
   using namespace event_records;
   const TemporaryFolder folder;
   write_file(folder / "taken", "");

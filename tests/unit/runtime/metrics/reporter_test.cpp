@@ -103,7 +103,7 @@ TEST_CASE("a line has the bandwidth of sums by NCCL since the last report") {
         "mlk step=2 epoch=1 loss=1 samples_per_s=10\n");
 }
 
-TEST_CASE("each report of a run whose length is given in epochs has the number of its steps") {
+TEST_CASE("if the length of a run is given in epochs, each report contains the number of steps of the run") {
   Reports bench;
   bench.reporter.total_steps(470);
   bench.reporter.started(0, 0);

@@ -89,8 +89,8 @@ TEST_CASE("the small GPT-2 has 124 million parameters") {
 }
 
 TEST_CASE(
-    "a new GPT has normal weights as GPT-2, smaller weights in residual projections, and a uniform first "
-    "guess") {
+    "a new GPT has normally distributed weights like GPT-2, smaller ones in residual projections, and a "
+    "uniform first guess") {
   auto ops = kernels::make_cpu_ops();
   Gpt model(gpt_of(8, 64, 4, 16), sequences(16, 100), 3, *ops);
   for (const TensorInfo& tensor : model.tensors()) {

@@ -196,7 +196,7 @@ TEST_CASE("an evaluation calls `stop` before each part of the samples") {
 }
 
 TEST_CASE(
-    "stochastic gradient descent learns the learnable data, on either implementation and with bfloat16") {
+    "a model learns by stochastic gradient descent with the reference, on the processor, and with bfloat16") {
   TemporaryFolder folder;
   write_learnable(folder.path());
   const ImageSplit data = load_idx(folder.path().string());

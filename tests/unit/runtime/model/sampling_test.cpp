@@ -102,7 +102,8 @@ TEST_CASE("a sample ends when `stop` returns true") {
   CHECK(tokens == std::vector<std::int32_t>{1, 2, 3});
 }
 
-TEST_CASE("the logits of a part of the tokens are the same as those in the logits of all tokens") {
+TEST_CASE(
+    "the logits of some of the tokens are the same, whether or not the logits of all tokens are computed") {
   Learnt learnt;
   const std::array<std::int32_t, 12> tokens = {0, 3, 2, 1, 1, 0, 2, 2, 3, 0, 1, 2};
   const Batch batch{{}, {}, 2, tokens};

@@ -92,8 +92,8 @@ TEST_CASE("the rank that reports gets the name of a clearly slower worker, until
 }
 
 TEST_CASE(
-    "if staleness is bounded, server 0 counts what workers report, and else what it sees in its own "
-    "updates") {
+    "if staleness has a bound, server 0 counts the staleness that workers report, and otherwise that of its "
+    "own updates") {
   for (const bool bounded : {true, false}) {
     CAPTURE(bounded);
     Run run({.workers = 1, .sync = false, .staleness = bounded ? std::optional(2) : std::nullopt});

@@ -105,7 +105,7 @@ struct Exchange {
 
 }  // namespace
 
-TEST_CASE("async: a push names the version of its weights, and the worker's own count") {
+TEST_CASE("async: a push has the version of the worker's weights, and its number among the worker's pushes") {
   Exchange worker(false);
   worker.push(0, 0, 4);
   const Header first = worker.pushed();
@@ -155,7 +155,7 @@ TEST_CASE(
   CHECK(worker.model->parameters()[0] == 3);
 }
 
-TEST_CASE("sync: pulled weights are used even without a push, and weights of another step are not") {
+TEST_CASE("sync: pulled weights are used even without a push, and weights of another step are not used") {
   Exchange worker(true);
   worker.pull(5, true);
   const Header asked = worker.heard(MessageType::pull);

@@ -261,7 +261,7 @@ TEST_CASE("SIGTERM interrupts an evaluation that takes longer than a grace perio
   CHECK(bench.result()["message"] == "terminated after step 1");
 }
 
-TEST_CASE("Adam that continues late in a run without its state makes a first step as long as in a new run") {
+TEST_CASE("if a run continues late without Adam's state, the first step of Adam is as long as in a new run") {
   Training bench;
   bench.config.optimizer = {.type = OptimizerType::adam, .lr = 0.001};
   REQUIRE(bench.run() == ExitCode::trained);

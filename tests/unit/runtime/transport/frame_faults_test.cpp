@@ -196,7 +196,9 @@ TEST_CASE("when the buffer of a half received frame is taken back, the reader wr
   }
 }
 
-TEST_CASE("of several descriptors that arrive, the reader keeps one at most, and closes it at its end") {
+TEST_CASE(
+    "of several descriptors that arrive, the reader keeps at most one, and a destroyed reader has closed "
+    "it") {
   const std::size_t before = open_descriptors();
   {
     Reading run(Medium::one_host);

@@ -29,7 +29,7 @@ TEST_CASE("loopback addresses belong to this host, and addresses of other networ
   CHECK_FALSE(is_of_this_host(at("[2001:db8::1]:80")));  // RFC 3849
 }
 
-TEST_CASE("a process that listens beside an address is found only at that address") {
+TEST_CASE("the UNIX socket of an address is found only at that address") {
   const int listener = listen_locally(at("127.201.1.1:7070"));
   REQUIRE(listener >= 0);
   CHECK(listen_locally(at("127.201.1.1:7070")) == -1);
@@ -45,7 +45,7 @@ TEST_CASE("a process that listens beside an address is found only at that addres
   for (const int fd : {listener, dialled, accepted}) ::close(fd);
 }
 
-TEST_CASE("a process that listens on all interfaces is found at the address of one interface") {
+TEST_CASE("the UNIX socket of all interfaces is found at the address of one interface") {
   const int listener = listen_locally(at("0.0.0.0:7373"));
   REQUIRE(listener >= 0);
   const int dialled = connect_locally(at("127.201.1.9:7373"));
@@ -86,7 +86,9 @@ TEST_CASE("a process of another user is recognised at both ends") {
   for (const int fd : {listener, accepted, ready[0], ready[1]}) ::close(fd);
 }
 
-TEST_CASE("only one process can listen beside an address, and a failed attempt leaves no descriptor open") {
+TEST_CASE(
+    "only one process can open the UNIX socket of an address, and a failed attempt leaves no descriptor "
+    "open") {
   const auto count = [] {
     const std::filesystem::directory_iterator entries("/proc/self/fd");
     return std::distance(begin(entries), end(entries));

@@ -238,7 +238,7 @@ TEST_CASE("a transport reads at most the credit from a peer, and continues when 
   CHECK(subject.transport->held_bytes() == 0);
 }
 
-TEST_CASE("messages of a peer from before the end of its connection are still received") {
+TEST_CASE("messages that a peer sent before the end of its connection are still received") {
   TransportOptions options = test::calm_options();
   options.credit = 64 * 1024;
   Subject subject(options);

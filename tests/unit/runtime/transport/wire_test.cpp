@@ -53,7 +53,7 @@ TEST_CASE("a length beyond the limit is refused") {
   CHECK(decoded == Header());
 }
 
-TEST_CASE("a payload of floats whose length is not a multiple of a float is refused") {
+TEST_CASE("a payload of floats is refused if its length is not a multiple of the size of a float") {
   Header header = sample(), decoded;
   header.length = 5;
   CHECK(decode(encode(header), 4096, decoded) == WireFault::length);

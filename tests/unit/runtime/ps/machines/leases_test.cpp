@@ -178,7 +178,9 @@ TEST_CASE("a worker that asks again loses its slice, and gets the first open sli
   CHECK(leases.grant(1)->slice == 1);
 }
 
-TEST_CASE("with async a restart voids all leases, continues from its position, and loses no samples") {
+TEST_CASE(
+    "with async a restart voids all leases, continues from the given step and position, and loses no "
+    "samples") {
   Leases leases(config_of(false, {}, 2, 4));
   leases.join(0);
   leases.join(1);

@@ -62,7 +62,7 @@ TEST_CASE("a shard keeps the weights of the previous clock for workers that comp
   CHECK_FALSE(s.shard.weights_at(9, 0));
 }
 
-TEST_CASE("momentum is kept over updates, and a seed may contain it") {
+TEST_CASE("momentum is kept over updates, and a seed may contain momentum") {
   Shard s(1, 1, 0.5f);
   CHECK(s.shard.seed(1, 0, Floats{10}, Floats{4}));
   s.shard.push_slice(1, 0, 0, Floats{1}, 1);
@@ -160,7 +160,7 @@ TEST_CASE("chunks cover every tensor once, and are spread evenly over the server
   for (const std::size_t bytes : load) CHECK(bytes < 2 * (310005 / 3));
 }
 
-TEST_CASE("join decodes with its tensors, and malformed payloads are refused") {
+TEST_CASE("a join message decodes with its tensors, and malformed payloads are refused") {
   const JoinMessage join{
       7, 70, 3, 2, 64, {{"a", {2, 3}, 0, 6}, {"b", {4}, 6, 4}}, DataSummary{{1500, 7}, {297, 8}}};
   const Bytes bytes = encode(join);

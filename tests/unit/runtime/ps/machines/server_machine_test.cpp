@@ -247,7 +247,9 @@ TEST_CASE("a slow worker gets the newest weights of a chunk only once, when its 
   CHECK_FALSE(run.machine.next_weights(worker(0)));
 }
 
-TEST_CASE("a server that fails to save a step reports missing weights, but not if only the disk has failed") {
+TEST_CASE(
+    "a server reports missing weights if its weights are not those of the step to save, but not if the disk "
+    "fails") {
   Served first(0, {.workers = 1});
   first.happens(Event::Kind::up, worker(0));
   first.joins(worker(0));
