@@ -301,7 +301,7 @@ TEST_CASE("the status of a detached sweep says why its driver has failed") {
 }
 
 TEST_CASE(
-    "if the command is repeated, a driver that has not ended stays, and an ended driver is started again") {
+    "if a sweep is detached again, a driver that has not ended stays, and an ended driver is started again") {
   Sweeper sweeper(detached_experiment);
   const Detached first = detach(sweeper, {"lr=0.1,0.2"});
   CHECK(first.started);

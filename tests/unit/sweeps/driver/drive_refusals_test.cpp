@@ -88,7 +88,8 @@ Started prepare(Sweeper& sweeper, const Definition& sweep) {
 }  // namespace
 
 TEST_CASE(
-    "if the cluster refuses a later trial, the trial fails with its message, and other trials continue") {
+    "if the cluster refuses a later trial, the trial fails with the cluster's message, and other trials "
+    "continue") {
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 1"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   const std::vector<std::string> words{"lr=0.1,0.2,0.3"};

@@ -98,7 +98,7 @@ TEST_CASE("a text that is not a driver's input is refused, and values of a wrong
   CHECK(odd.overrides.env.empty());
 }
 
-TEST_CASE("different inputs have different names, and the parts of an input are numbered") {
+TEST_CASE("different inputs of a driver have different keys, and the parts of an input are numbered") {
   CHECK(key_of_input("a").size() == 5);
   CHECK(key_of_input("a") != key_of_input("b"));
   CHECK(driver_name("x-abcde", "fghij") == "x-abcde-driver-fghij");
@@ -140,7 +140,7 @@ TEST_CASE("a driver runs as user 65532 if the namespace assigns no user, and pul
   CHECK(rendered_driver(input)["spec"]["template"]["spec"]["containers"][0]["image"] == local_image);
 }
 
-TEST_CASE("the definition from an input has the identity and the files_of of this input") {
+TEST_CASE("the definition from a driver's input takes identity and files_of from this input") {
   const test::Sweeper sweeper(of_driver);
   const Definition typed = sweeper.define({"lr=0.1,0.2"});
   DriverInput input;

@@ -69,7 +69,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the 15 s begin when the other driver first reads the Lease, without comparing clocks of machines") {
+    "a Lease expires 15 s after another driver first reads it, whatever the clocks of the machines say") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.pass(1000);

@@ -109,7 +109,7 @@ TEST_CASE("a trial with train: has rank 0, and reads its values from points.json
   CHECK(job["spec"]["template"]["metadata"]["labels"][labels::role] == "trial");
 }
 
-TEST_CASE("a trial with a framework is its own only worker") {
+TEST_CASE("a trial with `framework: torch` trains alone: the world of its program has the size 1") {
   const json job = render_of(std::string(run_text) + "framework: torch\n", {"word=a,b"}).objects.job;
   CHECK(variable_of(job, "MASTER_ADDR")["value"] == "$(MLK_TRIAL_HOST)");
   CHECK(variable_of(job, "RANK")["value"] == "$(MLK_RANK)");

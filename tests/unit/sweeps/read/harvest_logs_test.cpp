@@ -123,7 +123,8 @@ TEST_CASE(
   CHECK_FALSE(logged.read(Harvest::all).trials.at(1).objective.has_value());
 }
 
-TEST_CASE("the result of a trial stays its value after the log has given the curve") {
+TEST_CASE(
+    "after the log has given the curve, the objective of a trial stays the value in the trial's result") {
   Logged logged;
   logged.add_pod(0, true, told_result(0.95));
   logged.logs[0] = "mlk step=1 accuracy=0.3 loss=2\nmlk step=2 accuracy=0.4 loss=1";
@@ -165,7 +166,8 @@ TEST_CASE("the logs of running and of ended trials are read, and each log of an 
   CHECK(logged.asked[0].find("-trial-1-") != std::string::npos);
 }
 
-TEST_CASE("the log of a trial with a result is read only for its curve or for another value of the metric") {
+TEST_CASE(
+    "the log of a trial with a result is read only if its curve or another value of the metric is needed") {
   const auto asked = [](const std::string& objective, double accuracy, const json& curve = nullptr) {
     Logged logged(objective);
     json result = told_result(accuracy);
@@ -183,7 +185,8 @@ TEST_CASE("the log of a trial with a result is read only for its curve or for an
 }
 
 TEST_CASE(
-    "a complete log without the objective gives a verdict with the nearest line, and a cut log does not") {
+    "a trial whose complete log lacks the objective gets a verdict with the nearest line, and a cut log "
+    "gives no verdict") {
   struct Case {
     std::string log, failure;
   };

@@ -105,7 +105,7 @@ TEST_CASE("the phase of a sweep's row follows from its Jobs") {
   }
 }
 
-TEST_CASE("in its row a sweep ends with its last Job, and the row quotes the first Job that gave up") {
+TEST_CASE("the row of a sweep shows an end only after the last Job, and quotes the first Job that gave up") {
   const json gave_up = {{"conditions", end_of_job("Failed", "DeadlineExceeded", "too late")}};
   const json gave_up_later = {{"conditions", end_of_job("Failed", "BackoffLimitExceeded", "too often")}};
   const json well = {{"completedIndexes", "0-3"},
@@ -139,7 +139,8 @@ TEST_CASE("if a trial is a run, the row of the sweep counts only the Job that de
   CHECK(row({of_run("launcher", true, "Complete")}).result["step"] == 1);
 }
 
-TEST_CASE("the row of a sweep says that a Job is gone, but not after a stop or a written end") {
+TEST_CASE(
+    "the row of a sweep says that a Job is gone, but not if the sweep was stopped or its end is stored") {
   RunObjects objects = listed_sweep({});
   json& annotations = objects.owner["metadata"]["annotations"];
   annotations[annotations::created] = "s-abcde-trials-0";

@@ -101,7 +101,8 @@ TEST_CASE("an expression may name a parameter of the space before any trial has 
 }
 
 TEST_CASE(
-    "an expression finds every field of a run by its name, and the field hides a value of the experiment") {
+    "an expression finds every field of a run by its name, and a field hides a value of the experiment with "
+    "this name") {
   check_fields(
       run_fits,
       {"run == digits-abcde", "name == digits", "mode == ps", "phase == Restarting", "state == restarting",

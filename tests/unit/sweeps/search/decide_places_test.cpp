@@ -95,7 +95,9 @@ TEST_CASE("a drained sweep starts no trial and resumes no paused trial, but runn
   CHECK_FALSE(drained.hopeless);
 }
 
-TEST_CASE("a hopeless sweep judges no trial while a trial runs, and ends after its last running trial") {
+TEST_CASE(
+    "if too many trials have failed, none is judged while a trial runs, and the sweep ends after its last "
+    "running trial") {
   const std::vector<Trial> trials{placed_trial(0, TrialState::failed),
                                   placed_trial(1, TrialState::waiting, 10, {{10, 0.5}}),
                                   placed_trial(2, TrialState::running, 10, {{10, 0.4}})};
@@ -110,8 +112,7 @@ TEST_CASE("a hopeless sweep judges no trial while a trial runs, and ends after i
 }
 
 TEST_CASE(
-    "a paused trial that cannot be promoted is stopped, and a waiting trial of a sweep without pauses is "
-    "not") {
+    "a paused trial that cannot be promoted is stopped, but a sweep without pauses stops no waiting trial") {
   const std::vector<Trial> trials{placed_trial(0, TrialState::succeeded, 40, {{40, 0.1}}),
                                   placed_trial(1, TrialState::waiting, 10, {{10, 0.5}})};
   CHECK(decide(two_places(true), listed_points(2), trials, 3).judged == Acts{{Act::stop, 1, 10}});

@@ -195,7 +195,7 @@ TEST_CASE(
   CHECK(decide(pausing(), numbered_points(2), trials, 3).ended);
 }
 
-TEST_CASE("the paused trials of a hopeless sweep are stopped for good") {
+TEST_CASE("if too many trials have failed, the paused trials are stopped for good") {
   const std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5), trial_of(1, TrialState::failed)};
   const NextStep next = decide(pausing(), numbered_points(9), trials, 0);
   CHECK(next.hopeless);

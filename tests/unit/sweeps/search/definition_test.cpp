@@ -298,7 +298,9 @@ TEST_CASE(
         "stop asha needs max, how long a whole trial is");
 }
 
-TEST_CASE("the files and the code of a sweep cannot be parameters, and other code does not change the kin") {
+TEST_CASE(
+    "the files and the code of a sweep cannot be parameters, and with other code a sweep is of the same "
+    "kind") {
   const TemporaryFolder folder;
   for (const char* file : {"a/x", "b/x", "a/y"}) folder.write(file, file);
   const std::string program = "name: x\nmode: single\nrun: cat x\ndata: [{name: d, mount: /d, files: a}]\n";

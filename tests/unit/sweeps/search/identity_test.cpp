@@ -77,7 +77,8 @@ TEST_CASE("the seed of random points changes the identity of a sweep, and their 
   CHECK(searched("{trials: 5, seed: 2}") != searched("{trials: 5}"));
 }
 
-TEST_CASE("a swept value inside a list does not change the identity of a sweep, but its neighbours do") {
+TEST_CASE(
+    "a swept value inside a list does not change the identity of a sweep, but the values beside it do") {
   const auto name = [](const std::string& entry, const std::string& word) {
     return sweep_name(std::string(base_file) + "data: [{" + entry + "}]\n", {word});
   };

@@ -26,7 +26,7 @@ using mlk::test::log_uniform;
 using mlk::test::uniform;
 using nlohmann::json;
 
-TEST_CASE("the ends of an axis have places, and a value outside of the axis has no place") {
+TEST_CASE("the bounds of a range have places on its axis, and a value outside of the range has no place") {
   const Parameter range = uniform("x", -1, 3), logarithmic = log_uniform("x", 0.01, 100),
                   whole = integer("n", 3, 6), words = choice("a", {"p", "q"});
   CHECK(Axis(range).place_of(-1) == 0.0);

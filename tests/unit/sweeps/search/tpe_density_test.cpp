@@ -44,7 +44,9 @@ TEST_CASE("a point has a place on each axis, and a missing or impossible value h
   CHECK(places_of(axes, {{"x", 5}, {"a", "r"}}) == Places{absent, absent, absent});
 }
 
-TEST_CASE("a point has the parameters whose conditions hold, in the middle of their cells") {
+TEST_CASE(
+    "point_at() makes a point of the parameters whose conditions hold, and moves their places to the middle "
+    "of cells") {
   const Space space{{choice("a", {"p", "q"}), uniform("x", 0, 4, {{"a", {"p"}}}), integer("n", 1, 4)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   std::vector<std::size_t> asked;

@@ -216,7 +216,9 @@ TEST_CASE("numbers from a table or from YAML keep their spelling, and numbers fr
   CHECK(points_of("[{\"a\": 3.10}]", "p.json").written.empty());
 }
 
-TEST_CASE("a name may have 256 bytes and a point 4 KiB, and a point with only null values is refused") {
+TEST_CASE(
+    "the name of a parameter may have 256 bytes and a point 4 KiB, and a point with only null values is "
+    "refused") {
   CHECK(points_of(std::string(256, 'a') + "\n1\n").columns.size() == 1);
   CHECK(points_of("a\n" + std::string(4096 - 8, 'x') + "\n").points.size() == 1);
   CHECK(points_mistakes("a\n" + std::string(4096 - 7, 'x') + "\n").find("a point of more than 4 KiB") !=

@@ -46,7 +46,7 @@ TEST_CASE("a metric is found in the lines that training programs print") {
   check_found("loss=1 loss=2", 2, {});
 }
 
-TEST_CASE("the name of a metric may contain brackets, which end other words") {
+TEST_CASE("the name of a metric may contain brackets, although brackets end other words") {
   const MetricFinder finder(found_by("metrics/mAP50(B)"));
   const std::string line = "epoch=1 metrics/mAP50(B)=0.93, metrics/mAP50-95(B)=0.6";
   const std::optional<Reported> found = finder.find(line);

@@ -68,7 +68,8 @@ TEST_CASE("trials of a deleted Job are tried again only after the pods of the Jo
         std::vector<std::string>{"end " + pod["metadata"]["name"].get<std::string>(), "make a Job"});
 }
 
-TEST_CASE("when mlk ends the pods of a deleted Job, the pods of a Job that another command creates stay") {
+TEST_CASE(
+    "when mlk ends the pods of a deleted Job, it leaves the pods of a Job that another command creates") {
   Sweeper sweeper(sweep_of("single"));
   const std::string sweep = sweeper.start(two_rates).sweep, gone = sweep + "-trials-0",
                     other = "other-trials";

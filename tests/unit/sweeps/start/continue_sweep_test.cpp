@@ -29,7 +29,7 @@ std::string kin_of(const std::string& text, const std::string& words = "lr=0.1")
 
 }  // namespace
 
-TEST_CASE("sweeps that differ only in image, program or data have the same kin") {
+TEST_CASE("sweeps that differ only in image, program, data or values are of the same kind") {
   const std::string kin = kin_of(with_code("a"));
   CHECK(kin_of(with_code("b", "/other")) == kin);
   CHECK(kin_of(with_code("a"), "lr=7,8") == kin);
@@ -68,7 +68,8 @@ TEST_CASE("with --same a sweep continues with another image: old trials stay, ne
   CHECK(image(1) == "new");
 }
 
-TEST_CASE("--same continues the newest sweep of the same kin, and finds nothing if no sweep has this kin") {
+TEST_CASE(
+    "--same continues the newest sweep of the same kind, and finds nothing if no sweep is of this kind") {
   Sweeper sweeper(with_code("a"));
   kube::Client client(sweeper.cluster.config());
   Definition sweep = sweeper.define({"lr=0.1"});
@@ -136,7 +137,8 @@ TEST_CASE("if a sweep continues with other files, the copies of these files have
   CHECK(sweep.files_of.size() == std::string("x-abcde-fghij").size());
 }
 
-TEST_CASE("--same reports how many sweeps have the same kin, and a sweep with the same code keeps its name") {
+TEST_CASE(
+    "--same reports how many sweeps are of the same kind, and a sweep with the same code keeps its name") {
   Sweeper sweeper(with_code("one"));
   sweeper.start({"lr=0.1"});
   sweeper.file.text = with_code("two");

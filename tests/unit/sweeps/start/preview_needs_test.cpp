@@ -62,7 +62,9 @@ int fit_on(const json& taint, const json& tolerations) {
 
 }  // namespace
 
-TEST_CASE("a pod needs the sum of its containers' requests, and a limit without a request is the request") {
+TEST_CASE(
+    "a pod needs the sum of its containers' requests, and a limit counts as the request if there is no "
+    "request") {
   const PodNeed pod = needs_of(
       job_of({container_with({{"cpu", "500m"}}, {{"cpu", "2"}, {"memory", "1Gi"}, {"amd.com/gpu", 1}}),
               container_with({{"cpu", "250m"}, {"memory", "1Mi"}}, json::object())},
@@ -74,7 +76,7 @@ TEST_CASE("a pod needs the sum of its containers' requests, and a limit without 
   CHECK(needs_of(job_of(json::array({json::object()}))).count == 1);
 }
 
-TEST_CASE("a pod needs the labels of its selector, and has its tolerations") {
+TEST_CASE("the needs of a pod include the labels of its node selector and its tolerations") {
   json job = job_of(json::array({json::object()}));
   job["spec"]["template"]["spec"]["nodeSelector"] = {{"disk", "fast"}, {"odd", 3}};
   job["spec"]["template"]["spec"]["tolerations"] = {{{"key", "k"}}};
@@ -131,7 +133,7 @@ TEST_CASE("a quota may name requests, limits, plain resources or pods") {
   CHECK_FALSE(room_in_quotas({}, {{pod}}, 9));
 }
 
-TEST_CASE("decimal amounts fit exactly into decimal room, although a double is not decimal") {
+TEST_CASE("decimal amounts are added exactly: three pods of 0.1 CPUs fit into 300m") {
   CHECK(room_in_quotas({small_quota({{"cpu", "300m"}})}, {{small_pod(0.1)}}, 9)->trials == 3);
   CHECK(room_on_nodes({small_node("a", "300m")}, {}, {{small_pod(0.1)}}, 9).trials == 3);
   CHECK(room_on_nodes({small_node("a", "299m")}, {}, {{small_pod(0.1)}}, 9).trials == 2);

@@ -60,7 +60,8 @@ TEST_CASE("the rung in an annotation is a whole number from 0 on, and any other 
 }
 
 TEST_CASE(
-    "a new limit is written to the owner of a trial, but not if the owner has changed since it was read") {
+    "let_train() writes a new limit of steps to the owner, but not if the owner has changed since it was "
+    "read") {
   MarkedRun trial;
   const RunObjects before = trial.run();
   let_train(trial.client, "default", before, 40);

@@ -41,7 +41,7 @@ TEST_CASE("runs of one experiment are trials whose parameters are the values in 
 }
 
 TEST_CASE(
-    "if runs differ in their program, `run` is the name of the run, and the program is called `program`") {
+    "if runs differ in `run:`, the parameter `run` is the name of the run, and `program` is its program") {
   std::vector<RunStatus> runs{plain_run("x-b", 0.1, 1, {{"loss", 2}}),
                               plain_run("x-a", 0.1, 9, {{"loss", 1}})};
   runs[0].experiment["run"] = "python3 b.py";
@@ -51,7 +51,7 @@ TEST_CASE(
   CHECK(trials[1].point == Point{{"run", "x-b"}, {"program", "python3 b.py"}});
 }
 
-TEST_CASE("if no run has reported an accuracy, the default objective is the smallest loss") {
+TEST_CASE("if no run has reported a number as its accuracy, the default objective is the smallest loss") {
   CHECK(usual_objective({plain_run("x-a", 1, 1, {{"loss", 2}})}).metric == "loss");
   CHECK(usual_objective({}).goal == Objective::Goal::minimize);
   CHECK(trials_of({}, {}).empty());
