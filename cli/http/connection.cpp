@@ -201,9 +201,9 @@ struct Connection::State {
       set(CURLOPT_CUSTOMREQUEST, call->method.c_str());
     }
     curl_slist_free_all(headers);
-    // A header without a value keeps libcurl from sending this header. "Expect" costs a second for each part
-    // if the registry does not know this header. If the caller gives no Content-Type, libcurl would add one
-    // to a POST.
+    // "Expect:" without a value tells libcurl not to send Expect. With Expect, each request waits for a
+    // second if the server does not know this header. If the caller gives no Content-Type, libcurl would add
+    // one to a POST.
     headers = curl_slist_append(nullptr, "Expect:");
     bool has_type = false;
     for (const auto& [name, value] : call->headers) {

@@ -19,7 +19,7 @@ constexpr std::size_t error_body_limit = 64u << 10;  // of the answer that refus
 
 // While libcurl before 8.1 serves one transfer, it may read data for another transfer. If this data does not
 // fit into the buffer of the other transfer, libcurl pauses HTTP/2. If this data is also the last data of the
-// connection, libcurl never notices the end of the transfer. So the buffer is far larger than a burst.
+// connection, libcurl never notices the end of the other transfer. So the buffer is far larger than a burst.
 constexpr long read_buffer = 8l << 20;
 constexpr long read_buffer_http1 = 64l << 10;  // to allocate megabytes costs time even if unused
 // The size of both buffers of a POST over HTTP/1.1. They are small, because glibc consolidates its whole heap

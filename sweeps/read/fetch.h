@@ -23,8 +23,8 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
 void harvest_running(kube::Client& client, const std::string& name_space, const SweepStatus& status,
                      std::map<int, Trial>& told);
 
-// The name of the run of a trial. Empty if the trial is an index of a Job. Throws Error{not_found} if the
-// sweep has no such trial.
+// The name of the run of a trial. Empty if the trial has no run of its own, because it is one index of a Job
+// of the sweep. Throws Error{not_found} if the sweep has no such trial.
 std::string run_of_trial(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          int number);
 

@@ -1,5 +1,6 @@
 // Dropout: each thread computes whether its numbers are dropped (kernels/dropout.h), with the same bits as
-// processors. If the four numbers of a thread share their random words, the thread computes these words once.
+// processors. Random words come in blocks of four, one word for each number. If the four numbers of a thread
+// belong to one block, the thread computes this block once.
 #include "kernels/cuda/base/elementwise.h"
 #include "kernels/cuda/base/kernels.h"
 

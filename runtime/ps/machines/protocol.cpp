@@ -142,7 +142,7 @@ Bytes encode(const WorkMessage& work) {
       .put(work.run_position)
       .put(work.restored_step)
       .put(work.checkpoint)
-      .put(work.unsaved ? work.unsaved->since : 0)  // no checkpoint is of step 0
+      .put(work.unsaved ? work.unsaved->since : 0)  // 0: nothing is unsaved, since `since` is never 0
       .text(work.unsaved ? work.unsaved->reason.substr(0, most_reason) : "")
       .put(static_cast<std::uint8_t>(work.reports));
   put_progress(writer, work.progress);

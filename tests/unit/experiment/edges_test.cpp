@@ -197,7 +197,7 @@ TEST_CASE("a value of the wrong type is refused with the expected type") {
     CHECK_MESSAGE(said(std::string("restart.on=['") + code + "']") == "accepted", code);
 }
 
-TEST_CASE("an object's name of more than 253 bytes, including dots, is refused") {
+TEST_CASE("an object's name may have 253 bytes, counting its dots, but not 254") {
   std::string name;
   while (name.size() < 252) name += "a.";
   CHECK(problems_of(smallest, set({"service_account=" + name + "b"})) == "accepted");

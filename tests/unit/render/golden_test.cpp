@@ -78,7 +78,7 @@ workers: {count: 2}
         files, {}, uid);
 }
 
-TEST_CASE("the second attempt of an experiment with very many keys is rendered with an owner") {
+TEST_CASE("an experiment with nearly every key is rendered as attempt 2 and with owner references") {
   RenderOptions options;
   options.name_space = "research";
   options.attempt = 2;

@@ -150,7 +150,7 @@ TEST_CASE("variables in a text are expanded as in Kubernetes") {
   for (const auto& row : table) CHECK(expand_variables(row.text, env) == row.expanded);
 }
 
-TEST_CASE("the environment has the pod's fields, keys of ConfigMaps and Secrets, and earlier variables") {
+TEST_CASE("a variable may use a field of its pod, a key of a ConfigMap or Secret, or a variable above it") {
   const json env = {
       named("RANK", field("metadata.annotations['batch.kubernetes.io/job-completion-index']")),
       named("LABEL", field("metadata.labels['l']")),

@@ -58,7 +58,7 @@ TEST_CASE("describe() says where the folder is for each kind of volume") {
   CHECK_FALSE(checkpoint_place(owner_with(training_on({{"pvc", "c"}})), {{"checkpoint", -1}})->step);
 }
 
-TEST_CASE("a checkpoint that could not be saved is reported with the step and the reason") {
+TEST_CASE("unsaved_text() says since which step no checkpoint was saved, and the reason if it is known") {
   CHECK(unsaved_text(nullptr) == "");
   CHECK(unsaved_text({{"checkpoint", 100}}) == "");
   CHECK(unsaved_text({{"unsaved", 0}, {"unsaved_reason", "Read-only file system"}}) ==

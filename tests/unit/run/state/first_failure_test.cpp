@@ -86,7 +86,7 @@ TEST_CASE("an early disruption from which the run recovered is not the cause of 
   CHECK(exit_code(status) == ExitCode::run_failed);
 }
 
-TEST_CASE("a run has failed by a disruption if only disruptions used up the tries of a rank") {
+TEST_CASE("a run's failure counts as a disruption if every try of the failed rank ended by a disruption") {
   // Every try of rank 1 was evicted. Rank 0 failed once by itself, which did not end the run.
   Fixture fixture = load("failed_exit_code");
   for (auto& pod : fixture.objects.pods) {

@@ -187,7 +187,8 @@ TEST_CASE(
   CHECK(observe(run.objects, start + 106s).result["step"] == 1100);
 }
 
-TEST_CASE("newer_of() prefers a done report, else the later report, else the report with more progress") {
+TEST_CASE(
+    "newer_of() takes the second report if it is later or has a higher step, unless only the first is done") {
   const auto told = [](long step, std::optional<Time> at, bool done = false) {
     return Report{json{{"step", step}, {"done", done}}, at};
   };

@@ -57,7 +57,7 @@ struct FirstWorker : WorkerJob {
 
 }  // namespace
 
-TEST_CASE("however a process ends, its peers receive the exit code, and its caller gets the reason") {
+TEST_CASE("run_among_peers() sends its exit code to all peers, and passes the failure on to its caller") {
   FirstWorker worker;
   const auto ends_with = [&](const std::function<ExitCode()>& end, bool wait_for_the_peer = true) {
     const auto peer = played_process({Role::worker, 1}, 5);
