@@ -34,7 +34,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 }  // namespace
 
-TEST_CASE("new prints the commands that submit the experiment on this machine and on a cluster") {
+TEST_CASE("mlk new prints one command that submits on this machine, and one that submits on a cluster") {
   const auto told = [](const std::vector<std::string>& flags, const std::string& local) {
     const TemporaryFolder folder;
     Tree tree;
@@ -55,9 +55,7 @@ TEST_CASE("new prints the commands that submit the experiment on this machine an
                  here + "on a cluster: mlk submit --follow x.yaml --context c; every key"));
 }
 
-TEST_CASE(
-    "context shows commands as allowed only if the user has all rights for them, and asks the server for "
-    "each right once") {
+TEST_CASE("mlk context shows a group of commands as allowed if the user has all rights for the group") {
   // The groups of commands that are not allowed if one right is missing.
   const auto forbidden_without = [](const std::string& missing) {
     std::mutex mutex;
@@ -108,7 +106,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an option that ends with = has an empty value, and does not take the next word as its value") {
+TEST_CASE("an option that ends with = has an empty value") {
   Cluster cluster;
   CHECK(cluster.mlk({"ls", "--namespace=", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));
   CHECK(cluster.mlk({"--namespace=", "ls", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));
@@ -120,7 +118,7 @@ TEST_CASE("an option that ends with = has an empty value, and does not take the 
   CHECK_FALSE(contains(said, "in namespace 'y'"));
 }
 
-TEST_CASE("an invalid number in a flag is refused with a message that names the valid numbers") {
+TEST_CASE("the error for an invalid number in a flag names the valid numbers") {
   Tree tree;
   CHECK(tree.run({"sweep", "--parallel", "0", "x.yaml"}) == 2);
   CHECK(contains(tree.err.str(), "must be a whole number from 1 on, not '0'"));
@@ -140,7 +138,7 @@ TEST_CASE("wait with --timeout 0 reports a run that has ended") {
   CHECK_MESSAGE(code == 0, said);
 }
 
-TEST_CASE("if one of several awaited runs is deleted, wait continues for the other runs") {
+TEST_CASE("mlk wait continues for the other runs if one of the awaited runs is deleted") {
   Cluster cluster;
   cluster.ask("POST", config_maps_path, mlk::test::owner_of("y-fghij", "y"));
   cluster.ask("POST", jobs_path, mlk::test::job_of("y-fghij"));
@@ -206,7 +204,7 @@ TEST_CASE("delete waits for a pod whose Job is already gone") {
   CHECK(contains(said, "x-abcde is still being deleted: pod/x-abcde-worker-0-abcde is left"));
 }
 
-TEST_CASE("delete deletes a pod of a deleted Job only if the pod has no owner") {
+TEST_CASE("mlk delete deletes a pod of a deleted Job if the pod has no owner") {
   for (const bool orphaned : {true, false}) {
     Cluster cluster;
     cluster.store.remove("jobs", "default", "x-abcde-worker");
@@ -224,7 +222,7 @@ TEST_CASE("delete deletes a pod of a deleted Job only if the pod has no owner") 
   }
 }
 
-TEST_CASE("if delete times out, it names the remaining objects, those with a finalizer first") {
+TEST_CASE("mlk delete names the remaining objects if it times out") {
   Cluster cluster;
   cluster.store.modify("jobs", "default", "x-abcde-worker",
                        [](json& job) { job["metadata"]["finalizers"] = {"foregroundDeletion"}; });
@@ -245,7 +243,7 @@ TEST_CASE("if delete times out, it names the remaining objects, those with a fin
   CHECK(!contains(said, "foregroundDeletion"));
 }
 
-TEST_CASE("logs for a role or rank that does not exist fails, and names the roles and ranks of the run") {
+TEST_CASE("mlk logs fails and names the existing roles or ranks if the role or rank does not exist") {
   Cluster cluster;
   const json roles = {{"metadata", {{"annotations", {{"mlk.dev/roles", R"({"server":1,"worker":3})"}}}}}};
   cluster.ask("PATCH", config_maps_path + "/x-abcde", roles, merge);
@@ -260,7 +258,7 @@ TEST_CASE("logs for a role or rank that does not exist fails, and names the role
   CHECK(cluster.mlk({"logs", "x", "--role", "worker", "--rank", "2"}).first == 0);
 }
 
-TEST_CASE("logs -f reports the end of a run after its last log lines, also if these lines arrive late") {
+TEST_CASE("mlk logs -f reports the end of a run after the last log lines, even if these lines arrive late") {
   Cluster cluster;
   cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
     job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
@@ -286,7 +284,7 @@ TEST_CASE("logs -f reports the end of a run after its last log lines, also if th
   CHECK_MESSAGE(contains(both.str(), "the last words\nSucceeded\n"), both.str());
 }
 
-TEST_CASE("wait records the last metrics of a run also if they reach the log after the end of the run") {
+TEST_CASE("mlk wait records the last metrics of a run even if they arrive in the log after the run's end") {
   for (const bool come : {true, false}) {
     INFO(come);
     Cluster cluster;
@@ -318,7 +316,7 @@ TEST_CASE("wait records the last metrics of a run also if they reach the log aft
   }
 }
 
-TEST_CASE("logs reports that a rank has not started, without the API's message about containers") {
+TEST_CASE("mlk logs reports in mlk's own words that a rank has not started") {
   Cluster cluster;
   cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde",
                        [](json& pod) { pod["status"]["phase"] = "Pending"; });
@@ -337,7 +335,7 @@ TEST_CASE("logs reports that a rank has not started, without the API's message a
                  "2 ranks have no log yet, such as worker/0: their containers have not started\n"));
 }
 
-TEST_CASE("logs names the ranks whose pods are gone, also with --follow") {
+TEST_CASE("mlk logs names the ranks whose pods are gone") {
   Cluster cluster;
   cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
     job["spec"]["completions"] = job["spec"]["parallelism"] = 2;
@@ -364,8 +362,7 @@ TEST_CASE("logs names the ranks whose pods are gone, also with --follow") {
   CHECK_FALSE(contains(cluster.mlk({"logs", "-f", "x", "--rank", "0"}).second, lost));
 }
 
-TEST_CASE(
-    "logs of an ended run without pods names the ranks with lost logs, and the command that shows more") {
+TEST_CASE("mlk logs names the ranks with lost logs if an ended run has no pods") {
   Cluster cluster;
   cluster.store.remove("pods", "default", "x-abcde-worker-0-abcde");
   const std::string known = ": mlk status x-abcde --kubeconfig '" + cluster.kubeconfig() + "'\n";
@@ -414,7 +411,7 @@ TEST_CASE("--start-timeout ends the wait for a run whose init container fails ag
   CHECK(cluster.mlk({"wait", "x", "--start-timeout", "1s", "--timeout", "2s"}).first == 124);
 }
 
-TEST_CASE("a missing kubeconfig is reported as a missing file, and a broken kubeconfig as a usage error") {
+TEST_CASE("a broken kubeconfig causes exit code 2, and a missing kubeconfig exit code 3") {
   Tree missing, broken;
   CHECK(missing.run({"ls", "--kubeconfig", "/nowhere/config"}) == 3);
   CHECK(contains(missing.err.str(), "/nowhere/config"));
@@ -428,7 +425,7 @@ TEST_CASE("the command in a hint can be pasted into a shell") {
   CHECK(contains(said, "mlk ls --kubeconfig '" + cluster.kubeconfig() + "'\n"));
 }
 
-TEST_CASE("status shows the runs that exist, and then reports the missing runs") {
+TEST_CASE("mlk status shows the runs that exist and reports the runs that are missing") {
   Cluster cluster;
   const auto [code, said] = cluster.mlk({"status", "y", "x", "z", "-o", "json"});
   CHECK(code == 3);
@@ -439,7 +436,7 @@ TEST_CASE("status shows the runs that exist, and then reports the missing runs")
   CHECK(said.find("list them with") == said.rfind("list them with"));
 }
 
-TEST_CASE("MLK_LOCAL=1 means --local, except if a flag names another cluster") {
+TEST_CASE("MLK_LOCAL=1 acts like --local if no flag names another cluster") {
   Tree tree;
   CHECK(!tree.session.local());
   tree.env["MLK_LOCAL"] = "1";

@@ -61,7 +61,7 @@ TEST_CASE("completion offers files only for arguments that are files") {
   CHECK(complete({"templates", "p"}) == "ps\n");
 }
 
-TEST_CASE("completion offers the runs of the cluster and namespace that the flags name") {
+TEST_CASE("completion offers the runs of the cluster and the namespace that the typed flags name") {
   FakeCluster cluster;
   cluster.ask("POST", mlk::test::config_maps_path, mlk::test::owner_of("digits-abcde"));
   cluster.ask("POST", mlk::test::config_maps_path, mlk::test::owner_of("mnist-fghij"));
@@ -82,7 +82,7 @@ TEST_CASE("completion offers the runs of the cluster and namespace that the flag
   CHECK(complete({"--kubeconfig", file, "wait", "d"}, {{"MLK_LOCAL", "1"}}) == "digits-abcde\n");
 }
 
-TEST_CASE("completion prints no names and no message if the cluster refuses or does not answer") {
+TEST_CASE("completion prints nothing if the cluster refuses or does not answer") {
   FakeCluster cluster;
   cluster.before([](const auto&) { return mlk::test::refusal(403, "Forbidden", "no"); });
   CHECK(complete({"--kubeconfig", cluster.kubeconfig(), "status", ""}).empty());

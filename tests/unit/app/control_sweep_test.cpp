@@ -103,8 +103,7 @@ void count_changes(Sweeper& sweeper, std::atomic<int>& changes) {
 
 }  // namespace
 
-TEST_CASE(
-    "stop, resume and delete refuse a trial that is an index of a Job, and name the command for the sweep") {
+TEST_CASE("stop, resume and delete refuse a trial that is an index of a Job") {
   OfCluster console;
   const std::string before = console.everything();
   for (const std::string doing : {"stop", "resume", "delete"}) {
@@ -120,7 +119,7 @@ TEST_CASE(
   CHECK(console.status().phase == Phase::scheduling);
 }
 
-TEST_CASE("if a sweep has no pods, logs prints why there are no lines, and the command for the next step") {
+TEST_CASE("mlk logs says why there are no lines if a sweep has no pods") {
   OfCluster console;
   const auto told = [&] {
     const auto said = console.type({"logs", console.sweep});
@@ -144,7 +143,7 @@ TEST_CASE("if a sweep has no pods, logs prints why there are no lines, and the c
                       console.sweep + console.flags() + "\n");
 }
 
-TEST_CASE("a missing trial gives exit code 3, and a trial of a run that is not a sweep gives exit code 2") {
+TEST_CASE("stop, resume and delete fail with exit code 3 if the sweep has no such trial") {
   TwoRun console;
   const std::string run = console.status().newest_runs.at(0);
   for (const std::string doing : {"stop", "resume", "delete"}) {
@@ -161,7 +160,7 @@ TEST_CASE("a missing trial gives exit code 3, and a trial of a run that is not a
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("a single trial of a driven sweep is stopped and resumed while the other trials continue") {
+TEST_CASE("stop and resume of one trial in a driven sweep leave the other trials running") {
   TwoRun console;
   const auto stopped = console.type({"stop", console.trial(1)});
   CHECK(stopped.code == 0);
@@ -180,8 +179,7 @@ TEST_CASE("a single trial of a driven sweep is stopped and resumed while the oth
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE(
-    "several trials are stopped and resumed together, and no trial changes if one of the names is wrong") {
+TEST_CASE("stop and resume change no trial if one of the typed names is wrong") {
   TwoRun console;
   const std::vector<std::string> both{console.trial(0), console.trial(1), console.trial(0)};
   const auto type = [&](const std::string& doing, const std::string& more = "") {
@@ -200,7 +198,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("if stop or resume of a trial is cut off at any request, the repeated command completes the work") {
+TEST_CASE("a repeated stop or resume of a trial completes the work if the first one was cut off") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = 0; which < 2; ++which) {
       INFO(which);
@@ -221,7 +219,7 @@ TEST_CASE("if stop or resume of a trial is cut off at any request, the repeated 
   }
 }
 
-TEST_CASE("the results of a deleted trial stay, and the trial is not started again") {
+TEST_CASE("a deleted trial keeps its results and is not started again") {
   Console console(two_processes);
   {
     const PlayedControllers controllers(console.sweeper.cluster,
@@ -250,7 +248,7 @@ TEST_CASE("the results of a deleted trial stay, and the trial is not started aga
   CHECK_FALSE(console.sweeper.cluster.has("configmaps", runs.at(1)));
 }
 
-TEST_CASE("if the results of a trial cannot be stored, the trial is not deleted") {
+TEST_CASE("mlk delete keeps a trial whose results cannot be stored") {
   TwoRun console;
   console.sweeper.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
     if (asked.method != "POST" || !asked.path.ends_with("/configmaps")) return std::nullopt;
@@ -262,7 +260,7 @@ TEST_CASE("if the results of a trial cannot be stored, the trial is not deleted"
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("without a terminal, a command with --where changes nothing and suggests --yes") {
+TEST_CASE("a command with --where suggests --yes and changes nothing if there is no terminal") {
   TwoRun console;
   std::atomic<int> changes{0};
   const std::string before = console.everything();
@@ -287,7 +285,7 @@ TEST_CASE("without a terminal, a command with --where changes nothing and sugges
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("with --yes or the answer y, a command changes only the runs and trials that --where selects") {
+TEST_CASE("--where selects the runs and trials that a command changes after --yes or the answer y") {
   TwoRun console;
   const auto said = console.type({"stop", console.sweep, "--where", "lr<0.15", "--yes"});
   CHECK(said.code == 0);
@@ -316,7 +314,7 @@ TEST_CASE("with --yes or the answer y, a command changes only the runs and trial
   CHECK(console.status().phase == Phase::stopped);
 }
 
-TEST_CASE("if --where selects no run, the command reports this and does not ask a question") {
+TEST_CASE("a command asks no question if --where selects no run") {
   TwoRun console;
   console.answer = "y";
   for (const std::string doing : {"stop", "resume", "delete"}) {
@@ -328,8 +326,7 @@ TEST_CASE("if --where selects no run, the command reports this and does not ask 
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE(
-    "--yes without --where, a command without runs and --where, and --where for a single trial are refused") {
+TEST_CASE("stop, resume and delete refuse --yes without --where") {
   TwoRun console;
   for (const std::string doing : {"stop", "resume", "delete"}) {
     const auto yes = console.type({doing, console.sweep, "--yes"});
@@ -345,7 +342,7 @@ TEST_CASE(
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("an error in --where is shown with its position, and the command changes nothing") {
+TEST_CASE("the error for a mistake in --where shows the mistake's position") {
   TwoRun console;
   struct Mistake {
     std::string where, told, under;

@@ -56,7 +56,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("an interrupted get ends while it writes, and leaves no folder") {
+TEST_CASE("an interrupted mlk get leaves no folder") {
   for (const std::string more :
        {"code: {path: of_code}\n", "data: [{name: d, mount: /d, files: of_data}]\n"}) {
     INFO(more);
@@ -75,7 +75,7 @@ TEST_CASE("an interrupted get ends while it writes, and leaves no folder") {
   }
 }
 
-TEST_CASE("an interrupted diff ends while it writes the files to compare, and leaves no folder") {
+TEST_CASE("an interrupted mlk diff leaves no folder with files to compare") {
   Impatient user;
   user.folder.write("of_code/main.sh", "echo one\n");
   const std::string first = user.submit("code: {path: of_code}\n");
@@ -90,7 +90,7 @@ TEST_CASE("an interrupted diff ends while it writes the files to compare, and le
   CHECK(names_in(user.home.place("TMPDIR")).empty());
 }
 
-TEST_CASE("an interrupted build --output ends, and leaves neither a folder nor a file") {
+TEST_CASE("an interrupted mlk build --output leaves no folder and no file") {
   const HomeFolder home;
   PlayedRegistry played;
   add_image(played, "base/x", "1", {"the first layer", "the second layer"});

@@ -106,8 +106,7 @@ TEST_CASE("a sweep is detached if the driver's account has the rights that it ne
   CHECK(includes(again.err, "its driver goes on in the cluster"));
 }
 
-TEST_CASE(
-    "if the driver's account is missing, mlk prints the objects for an administrator and creates nothing") {
+TEST_CASE("mlk prints the objects for an administrator if the driver's account is missing") {
   Rbac cluster;
   cluster.has_account = false;
   const auto said = cluster.detach();
@@ -129,7 +128,7 @@ TEST_CASE(
   CHECK(kinds == std::vector<std::string>{"ServiceAccount", "Role", "RoleBinding"});
 }
 
-TEST_CASE("if the driver's account lacks a right, the error names the right and nothing is created") {
+TEST_CASE("the error names the missing right if the driver's account lacks one") {
   Rbac cluster;
   for (const char* taken : {"get pods/log", "patch leases", "get secrets"}) {
     cluster.taken = taken;
@@ -154,7 +153,7 @@ TEST_CASE("--create-rbac creates the driver's account only if it is missing") {
   CHECK(includes(said.err, "created ServiceAccount, Role and RoleBinding mlk-driver"));
 }
 
-TEST_CASE("a user who may not create a Role gets an error, and nothing is created") {
+TEST_CASE("--create-rbac fails and creates nothing if the user may not create a Role") {
   Rbac cluster;
   cluster.has_account = cluster.may_create = false;
   const auto said = cluster.detach({"--create-rbac"});
@@ -203,7 +202,7 @@ TEST_CASE("if the cluster refuses the driver's Job, no sweep is created") {
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("flags that contradict --detach are refused, and flags that need --detach are refused without it") {
+TEST_CASE("mlk sweep refuses flags that contradict --detach") {
   Rbac cluster;
   CHECK(includes(cluster.detach({"--wait"}).err, "--detach returns at once"));
   CHECK(cluster.detach({"--timeout", "1m"}).code == 2);
@@ -213,7 +212,7 @@ TEST_CASE("flags that contradict --detach are refused, and flags that need --det
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("a driver that lacks a right reports the right and how to grant it") {
+TEST_CASE("a driver that lacks a right says which right it lacks and how to grant it") {
   Rbac cluster;
   const std::string sweep = cluster.detach().out.substr(0, 7);
   const std::string name = cluster.names("jobs");
@@ -226,7 +225,7 @@ TEST_CASE("a driver that lacks a right reports the right and how to grant it") {
   CHECK(includes(cluster.mlk({"drive", sweep, "other"}).err, "not found"));
 }
 
-TEST_CASE("the driver's image comes from the flag, from the environment, or from the experiment") {
+TEST_CASE("the driver's image comes from the flag, else from the environment, else from the experiment") {
   Rbac cluster;
   const auto image_after = [&](std::vector<std::string> more, const std::string& by_environment) {
     Tree tree;
@@ -244,7 +243,7 @@ TEST_CASE("the driver's image comes from the flag, from the environment, or from
   CHECK(image_after({"--driver-image", "f"}, "e") == "f");
 }
 
-TEST_CASE("a large sweep without --detach gets a warning about --detach, and a small sweep gets no warning") {
+TEST_CASE("mlk sweep suggests --detach for a large sweep") {
   Rbac cluster;
   std::ofstream(cluster.file()) << "name: x\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n"
                                    "sweep: {objective: maximize accuracy}\n";
@@ -253,14 +252,14 @@ TEST_CASE("a large sweep without --detach gets a warning about --detach, and a s
   CHECK_FALSE(includes(cluster.mlk({"sweep", cluster.file(), "--set", "name=y", "lr=1..100"}).err, words));
 }
 
-TEST_CASE("logs accepts --role driver for a detached sweep, and refuses an unknown role") {
+TEST_CASE("mlk logs accepts --role driver for a detached sweep") {
   Rbac cluster;
   const std::string sweep = cluster.detach().out.substr(0, 7);
   CHECK(cluster.mlk({"logs", sweep, "--role", "driver"}).code == 0);
   CHECK(cluster.mlk({"logs", sweep, "--role", "drivers"}).code == 2);
 }
 
-TEST_CASE("the manual lists exactly the rights of a driver's Role") {
+TEST_CASE("the manual lists the same rights as the Role of the driver") {
   std::ifstream page(mlk::test::source_dir() / "man" / "mlk-sweep.1");
   std::set<std::string> told, given;
   for (std::string line; std::getline(page, line);) {

@@ -67,7 +67,7 @@ bool names(const std::string& page, const std::string& word) {
 
 }  // namespace
 
-TEST_CASE("every command has a manual page that names its flags and no others") {
+TEST_CASE("every command has a manual page that names exactly the command's flags") {
   const Tree tree;
   const std::set<std::string> global = flags_of(*tree.root);
   REQUIRE(visible_commands(*tree.root).size() >= 14);
@@ -114,7 +114,7 @@ TEST_CASE("a misspelt command gets a suggestion and exit code 2") {
   CHECK(tree.err.str() == "mlk: error: there is no command 'sumbit'\nhint: did you mean: mlk submit\n");
 }
 
-TEST_CASE("unknown words with --help get an error instead of the help") {
+TEST_CASE("--help after an unknown command gives an error instead of the help") {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"nope", "--help"},
                                              {"--help", "nope"},
@@ -137,7 +137,7 @@ TEST_CASE("unknown words with --help get an error instead of the help") {
   }
 }
 
-TEST_CASE("a misspelt flag gets a suggestion, also if a required argument is missing") {
+TEST_CASE("a misspelt flag gets a suggestion even if a required argument is missing") {
   Tree tree;
   CHECK(mlk::run({"submit", "--folow"}, tree.session) == 2);
   CHECK(tree.err.str() == "mlk: error: there is no flag '--folow'\nhint: did you mean: --follow\n");
@@ -151,14 +151,14 @@ TEST_CASE("a flag that may be repeated takes one value each time") {
   CHECK(tree.out.str().starts_with("other-"));
 }
 
-TEST_CASE("a flag for a whole number refuses a word and says what it expects") {
+TEST_CASE("a flag for a whole number says what it expects if its value is a word") {
   Tree tree;
   CHECK(mlk::run({"logs", "digits", "--rank", "x"}, tree.session) == 2);
   CHECK(tree.err.str() ==
         "mlk: error: --rank: must be a whole number, not 'x'\nhint: see: mlk logs --help\n");
 }
 
-TEST_CASE("commands refuse an invalid namespace, also a command that uses no cluster") {
+TEST_CASE("commands refuse an invalid namespace even if they use no cluster") {
   const std::string file = (top / "examples" / "digits-ps.yaml").string();
   for (const char* command : {"render", "submit", "status"}) {
     Tree tree;
@@ -169,7 +169,7 @@ TEST_CASE("commands refuse an invalid namespace, also a command that uses no clu
   }
 }
 
-TEST_CASE("if a command of a group is unknown or missing, the hint names the help of the group") {
+TEST_CASE("the hint names the help of a group if the command of the group is unknown or missing") {
   Tree tree;
   CHECK(mlk::run({"local", "bogus"}, tree.session) == 2);
   CHECK(mlk::run({"local"}, tree.session) == 2);
@@ -178,7 +178,7 @@ TEST_CASE("if a command of a group is unknown or missing, the hint names the hel
         "mlk: error: a command is required\nhint: list the commands with: mlk local --help\n");
 }
 
-TEST_CASE("help shows an optional value of a flag in brackets, as manual pages do") {
+TEST_CASE("help shows the optional value of a flag in brackets") {
   Tree tree;
   CHECK(mlk::run({"submit", "--help"}, tree.session) == 0);
   CHECK(tree.out.str().find("--dry-run[=client|server]  ") != std::string::npos);

@@ -22,7 +22,7 @@ std::string hint(const std::vector<std::string>& words) {
 
 }  // namespace
 
-TEST_CASE("a command of kubectl, git or Slurm gets a hint with the command of mlk and the typed arguments") {
+TEST_CASE("a hint translates a command of kubectl, git or Slurm into a command of mlk") {
   CHECK(hint({"describe", "digits"}) == "did you mean: mlk status digits");
   CHECK(hint({"list", "pods"}) == "did you mean: mlk ls");
   CHECK(hint({"ps"}) == "did you mean: mlk ls");
@@ -42,14 +42,14 @@ TEST_CASE("a command of kubectl, git or Slurm gets a hint with the command of ml
   CHECK(hint({"help"}) == "did you mean: mlk --help");
 }
 
-TEST_CASE("if the user typed the name of a run instead of a file, the hint has the word FILE in its place") {
+TEST_CASE("the hint shows the word FILE if the user typed a run's name in the place of a file") {
   CHECK(hint({"retry", "digits-abcde"}) ==
         "`mlk get digits-abcde --to FOLDER` brings back the file of a run: mlk submit --again FILE");
   CHECK(hint({"start", "digits-abcde"}) == "did you mean: mlk submit FILE");
   CHECK(hint({"start", "folder/x"}) == "did you mean: mlk submit folder/x");
 }
 
-TEST_CASE("a flag of another program gets a hint with the flag of mlk") {
+TEST_CASE("a hint translates a flag of another program into a flag of mlk") {
   CHECK(hint({"submit", "-f", "x.yaml"}) == "the file stands by itself: mlk submit x.yaml");
   CHECK(hint({"submit", "x.yaml", "--filename=x.yaml"}).starts_with("the file stands by itself"));
   CHECK(hint({"ls", "-A"}) == "one namespace at a time: -n NAMESPACE");
@@ -58,8 +58,7 @@ TEST_CASE("a flag of another program gets a hint with the flag of mlk") {
   CHECK(hint({"delete", "--all"}) == "say which with --where, or name the runs: `mlk ls -o name` lists them");
 }
 
-TEST_CASE(
-    "a request to delete the local cluster gets a hint with the command and with what the command deletes") {
+TEST_CASE("the hint for deleting the local cluster shows the command and says what it deletes") {
   const std::string deletes = "mlk local down && rm -r ${XDG_STATE_HOME:-~/.local/state}/mlk/local";
   for (const char* flag : {"--delete", "--purge", "--volumes", "-v"}) {
     const std::string said = hint({"local", "down", flag});

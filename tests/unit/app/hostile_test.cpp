@@ -347,7 +347,7 @@ TEST_CASE("control characters in the names of runs, Jobs and pods do not reach t
   }
 }
 
-TEST_CASE("an answer that is nested too deeply, is cut, or is not JSON causes a cluster error") {
+TEST_CASE("a command fails with a cluster error if an answer is cut, nested too deeply or not JSON") {
   HostileServer server;
   server.world = world_of("running");
   const std::string deep = std::string(120'000, '[') + std::string(120'000, ']');
@@ -364,7 +364,7 @@ TEST_CASE("an answer that is nested too deeply, is cut, or is not JSON causes a 
   }
 }
 
-TEST_CASE("the server's version, the user's name and warnings do not control the terminal") {
+TEST_CASE("the terminal gets no control characters from the server's version, warnings or user name") {
   HostileServer server;
   server.world = world_of("running");
   for (const bool terminal : {false, true}) {

@@ -34,7 +34,7 @@ void add_artifact(PlayedRegistry& played, const std::string& tag) {
 
 }  // namespace
 
-TEST_CASE("image ls lists all tags of a repository, also if some of them name no image that mlk can read") {
+TEST_CASE("image ls also lists the tags of images that mlk cannot read") {
   PlayedRegistry played;
   add_image(played, "team/x", "app", {"layer"});
   add_artifact(played, "cache");

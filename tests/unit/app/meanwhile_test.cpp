@@ -141,7 +141,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 }  // namespace
 
-TEST_CASE("a run that ends while delete or stop waits for the user's answer is neither deleted nor stopped") {
+TEST_CASE("delete and stop spare a selected run that ends before the user answers") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -160,8 +160,7 @@ TEST_CASE("a run that ends while delete or stop waits for the user's answer is n
   }
 }
 
-TEST_CASE(
-    "a run that is created while delete or stop waits for the user's answer is neither deleted nor stopped") {
+TEST_CASE("delete and stop spare a run that is created before the user answers") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -173,9 +172,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "a new run that gets the same name while delete or stop waits for the user's answer is neither deleted "
-    "nor stopped") {
+TEST_CASE("delete and stop spare a new run that takes a selected run's name before the user answers") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -199,7 +196,7 @@ TEST_CASE("an image that no run names is deleted after the answer yes") {
   CHECK_FALSE(repository.has_image());
 }
 
-TEST_CASE("an image is not deleted if a run names the image while mlk waits for the user's answer") {
+TEST_CASE("an image is not deleted if a run begins to name it before the user answers") {
   Repository repository;
   repository.meanwhile = [&] { repository.name_the_image(); };
   const Told told = repository.clear();
@@ -208,7 +205,7 @@ TEST_CASE("an image is not deleted if a run names the image while mlk waits for 
   CHECK(repository.played.count("DELETE ") == 0);
 }
 
-TEST_CASE("an image is restored if a run names the image while the image is being deleted") {
+TEST_CASE("a deleted image is restored if a run names it during the deletion") {
   Repository repository;
   repository.before_request = [&](const PlayedRegistry::Request& request) {
     if (request.method == "DELETE") repository.name_the_image();
@@ -222,7 +219,7 @@ TEST_CASE("an image is restored if a run names the image while the image is bein
   CHECK(repository.has_image());
 }
 
-TEST_CASE("an image that is deleted before its run or sweep exists is sent again") {
+TEST_CASE("mlk sends an image again if the image is deleted before the run or sweep exists") {
   for (const bool is_sweep : {false, true}) {
     Builds builds(is_sweep ? "${sweep.n}" : "1");
     builds.before_the_owner_is_there([&] {
@@ -238,7 +235,7 @@ TEST_CASE("an image that is deleted before its run or sweep exists is sent again
   }
 }
 
-TEST_CASE("a run is submitted also if the registry does not report whether its image still exists") {
+TEST_CASE("mlk submits a run even if the registry does not say whether the image still exists") {
   Builds builds("1");
   std::atomic<bool> is_silent = false;
   builds.before_the_owner_is_there([&] { is_silent = true; });
@@ -253,7 +250,7 @@ TEST_CASE("a run is submitted also if the registry does not report whether its i
   CHECK(builds.has_image(first_line(told.out)));
 }
 
-TEST_CASE("an image that is still in the registry after its run is created is not sent again") {
+TEST_CASE("mlk sends an image only once if the image stays in the registry") {
   Builds builds("1");
   const Told told = builds.type({"submit", builds.file.string()});
   INFO(told.err);

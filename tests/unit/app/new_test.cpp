@@ -26,7 +26,7 @@ std::string program_among(const std::vector<std::string>& files) {
 
 }  // namespace
 
-TEST_CASE("a starter experiment names train.py, main.py, or the only Python file beside the experiment") {
+TEST_CASE("a starter experiment runs train.py, else main.py, else the only Python file of the folder") {
   CHECK(program_among({"main.py", "train.py", "x.py"}) == "train.py");
   CHECK(program_among({"main.py", "x.py"}) == "main.py");
   CHECK(program_among({"example.py", "notes.txt"}) == "example.py");

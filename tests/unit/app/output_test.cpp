@@ -43,7 +43,7 @@ std::pair<int, std::string> run_on(int reason, const std::vector<std::string>& w
 
 }  // namespace
 
-TEST_CASE("a full disk is reported in one sentence, also by help and version") {
+TEST_CASE("commands report a full disk in one sentence, even help and version") {
   const std::string sentence = "mlk: error: cannot write to standard output: No space left on device\n";
   for (const std::vector<std::string>& words : {std::vector<std::string>{"version"},
                                                 {"--help"},
@@ -58,6 +58,6 @@ TEST_CASE("a closed pipe as standard output causes no message") {
   CHECK(run_on(EPIPE, {"version"}) == std::pair(1, std::string()));
 }
 
-TEST_CASE("a usage error keeps its exit code on a full disk") {
+TEST_CASE("a usage error has exit code 2 even if the disk is full") {
   CHECK(run_on(ENOSPC, {"sumbit"}).first == 2);
 }

@@ -49,7 +49,7 @@ const std::string pod = "x-abcde-worker-0-abcde";
 
 }  // namespace
 
-TEST_CASE("delete waits for the pods that a Job has left without an owner") {
+TEST_CASE("mlk delete waits for pods that have lost their owner") {
   Cluster cluster(true, false);
   const auto [code, said] = cluster.mlk({"delete", "x-abcde", "--timeout", "0"});
   CHECK(code == 124);
@@ -57,7 +57,7 @@ TEST_CASE("delete waits for the pods that a Job has left without an owner") {
   CHECK(cluster.deleted == std::vector<std::string>{"x-abcde", pod});
 }
 
-TEST_CASE("if only the owner of a run was deleted, delete deletes the other objects and waits for the pods") {
+TEST_CASE("mlk delete deletes the other objects of a run whose owner is gone") {
   Cluster cluster(false);
   const json job = cluster.ask("GET", jobs_path + "/x-abcde-worker");
   cluster.store.modify("pods", "default", pod, [&](json& object) {
@@ -73,8 +73,7 @@ TEST_CASE("if only the owner of a run was deleted, delete deletes the other obje
         std::pair(0, std::string("there is no run 'x-abcde' in namespace 'default'\n")));
 }
 
-TEST_CASE(
-    "if the user may not list objects, delete reports that the user cannot see the end of the deletion") {
+TEST_CASE("mlk delete says that it cannot watch the deletion if the user may not list objects") {
   Cluster cluster(true);
   cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method == "DELETE")
@@ -89,7 +88,7 @@ TEST_CASE(
   CHECK(cluster.deleted == std::vector<std::string>{"x-abcde"});
 }
 
-TEST_CASE("if only the owner of a sweep was deleted, delete deletes the trials of the sweep") {
+TEST_CASE("mlk delete deletes the trials of a sweep whose owner is gone") {
   Cluster cluster(false, false);
   nlohmann::json trial = mlk::test::owner_of("y-12345");
   trial["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
@@ -100,7 +99,7 @@ TEST_CASE("if only the owner of a sweep was deleted, delete deletes the trials o
   CHECK_MESSAGE(cluster.deleted == std::vector<std::string>{"y-12345"}, said);
 }
 
-TEST_CASE("delete of a missing run does not delete objects with its label that mlk has not created") {
+TEST_CASE("mlk delete spares an object with a run's label if mlk has not created the object") {
   Cluster cluster(false, false);
   cluster.store.modify("pods", "default", pod, [](json& object) {
     object["metadata"]["labels"].erase("app.kubernetes.io/managed-by");
@@ -109,8 +108,7 @@ TEST_CASE("delete of a missing run does not delete objects with its label that m
   CHECK(cluster.deleted.empty());
 }
 
-TEST_CASE(
-    "if only the owner of a run was deleted, status reports that objects are left, and how to delete them") {
+TEST_CASE("mlk status says how to delete the remaining objects of a run whose owner is gone") {
   Cluster cluster(false);
   const auto [code, said] = cluster.mlk({"status", "x-abcde"});
   CHECK(code == 3);
@@ -120,7 +118,7 @@ TEST_CASE(
   CHECK(contains(cluster.mlk({"status", "other"}).second, "list them with: mlk ls"));
 }
 
-TEST_CASE("if a pod of a run outlives its Job, status, ls, wait and stop report the pod and how to end it") {
+TEST_CASE("status, ls, wait and stop say that a pod still runs if the pod has outlived its Job") {
   Cluster cluster(true, false);
   cluster.ask(
       "PATCH", config_maps_path + "/x-abcde",

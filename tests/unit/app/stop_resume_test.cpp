@@ -31,7 +31,7 @@ TEST_CASE("stop with --timeout 0 stops the run without waiting") {
   CHECK(cluster.mark().is_string());
 }
 
-TEST_CASE("if the user may not change the Jobs, stop leaves no stop mark on the run") {
+TEST_CASE("mlk stop leaves no stop mark on the run if the user may not change the Jobs") {
   ClusterWithRun cluster;
   cluster.before([](const local::Request& request) -> std::optional<local::Answer> {
     if (request.method != "PATCH" || !contains(request.path, "/jobs/")) return std::nullopt;
@@ -43,7 +43,7 @@ TEST_CASE("if the user may not change the Jobs, stop leaves no stop mark on the 
   CHECK(cluster.mark().is_null());
 }
 
-TEST_CASE("stop fails with a message if the run is resumed while stop waits") {
+TEST_CASE("mlk stop fails if the run is resumed during the wait") {
   ClusterWithRun cluster;
   std::thread other([&] {
     eventually([&] { return cluster.job().at("spec").value("suspend", false); });
@@ -59,7 +59,7 @@ TEST_CASE("stop fails with a message if the run is resumed while stop waits") {
   CHECK(cluster.mark().is_null());
 }
 
-TEST_CASE("if one of several runs has ended, resume resumes the other runs and then fails") {
+TEST_CASE("mlk resume resumes the other runs and then fails if one of the runs has ended") {
   ClusterWithRun cluster;
   CHECK(cluster.mlk({"stop", "x", "--timeout", "0"}).first == 124);
   cluster.ask("POST", config_maps_path, test::owner_of("y-fghij", "y"));

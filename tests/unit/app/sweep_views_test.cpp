@@ -50,8 +50,7 @@ TEST_CASE("on a wide terminal the live line of a sweep has all its parts and a b
             "  50/100  10 running  3 failed  2 stopped  best accuracy 0.9712 (12)  about 1m44s left");
 }
 
-TEST_CASE(
-    "on a terminal of 60 columns the live line has the most important parts, and the bar fills the rest") {
+TEST_CASE("the live line keeps only its most important parts on a terminal of 60 columns") {
   const std::string line = bar_at(60);
   CHECK(ui::width_of(line) == 60);
   CHECK(line.find("  50/100  3 failed  best accuracy 0.9712 (12)") != std::string::npos);
@@ -60,7 +59,7 @@ TEST_CASE(
   CHECK(line.starts_with("█"));
 }
 
-TEST_CASE("the live line of a sweep is never wider than its terminal, and shows the number of ended trials") {
+TEST_CASE("the live line of a sweep is never wider than the terminal") {
   for (std::size_t width = 16; width <= 220; ++width) {
     INFO(width);
     CHECK(ui::width_of(bar_at(width)) <= width);
@@ -77,7 +76,7 @@ TEST_CASE("a sweep without running trials shows its phase and the reason") {
   CHECK(bar_at(200, sweeps::SweepStatus{}).find("0/0") != std::string::npos);
 }
 
-TEST_CASE("the command in a hint gets the flags that select the cluster, and gets them only once") {
+TEST_CASE("a command in a hint repeats the flags that select the cluster") {
   test::Tree tree;
   const Session& session = tree.session;
   const std::string hint = "list them with: mlk results x-abcde";
@@ -97,7 +96,7 @@ TEST_CASE("the command in a hint gets the flags that select the cluster, and get
     CHECK(session.with_flags(other) == other);
 }
 
-TEST_CASE("the command in a hint gets --local on the local cluster, also if MLK_LOCAL selects it") {
+TEST_CASE("a command in a hint gets --local even if MLK_LOCAL selects the local cluster") {
   test::Tree tree;
   tree.env["MLK_LOCAL"] = "1";
   CHECK(tree.session.with_flags("see: mlk ls") == "see: mlk ls --local");

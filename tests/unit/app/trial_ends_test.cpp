@@ -35,7 +35,7 @@ using Numbers = std::vector<int>;
 
 }  // namespace
 
-TEST_CASE("each trial that ends is reported once, except trials that had ended before the first poll") {
+TEST_CASE("the end of a trial is reported once if the trial ended after the first poll") {
   Looks looks(3);
   looks.trial(0).state = TrialState::failed;
   CHECK(looks.look().empty());
@@ -50,7 +50,7 @@ TEST_CASE("each trial that ends is reported once, except trials that had ended b
   CHECK(looks.look() == Numbers{1});
 }
 
-TEST_CASE("a succeeded trial is reported only when its objective or its verdict is known") {
+TEST_CASE("a succeeded trial is reported as soon as its objective is known") {
   Looks looks;
   CHECK(looks.look().empty());
   looks.trial(0).state = looks.trial(1).state = TrialState::succeeded;
@@ -63,9 +63,7 @@ TEST_CASE("a succeeded trial is reported only when its objective or its verdict 
   CHECK(looks.look(true).empty());
 }
 
-TEST_CASE(
-    "if the objective of a succeeded trial is unknown, the trial is reported at the last poll, or at once in "
-    "a sweep without objective") {
+TEST_CASE("a succeeded trial without a known objective is reported at the last poll") {
   Looks looks(1);
   CHECK(looks.look().empty());
   looks.trial(0).state = TrialState::succeeded;
@@ -78,7 +76,7 @@ TEST_CASE(
   CHECK(plain.look() == Numbers{0});
 }
 
-TEST_CASE("a trial that appears after the first poll and has ended already is reported") {
+TEST_CASE("a trial that appears after the first poll is reported even if it has already ended") {
   Looks looks(0);
   CHECK(looks.look().empty());
   mlk::sweeps::Trial trial;

@@ -54,7 +54,7 @@ TEST_CASE("the error for a surplus or wrong value of a flag names the flag") {
         "mlk: error: --output: must be json, not 'yaml'\nhint: see: mlk status --help\n");
 }
 
-TEST_CASE("errors in flags and arguments are reported before any request to the cluster") {
+TEST_CASE("mlk reports errors in flags and arguments without a request to the cluster") {
   struct Line {
     std::vector<std::string> words;
     std::string told;
@@ -78,7 +78,7 @@ TEST_CASE("errors in flags and arguments are reported before any request to the 
   }
 }
 
-TEST_CASE("an error in a flag of a sweep names the flag and shows its value") {
+TEST_CASE("the error for a bad flag of mlk sweep names the flag and shows the value") {
   const TemporaryFolder folder;
   const std::string path =
       folder.write("x.yaml", "name: x\nmode: single\nrun: echo ${sweep.lr}\nsweep: {search: grid}\n");

@@ -69,7 +69,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-TEST_CASE("status of a failed run in a pipe is complete") {
+TEST_CASE("mlk status shows every part of a failed run if it writes into a pipe") {
   CHECK(shown(failed_run(), 0) ==
         "mnist-abcde  Failed  ps  took 1m\n"
         "  why           worker/1: exit code 3: cannot open /data/mnist/train-images (2 of 2 tries failed)\n"
@@ -86,7 +86,7 @@ TEST_CASE("status of a failed run in a pipe is complete") {
         "server  0     Running  0         30s  node-7\n");
 }
 
-TEST_CASE("if a run lacks a rank, its status has the number of ranks that still run") {
+TEST_CASE("mlk status shows how many ranks still run if the run lacks a rank") {
   const auto head = [](Phase phase, std::size_t lost) {
     RunStatus status = failed_run();
     status.phase = phase;
@@ -100,7 +100,7 @@ TEST_CASE("if a run lacks a rank, its status has the number of ranks that still 
   CHECK(head(Phase::running, 1) == "mnist-abcde  Running  ps  took 1m");
 }
 
-TEST_CASE("status shows the first digits of the commit of a run's code") {
+TEST_CASE("mlk status shows the first digits of the git commit of the code") {
   RunStatus status = failed_run();
   status.commit = "0123456789abcdef0123456789abcdef01234567";
   CHECK(shown(status, 0).find("\n  commit        0123456789ab\n") != std::string::npos);
@@ -111,7 +111,7 @@ TEST_CASE("status shows the first digits of the commit of a run's code") {
   CHECK(short_commit("").empty());
 }
 
-TEST_CASE("if the reason of a failure contains the last log line, status prints this line only once") {
+TEST_CASE("mlk status prints a log line only once if the reason of a failure contains the line") {
   RunStatus status = failed_run();
   status.first_failure->message = "cannot open /data/mnist/train-images";
   CHECK(count(shown(status, 0), "cannot open") == 1);
@@ -121,7 +121,7 @@ TEST_CASE("if the reason of a failure contains the last log line, status prints 
   CHECK(shown(status, 0).find("exit code 3: disk full") != std::string::npos);
 }
 
-TEST_CASE("status fits a terminal of 60 and of 120 columns") {
+TEST_CASE("mlk status fits a terminal of 60 columns and one of 120 columns") {
   for (const std::size_t width : {60u, 120u}) {
     for (const std::string& line : split(shown(failed_run(), width), '\n')) {
       CAPTURE(line);
@@ -137,7 +137,7 @@ TEST_CASE("status fits a terminal of 60 and of 120 columns") {
         std::string::npos);
 }
 
-TEST_CASE("a line of metrics never breaks between a name and its value") {
+TEST_CASE("mlk status never breaks a line between the name and the value of a metric") {
   for (std::size_t width = 40; width < 80; ++width) {
     const std::string text = shown(failed_run(), width);
     CAPTURE(text);
@@ -146,7 +146,7 @@ TEST_CASE("a line of metrics never breaks between a name and its value") {
   }
 }
 
-TEST_CASE("on a terminal many running ranks are folded into one line, and in a pipe each rank has a line") {
+TEST_CASE("mlk status folds many running ranks into one line if it writes on a terminal") {
   RunStatus status = failed_run();
   for (int i = 2; i < 40; ++i) {
     RankStatus rank = status.ranks[0];
@@ -158,7 +158,7 @@ TEST_CASE("on a terminal many running ranks are folded into one line, and in a p
   CHECK(count(shown(status, 0), "worker  ") == 40);
 }
 
-TEST_CASE("the list of runs has one line for each run, and the line is cut only at the edge of a terminal") {
+TEST_CASE("mlk ls writes one line for each run") {
   RunStatus waiting;
   waiting.run = "cifar-fghij";
   waiting.mode = "single";
@@ -187,7 +187,7 @@ TEST_CASE("the list of runs has one line for each run, and the line is cut only 
   }
 }
 
-TEST_CASE("the live line shows the step, the loss, the running ranks and the problem") {
+TEST_CASE("the live line of a run shows the step, the loss, the running ranks and the problem") {
   RunStatus status = failed_run();
   status.phase = Phase::running;
   status.why = "worker/1: restarting";
@@ -198,7 +198,7 @@ TEST_CASE("the live line shows the step, the loss, the running ranks and the pro
   CHECK(phase_line(status) == "Running");
 }
 
-TEST_CASE("old metrics of a run that has not ended are shown with their age") {
+TEST_CASE("old metrics of an unfinished run are shown with their age") {
   RunStatus status = failed_run();
   status.phase = Phase::restarting;
   status.result_at = now - 12s;
@@ -219,7 +219,7 @@ TEST_CASE("old metrics of a run that has not ended are shown with their age") {
   }
 }
 
-TEST_CASE("lines about a run count as equal if they differ only in the time until the next retry") {
+TEST_CASE("untimed() makes two lines equal if only their time until the next retry differs") {
   const std::string line = "Restarting: worker/0: exit code 1 (try 1 of 4, next in 10s); worker/1: lost";
   CHECK(untimed(line) ==
         untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next in 1m9s); worker/1: lost"));
@@ -232,7 +232,7 @@ TEST_CASE("lines about a run count as equal if they differ only in the time unti
   CHECK(untimed("next in ") == "");
 }
 
-TEST_CASE("the wide list shows the tags of runs, and the values in which runs of one name differ") {
+TEST_CASE("mlk ls -o wide shows the tags and differing values of runs") {
   RunStatus first = failed_run(), second = failed_run(), other = failed_run();
   first.run = "mnist-aaaaa", second.run = "mnist-bbbbb", other.run = "cifar-aaaaa";
   first.name = second.name = "mnist", other.name = "cifar";
@@ -258,7 +258,7 @@ TEST_CASE("the wide list shows the tags of runs, and the values in which runs of
         "cifar-aaaaa  Failed  ps    420/2000  0.3123  1         1m30s\n");
 }
 
-TEST_CASE("the wide list leaves out columns on a narrow terminal, so that its lines fit") {
+TEST_CASE("mlk ls -o wide leaves out columns if the terminal is narrow") {
   RunStatus first = failed_run(), second = failed_run();
   first.run = "a-long-experiment-name-aaaaa", second.run = "a-long-experiment-name-bbbbb";
   first.phase = Phase::running;
