@@ -48,9 +48,7 @@ using Doings = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE(
-    "a submit without --again reports that the Job of the run is gone, and does not end the live pods of the "
-    "run") {
+TEST_CASE("a submit without --again does not end the pods of a deleted Job") {
   BesidePods left;
   for (int i = 0; i < 2; ++i) {
     const mlk::Submitted again = left.submit();
@@ -63,9 +61,7 @@ TEST_CASE(
   CHECK(left.done.empty());
 }
 
-TEST_CASE(
-    "--again ends the pods that a deleted Job has left, and starts the training only after these pods have "
-    "ended") {
+TEST_CASE("--again ends the pods of a deleted Job before it starts the new training") {
   BesidePods left;
   left.again = true;
   bool ends = false;
@@ -87,7 +83,7 @@ TEST_CASE(
                                                ", whose Job is gone, and waiting for its end"});
 }
 
-TEST_CASE("--again sends no second delete request for a pod that is ending, but waits for the pod") {
+TEST_CASE("--again waits for a pod that is already ending, and does not delete it again") {
   BesidePods left;
   left.again = true;
   left.cluster.store.modify("pods", "default", left.pod, [](json& object) {
@@ -99,9 +95,7 @@ TEST_CASE("--again sends no second delete request for a pod that is ending, but 
   CHECK(left.done == Doings{"it has ended", "make a Job"});
 }
 
-TEST_CASE(
-    "if the user interrupts the wait for the pods, the submit ends and starts no training beside these "
-    "pods") {
+TEST_CASE("an interrupted wait for old pods starts no new training") {
   BesidePods left;
   left.again = true;
   left.on_note = [&](const std::string&) { left.interrupted = true; };
@@ -110,7 +104,7 @@ TEST_CASE(
   CHECK_FALSE(left.cluster.has("configmaps", left.run + "-2"));
 }
 
-TEST_CASE("--again fails for a user who may not delete the pods, and starts no training beside these pods") {
+TEST_CASE("--again fails if the user may not delete the old pods") {
   BesidePods left;
   left.again = true;
   left.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -121,7 +115,7 @@ TEST_CASE("--again fails for a user who may not delete the pods, and starts no t
   CHECK_FALSE(left.cluster.has("configmaps", left.run + "-2"));
 }
 
-TEST_CASE("a dry run of --again reports that it would end pods, and ends no pods") {
+TEST_CASE("a dry run of --again says that it would end pods, but ends none") {
   BesidePods left;
   left.again = left.dry_run = true;
   CHECK(left.submit().run == left.run + "-2");
@@ -139,7 +133,7 @@ TEST_CASE("--again deletes neither ended pods nor pods of other runs") {
   CHECK(left.notes.empty());
 }
 
-TEST_CASE("a submit that completes a run makes its missing objects, but not a Job whose pods still run") {
+TEST_CASE("a submit makes the missing Service of a run, but no missing Job whose pods still run") {
   for (const bool service_too : {false, true}) {
     BesidePods left;
     // A submit that was cut off before it could mark that all objects were made.
@@ -156,9 +150,7 @@ TEST_CASE("a submit that completes a run makes its missing objects, but not a Jo
   }
 }
 
-TEST_CASE(
-    "if an object of the run has lost its owner, the error of a submit names the object and a command to "
-    "delete it") {
+TEST_CASE("the error for an object that has lost its owner says how to delete the object") {
   BesidePods left;
   left.cluster.store.modify("services", "default", left.run,
                             [](json& service) { service["metadata"].erase("ownerReferences"); });

@@ -30,7 +30,7 @@ TEST_CASE("a dry run on the server stores nothing") {
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
-TEST_CASE("a dry run on the server has the outcome that a submit would have") {
+TEST_CASE("a dry run reports the same outcome as a real submit") {
   Submitter submitter;
   const auto tried = [&submitter] {
     submitter.dry_run = true;
@@ -59,8 +59,7 @@ TEST_CASE("a dry run on the server has the outcome that a submit would have") {
   CHECK(tried().run == run + "-2");
 }
 
-TEST_CASE(
-    "a dry run on the server reports each accepted object, and reports a refused object like a real submit") {
+TEST_CASE("a dry run on the server reports each object that the server accepts") {
   Submitter submitter;
   submitter.dry_run = true;
   const std::string run = submitter.submit().run;
@@ -75,7 +74,7 @@ TEST_CASE(
   CHECK(submitter.notes.size() == 2);
 }
 
-TEST_CASE("a dry run reports why an object is refused also to a user who may not read such objects") {
+TEST_CASE("a dry run says why an object is refused even if the user may not read such objects") {
   Submitter submitter;
   submitter.dry_run = true;
   const std::string service = "service/" + submitter.submit().run;
@@ -89,9 +88,7 @@ TEST_CASE("a dry run reports why an object is refused also to a user who may not
   CHECK_MESSAGE(said.find("exceeded quota: q") != std::string::npos, said);
 }
 
-TEST_CASE(
-    "a dry run checks a pod of each Job: it fails if the pod is refused, and prints a note for any other "
-    "error") {
+TEST_CASE("a dry run fails if the server refuses a pod of a Job") {
   Submitter submitter;
   submitter.dry_run = true;
   std::vector<json> pods;

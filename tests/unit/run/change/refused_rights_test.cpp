@@ -21,7 +21,7 @@ using nlohmann::json;
 
 }  // namespace
 
-TEST_CASE("a user who may not submit gets an error before mlk creates any object") {
+TEST_CASE("a submit creates no object if the user lacks a right") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (!request.path.ends_with("/selfsubjectaccessreviews")) return std::nullopt;
@@ -54,7 +54,7 @@ TEST_CASE("one error names all rights that the user lacks") {
       "namespace 'default'");
 }
 
-TEST_CASE("a right that no object of the run needs is not checked") {
+TEST_CASE("a submit does not ask for rights that its objects do not need") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (!request.path.ends_with("/selfsubjectaccessreviews")) return std::nullopt;
@@ -72,9 +72,7 @@ TEST_CASE("a right that no object of the run needs is not checked") {
         std::pair(ExitCode::cluster, std::string("you may not create secrets in namespace 'default'")));
 }
 
-TEST_CASE(
-    "mlk retries a POST if the server refuses it because a role is not known yet, but any other refusal is "
-    "final") {
+TEST_CASE("a submit retries a POST if the server does not know the user's role yet") {
   Submitter submitter;
   int posts = 0;
   std::string message = "User me cannot create resource jobs in API group batch";
@@ -91,8 +89,7 @@ TEST_CASE(
                      [](const std::string& note) { return note.find("trying again") != std::string::npos; }));
 }
 
-TEST_CASE(
-    "after a refusal by a server that has just started, created objects stay and the next submit continues") {
+TEST_CASE("a submit keeps its created objects if a server that has just started refuses the next one") {
   for (const char* message : {"User me cannot create resource jobs in API group batch",
                               "jobs.batch is forbidden: not yet ready to handle request"}) {
     Submitter submitter;

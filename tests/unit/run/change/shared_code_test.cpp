@@ -59,8 +59,7 @@ std::vector<std::string> owners_of_code(const FakeCluster& cluster) {
 
 }  // namespace
 
-TEST_CASE(
-    "runs with the same code share one object, which mlk sends once and which each of these runs owns") {
+TEST_CASE("runs with the same code share one ConfigMap, which is sent once") {
   CodeSubmitter submitter("1");
   int sent = 0;
   submitter.cluster.before([&](const mlk::local::Request& request) {
@@ -83,7 +82,7 @@ TEST_CASE(
   CHECK(owners_of_code(submitter.cluster) == std::vector{first, second});
 }
 
-TEST_CASE("if another program changes or deletes the shared code at the same moment, a submit tries again") {
+TEST_CASE("a submit tries again if another program changes or deletes the shared code at that moment") {
   CodeSubmitter submitter("1");
   submitter.submit();
   submitter.experiment = CodeSubmitter("2").experiment;
@@ -113,7 +112,7 @@ TEST_CASE("a ConfigMap with the name of the code but another content is not used
   CHECK(submitter.cluster.names("configmaps") == code_map + " ");
 }
 
-TEST_CASE("a shared object that was made by hand is used but not owned, so that no run deletes it") {
+TEST_CASE("a ConfigMap of code that was made by hand gets no owner") {
   CodeSubmitter submitter("1");
   submitter.cluster.ask("POST", mlk::test::config_maps_path, map_of_code(mlk::image::gzip(tar)));
   CHECK(submitter.submit().outcome == SubmitOutcome::created);
@@ -123,7 +122,7 @@ TEST_CASE("a shared object that was made by hand is used but not owned, so that 
                   .contains("ownerReferences"));
 }
 
-TEST_CASE("shared code that the garbage collector deletes while the run is created is created again") {
+TEST_CASE("a submit creates shared code again if the garbage collector deletes it during the submit") {
   CodeSubmitter submitter("1");
   submitter.submit();
   submitter.experiment = CodeSubmitter("2").experiment;
@@ -136,9 +135,7 @@ TEST_CASE("shared code that the garbage collector deletes while the run is creat
   CHECK(owners_of_code(submitter.cluster) == std::vector{second});
 }
 
-TEST_CASE(
-    "a submit refuses a ConfigMap with the name and the digest of its code but another program, and starts "
-    "nothing") {
+TEST_CASE("a submit refuses a ConfigMap of code whose archive does not match its digest") {
   for (const std::string& packed :
        {mlk::image::gzip(archive_of("echo stolen")), std::string("no archive"), std::string()}) {
     CodeSubmitter submitter("1");
@@ -154,7 +151,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a submit fails if another program replaces its shared code while the run is created") {
+TEST_CASE("a submit fails if another program replaces the shared code during the submit") {
   CodeSubmitter submitter("1");
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method != "POST" || !request.path.ends_with("/jobs")) return std::nullopt;
@@ -168,7 +165,7 @@ TEST_CASE("a submit fails if another program replaces its shared code while the 
   CHECK(submitter.refused().first == ExitCode::failure);
 }
 
-TEST_CASE("a shared object is accepted if it is immutable and holds one file with its digest") {
+TEST_CASE("holds_digest() accepts an immutable ConfigMap with one file and the right digest") {
   const json good = map_of_code(mlk::image::gzip(tar));
   CHECK(mlk::holds_digest(good, digest));
   CHECK_FALSE(mlk::holds_digest(good, std::string(64, 'd')));

@@ -70,7 +70,7 @@ const std::string waits = "still waiting for the pods of ";
 
 }  // namespace
 
-TEST_CASE("a stop of many runs suspends all runs, also if their processes do not end in time") {
+TEST_CASE("stop suspends all of many runs even if the processes do not end in time") {
   constexpr int more_than_at_once = 17;
   RunsToStop cluster(more_than_at_once);
   const Error error = cluster.stop(0s);
@@ -90,8 +90,7 @@ TEST_CASE("an interrupted stop names the runs that it has not stopped") {
   CHECK(cluster.suspended() == 16);
 }
 
-TEST_CASE(
-    "a stopped run is recorded when its processes have ended, also if the processes of another run go on") {
+TEST_CASE("stop records a run whose processes have ended even if another run goes on") {
   RunsToStop cluster(2);
   cluster.end_pod("r-1");
   const Error error = cluster.stop(3s);
@@ -102,7 +101,7 @@ TEST_CASE(
   CHECK(cluster.is_recorded("r-1"));
 }
 
-TEST_CASE("if one of several runs is deleted meanwhile, the other runs are stopped and recorded") {
+TEST_CASE("stop stops and records the other runs if one run is deleted meanwhile") {
   RunsToStop cluster(2);
   cluster.end_pod("r-1");
   cluster.before([&](const local::Request& request) -> std::optional<local::Answer> {
@@ -119,9 +118,7 @@ TEST_CASE("if one of several runs is deleted meanwhile, the other runs are stopp
   CHECK(cluster.warnings.empty());
 }
 
-TEST_CASE(
-    "rethrow() throws the first of several errors, later errors become warnings, and an interruption is "
-    "thrown at once") {
+TEST_CASE("rethrow() throws the first of several errors, and later errors become warnings") {
   std::vector<std::string> warnings;
   const ChangeHooks hooks{.note = {},
                           .warn = [&](const std::string& text) { warnings.push_back(text); },

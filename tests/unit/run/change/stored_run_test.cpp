@@ -41,7 +41,7 @@ std::string refusal_of(const json& experiment, const json& digests = json::objec
 
 }  // namespace
 
-TEST_CASE("a record with an invalid folder or file name is refused, and the error names the invalid entry") {
+TEST_CASE("the error for a bad folder or file name in a record names the bad entry") {
   CHECK(refusal_of({{"name", "x"}, {"code", {{"path", "src"}}}, {"data", json::array()}}) == "");
   CHECK(refusal_of({{"data", {{{"name", "d"}, {"files", "/abs"}}}}}) == "");
   CHECK(refusal_of({{"data", {{{"name", "d"}, {"pvc", "c"}}}}}) == "");
@@ -64,7 +64,7 @@ TEST_CASE("a record with an invalid folder or file name is refused, and the erro
           begin + "data 'd': files is not the name of a folder");
 }
 
-TEST_CASE("a record is refused if its digest of the code is invalid, or if its experiment has no code") {
+TEST_CASE("a record is refused if the digest of its code is invalid") {
   const json code = {{"code", {{"path", "."}}}};
   CHECK(refusal_of(code, {{"code.tar", std::string(64, 'a')}}) == "");
   CHECK(refusal_of(code, {{"code.tar", "../../x"}}) ==
@@ -139,7 +139,7 @@ mlk::StoredRun run_with_code(const json& source = json::object()) {
 
 }  // namespace
 
-TEST_CASE("a record is read with its run, hash, experiment, code, origin of the code, and image") {
+TEST_CASE("read_stored() reads the name, hash, experiment, code and image of a run") {
   json owner = owner_with({{"name", "x"}, {"code", {{"path", "."}}}},
                           {{"code.tar", std::string(64, 'a')}, {"data/a", "b"}});
   owner["data"]["code"] = R"({"path":"."})";
@@ -165,9 +165,7 @@ TEST_CASE("a record without an experiment or with an invalid run name is refused
   CHECK_THROWS_AS(mlk::read_stored(owner), mlk::Error);
 }
 
-TEST_CASE(
-    "the error for a file that is not base64 names the file, and a ConfigMap without binaryData has no "
-    "files") {
+TEST_CASE("files_in() names a file whose content is not base64") {
   const json map = {{"metadata", {{"name", "m"}}}};
   CHECK(mlk::files_in(map).empty());
   json other = map;
@@ -179,7 +177,7 @@ TEST_CASE(
   CHECK_THROWS_WITH_AS(mlk::files_in(other), "configmap/m: a is not base64", mlk::Error);
 }
 
-TEST_CASE("mlk reads the record of a run from the cluster, but refuses the record of a sweep or a trial") {
+TEST_CASE("fetch_stored() reads the record of a run, but not of a sweep or a trial") {
   Keeping keeping;
   const auto add = [&](const std::string& run, const std::string& sweep) {
     json owner = mlk::test::owner_of(run);
@@ -207,8 +205,7 @@ TEST_CASE("mlk reads the record of a run from the cluster, but refuses the recor
   CHECK(refused("x-none").code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE(
-    "the submitted files of a run are read folder by folder, and the error names a folder that is gone") {
+TEST_CASE("the submitted files of a run are read folder by folder") {
   Keeping keeping;
   keeping.keep("x-abcde-data-d", {{"a", "YQ=="}, {"b", "Yg=="}});
   mlk::StoredRun run{
@@ -229,7 +226,7 @@ TEST_CASE(
   CHECK(keeping.error_of(run).what() == std::string("configmap/x-abcde-data-e of run x-abcde is gone"));
 }
 
-TEST_CASE("a run is submitted again with its recorded image only if this image is named by its digest") {
+TEST_CASE("a run is submitted again with its recorded image if the record names the image's digest") {
   Keeping keeping;
   mlk::StoredRun run{.run = "x-abcde",
                      .hash = "",
@@ -248,7 +245,7 @@ TEST_CASE("a run is submitted again with its recorded image only if this image i
   CHECK(keeping.files(run).image == run.image);
 }
 
-TEST_CASE("code is read from its ConfigMap, and is refused if its digest differs from the recorded digest") {
+TEST_CASE("stored code is refused if its digest differs from the digest in the record") {
   {
     Keeping keeping;
     keeping.keep_code(kept_tar);
@@ -281,8 +278,7 @@ TEST_CASE("code is read from its ConfigMap, and is refused if its digest differs
   }
 }
 
-TEST_CASE(
-    "a run uses its code and packages on this machine, and submitting the run again fails if they are gone") {
+TEST_CASE("submitting a run again fails if its code or packages are gone from this machine") {
   Keeping keeping;
   const TemporaryFolder folder;
   const std::string here = folder.path().string();
@@ -301,7 +297,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("code in a layer is not fetched with the files of a run, but stays in the image") {
+TEST_CASE("code in a layer of the image is not fetched with the other files") {
   Keeping keeping;
   const mlk::FileContents files = keeping.files(run_with_code({{"layer", true}}));
   REQUIRE(files.code);
@@ -311,7 +307,7 @@ TEST_CASE("code in a layer is not fetched with the files of a run, but stays in 
   CHECK(keeping.error_of(run_with_code({{"layer", "true"}})).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("code that is stored on this machine is refused if it is not the recorded code") {
+TEST_CASE("stored code on this machine is refused if it differs from the recorded code") {
   const TemporaryFolder folder;
   folder.write("code/main.sh", "echo");
   const mlk::image::Code packed = mlk::image::pack_code(folder.path() / "code", {}, {.most_bytes = 1 << 20});
@@ -330,7 +326,7 @@ TEST_CASE("code that is stored on this machine is refused if it is not the recor
         (folder.path() / "none" / "code.tar.gz").string() + ", the code of run x-abcde, is gone");
 }
 
-TEST_CASE("the code of a run is read back from the layer of its image that is marked as code") {
+TEST_CASE("fetch_code() reads the code of a run from the marked layer of the image") {
   const TemporaryFolder folder;
   folder.write("code/main.sh", "echo");
   const mlk::image::CodeLayers layers{.cache = folder.path() / "layers", .prefix = "mlk/code"};

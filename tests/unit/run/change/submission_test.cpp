@@ -27,7 +27,7 @@ const auto invalid = mlk::test::refusal(422, "Invalid", "the Job is invalid");
 
 }  // namespace
 
-TEST_CASE("an object of a kind that the cluster does not serve is refused before mlk creates any object") {
+TEST_CASE("a submit creates no object if the cluster does not serve one of the kinds") {
   Submitter submitter;
   submitter.templates.add("jobs/mine.yaml",
                           {"roles: [{name: a, ends_run: true}]\n"
@@ -47,8 +47,7 @@ TEST_CASE("an object of a kind that the cluster does not serve is refused before
   CHECK(!wrote);
 }
 
-TEST_CASE(
-    "a template may make objects of any kind that the cluster serves, and mlk looks up each kind once") {
+TEST_CASE("a template may make objects of any kind that the cluster serves") {
   Submitter submitter;
   submitter.with_objects(
       "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: \"${run}-a\"}},"
@@ -77,7 +76,7 @@ TEST_CASE("two objects of the same kind but different apiVersions are looked up 
         "mine.yaml makes Service x of apiVersion serving.example.dev/v1, which the cluster does not serve");
 }
 
-TEST_CASE("a cluster-scoped object gets no owner, and mlk reports that it stays when the run is deleted") {
+TEST_CASE("a submit says that a cluster-scoped object stays when the run is deleted") {
   Submitter submitter;
   submitter.with_objects("{apiVersion: v1, kind: Namespace, metadata: {name: \"${run}-room\"}}");
   const std::string run = submitter.submit().run;
@@ -94,7 +93,7 @@ TEST_CASE("a cluster-scoped object gets no owner, and mlk reports that it stays 
   CHECK(submitter.submit().outcome == SubmitOutcome::running);
 }
 
-TEST_CASE("mlk deletes a cluster-scoped object that it has created if a later object of the run is refused") {
+TEST_CASE("a submit deletes its new cluster-scoped object if a later object is refused") {
   Submitter submitter;
   submitter.with_objects(
       "{apiVersion: v1, kind: Namespace, metadata: {name: \"${run}-room\"}},"
@@ -112,7 +111,7 @@ TEST_CASE("mlk deletes a cluster-scoped object that it has created if a later ob
   CHECK(deleted[0] == deleted[1] + "-room");
 }
 
-TEST_CASE("a run is created completely, and all its objects belong to its owner") {
+TEST_CASE("a submit creates every object of the run with the run's owner") {
   Submitter submitter;
   const Submitted submitted = submitter.submit();
   CHECK(submitted.outcome == SubmitOutcome::created);
@@ -125,7 +124,7 @@ TEST_CASE("a run is created completely, and all its objects belong to its owner"
   }
 }
 
-TEST_CASE("a second submit of the same run creates no objects, whatever the state of the run") {
+TEST_CASE("a second submit of the same run creates no objects") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   const std::string before = submitter.cluster.names("jobs") + submitter.cluster.names("configmaps");
@@ -141,7 +140,7 @@ TEST_CASE("a second submit of the same run creates no objects, whatever the stat
   CHECK(submitter.cluster.names("jobs") + submitter.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("--again makes a new run only if the newest run of the experiment has ended") {
+TEST_CASE("--again makes a new run if the newest run of the experiment has ended") {
   Submitter submitter;
   submitter.again = true;
   const std::string run = submitter.submit().run;
@@ -152,7 +151,7 @@ TEST_CASE("--again makes a new run only if the newest run of the experiment has 
   CHECK(submitter.submit().run == run + "-2");
 }
 
-TEST_CASE("--again makes no new run beside a stopped run that another program has resumed") {
+TEST_CASE("--again makes no new run if another program has resumed the stopped run") {
   Submitter submitter;
   submitter.again = true;
   const std::string run = submitter.submit().run;
@@ -173,7 +172,7 @@ TEST_CASE("--again makes no new run beside a stopped run that another program ha
   CHECK(submitter.submit().run == run + "-2");
 }
 
-TEST_CASE("if a submit was cut off, the next submit creates the missing objects") {
+TEST_CASE("a submit creates the missing objects of a run if the submit before was cut off") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   const Submitted submitted = submitter.submit();
@@ -191,9 +190,7 @@ TEST_CASE("a submit that the cluster refuses leaves no objects behind") {
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
-TEST_CASE(
-    "if another user's object has the run's name, a submit fails and deletes only the objects that it has "
-    "created") {
+TEST_CASE("a submit fails if another user's object has the run's name") {
   Submitter submitter;
   std::string name;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -214,7 +211,7 @@ TEST_CASE(
   CHECK(submitter.cluster.has("services", name));
 }
 
-TEST_CASE("if a submit that completes an earlier run is refused, the objects of the earlier run stay") {
+TEST_CASE("the objects of an earlier run stay if the submit that completes the run is refused") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   submitter.refuse_creating("jobs", invalid);
@@ -222,9 +219,7 @@ TEST_CASE("if a submit that completes an earlier run is refused, the objects of 
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
-TEST_CASE(
-    "if an object of the run is being deleted, a submit waits until the object is gone and makes the object "
-    "again") {
+TEST_CASE("a submit waits for an object that is being deleted and makes it again") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   const json first = submitter.cluster.store.get("services", "default", run)->at("metadata").at("uid");
@@ -260,8 +255,7 @@ TEST_CASE("a submit waits for a run of the same name that is being deleted") {
   CHECK(submitter.notes.size() == 1);
 }
 
-TEST_CASE(
-    "if the answer to the creation of an owner is lost, the stored owner still belongs to this submit") {
+TEST_CASE("a submit keeps its owner even if the answer to the creation is lost") {
   Submitter submitter;
   int posts = 0;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -287,7 +281,7 @@ TEST_CASE("a submit does not take over an object that belongs to another user") 
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
-TEST_CASE("if the cluster drops a field of an object, the submit fails and leaves no objects behind") {
+TEST_CASE("a submit fails and leaves no objects if the cluster drops a field") {
   Submitter submitter;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method != "POST" || !request.path.ends_with("/jobs")) return std::nullopt;
@@ -304,9 +298,7 @@ TEST_CASE("if the cluster drops a field of an object, the submit fails and leave
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
-TEST_CASE(
-    "a POST with an inconclusive answer is sent at most six times in all, and created objects are not "
-    "deleted") {
+TEST_CASE("a POST without a clear answer is sent at most six times") {
   for (const int status : {429, 500, 503}) {
     Submitter submitter;
     int posts = 0;
@@ -341,9 +333,7 @@ TEST_CASE("the exit code of a refused submit depends on the HTTP status of the r
   CHECK(refused(422).first == ExitCode::cannot_start);
 }
 
-TEST_CASE(
-    "if an object with the run's name exists, a submit fails if the object never had an owner, and waits if "
-    "the owner of the object is gone") {
+TEST_CASE("a submit fails if an object with the run's name never had an owner") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   json service = {{"apiVersion", "v1"},
@@ -367,7 +357,7 @@ TEST_CASE(
         std::vector<std::string>{"waiting for service/" + run + " of an earlier run to be deleted"});
 }
 
-TEST_CASE("if the user interrupts the wait for an object, the submit ends and leaves the run as it is") {
+TEST_CASE("an interrupted wait for an object leaves the run as it is") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   submitter.cluster.store.modify("services", "default", run, [](json& service) {
@@ -396,9 +386,7 @@ TEST_CASE("an interrupted submit names the run that may be incomplete, and says 
   }
 }
 
-TEST_CASE(
-    "if mlk cannot delete an object that it has created, it names the object and the command that deletes "
-    "the object") {
+TEST_CASE("a submit that cannot delete its own object tells the user how to delete it") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method == "POST" && request.path.ends_with("/jobs")) return invalid;
@@ -412,9 +400,7 @@ TEST_CASE(
   CHECK(submitter.notes[0] == "could not take back configmap/" + run + "; delete it with: mlk delete " + run);
 }
 
-TEST_CASE(
-    "if the server refuses an object that exists already, mlk neither deletes the object nor makes it "
-    "again") {
+TEST_CASE("a submit does not delete an object that exists already, even if the server refuses the creation") {
   // A quota counts objects from a request whose answer was lost, and objects of another submit.
   const auto full = mlk::test::refusal(403, "Forbidden", "it is forbidden: exceeded quota: q");
   for (const char* plural : {"configmaps", "services", "jobs"}) {
@@ -438,9 +424,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "a submit that fails right after it has made the owner leaves the owner, and names the run if it was "
-    "interrupted") {
+TEST_CASE("a submit that fails right after it has made the owner leaves the owner") {
   for (const ExitCode code : {ExitCode::interrupted, ExitCode::cluster, ExitCode::failure}) {
     Submitter submitter;
     submitter.owner_is_there = [&] { throw Error(code, "no"); };

@@ -67,8 +67,7 @@ Step answer_posts(const std::string& plural, local::Answer answer) {
   };
 }
 
-TEST_CASE(
-    "a submit makes the owner and then its objects, sends each object once, and does not read them back") {
+TEST_CASE("a submit sends the owner first, and sends each object once") {
   Advised advised;
   std::mutex mutex;
   Asked asked;
@@ -159,7 +158,7 @@ TEST_CASE("each kind of refusal has its own exit code, message and advice") {
   }
 }
 
-TEST_CASE("if an object belongs to another owner, the error names the object and says what the user can do") {
+TEST_CASE("the error for an object of another owner names the object and tells the user what to do") {
   Advised advised;
   const std::string run = advised.submit().run;
   advised.cluster.store.modify("services", "default", run,
@@ -179,8 +178,7 @@ TEST_CASE("if an object belongs to another owner, the error names the object and
   CHECK(hint == "change the experiment's name, or delete that object");
 }
 
-TEST_CASE(
-    "if a POST finds an existing object but the next read does not, the submit makes the object again") {
+TEST_CASE("a submit makes an object again if the POST finds the object but the next read does not") {
   for (const char* plural : {"configmaps", "services", "jobs"}) {
     Advised advised;
     int posts = 0;
@@ -200,8 +198,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "an object that exists already and belongs to the run counts as made, except if a field was dropped") {
+TEST_CASE("an object that exists already counts as made if it belongs to the run and lacks no field") {
   for (const bool drops : {false, true}) {
     Advised advised;
     int posts = 0;
@@ -224,15 +221,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a submit that is interrupted before it creates any object leaves no objects behind") {
+TEST_CASE("a submit that is interrupted before its first object leaves no objects") {
   Advised advised;
   advised.interrupted = true;
   CHECK(std::get<0>(advised.refused()) == ExitCode::interrupted);
   CHECK(advised.run() == "");
 }
 
-TEST_CASE(
-    "with --again, the second run has the name of the first run with -2 at the end, and the third with -3") {
+TEST_CASE("--again names the second run NAME-2 and the third run NAME-3") {
   Advised advised;
   const std::string run = advised.submit(true).run;
   const auto end = [&](const std::string& name) {

@@ -73,7 +73,7 @@ struct RunOfTwo : FakeCluster {
 
 }  // namespace
 
-TEST_CASE("a stop marks a run and suspends its Jobs, and a resume removes the mark and resumes the Jobs") {
+TEST_CASE("stop marks the run and suspends its Jobs, and resume undoes both") {
   RunOfTwo run;
   suspend_run(run.client, "default", run.read(), {{"mlk.dev/why", "tired"}});
   CHECK(run.suspended() == 2);
@@ -86,7 +86,7 @@ TEST_CASE("a stop marks a run and suspends its Jobs, and a resume removes the ma
   CHECK(run.annotation("mlk.dev/why").empty());
 }
 
-TEST_CASE("if the server refuses to suspend the first Job, a stop leaves the run as it was") {
+TEST_CASE("stop leaves the run as it was if the server refuses to suspend the first Job") {
   RunOfTwo run;
   run.refuse_jobs(403, 0);
   CHECK_THROWS_AS(suspend_run(run.client, "default", run.read(), {{"mlk.dev/why", "tired"}}), kube::ApiError);
@@ -95,9 +95,7 @@ TEST_CASE("if the server refuses to suspend the first Job, a stop leaves the run
   CHECK(run.suspended() == 0);
 }
 
-TEST_CASE(
-    "a failed stop keeps its mark if only a later Job is refused, or if the first Job is refused with 404, "
-    "409 or 503") {
+TEST_CASE("a failed stop keeps the stop mark if a Job after the first one is refused") {
   for (const auto& [status, first] : {std::pair(403, 1), {404, 0}, {409, 0}, {503, 0}}) {
     CAPTURE(status);
     RunOfTwo run;
@@ -111,7 +109,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a repeated stop keeps the time of the first stop and adds its own annotations") {
+TEST_CASE("a repeated stop keeps the time of the first stop") {
   RunOfTwo run;
   suspend_run(run.client, "default", run.read());
   const std::string since = run.annotation(annotations::stopped);
@@ -141,7 +139,7 @@ TEST_CASE("a run that another program resumes after a stop does not count as sto
   CHECK(phase() == Phase::stopped);
 }
 
-TEST_CASE("during a stop or a resume by mlk, the run never looks as if another program had resumed it") {
+TEST_CASE("a run never looks resumed by another program while mlk stops or resumes it") {
   RunOfTwo run;
   for (int i = 0; i < 2; ++i) {
     std::vector<Phase> seen;
@@ -162,9 +160,7 @@ TEST_CASE("during a stop or a resume by mlk, the run never looks as if another p
   }
 }
 
-TEST_CASE(
-    "a Job counts as resumed by another command if it is not suspended and has a later generation than at "
-    "the stop") {
+TEST_CASE("a Job counts as resumed by another command if it is not suspended and has a newer generation") {
   RunOfTwo run;
   const Generations left = suspend_run(run.client, "default", run.read());
   REQUIRE(left.size() == 2);
