@@ -40,7 +40,7 @@ json owner_of_made(const std::string& made, const std::string& gone = "") {
 
 }  // namespace
 
-TEST_CASE("five signs decide whether a Job counts as there, not made yet, cut off, unsure or gone") {
+TEST_CASE("absence_of() tells from five signs if a Job is there, not made yet, cut off, unsure or gone") {
   struct Row {
     JobPresence presence;
     Absence meaning;
@@ -63,8 +63,7 @@ TEST_CASE("five signs decide whether a Job counts as there, not made yet, cut of
   for (const Row& row : rows) CHECK(absence_of(row.presence) == row.meaning);
 }
 
-TEST_CASE(
-    "mlk lists a missing Job a second time only if the Job was made and its absence is not explained yet") {
+TEST_CASE("absences_to_confirm() leaves out Jobs that are there or already marked as gone") {
   const std::set<std::string> none, one{"a"};
   using Names = std::vector<std::string>;
   CHECK(absences_to_confirm(owner_of_made("a"), none) == Names{"a"});
@@ -104,7 +103,7 @@ TEST_CASE("annotations::created names the deciding Job: the workers' Job, or the
   CHECK(name_of_deciding_job({other}).empty());
 }
 
-TEST_CASE("a run whose deciding Job is gone is over, and its result is unknown") {
+TEST_CASE("a run whose deciding Job is marked as gone is over, with an unknown result") {
   Made run;
   run.lose("r-worker");
   RunStatus seen = run.seen();
@@ -125,7 +124,7 @@ TEST_CASE("a run whose deciding Job is gone is over, and its result is unknown")
   CHECK(run.seen(*parse_time("2026-01-03T11:00:05Z")).absence == Absence::gone);
 }
 
-TEST_CASE("if the deciding Job is gone, the good end of the servers' Job is not the end of the run") {
+TEST_CASE("the good end of the servers' Job does not end a run whose deciding Job is gone") {
   Made run;
   run.condition("Complete", "CompletionsReached", "server");
   run.lose("r-worker");
@@ -142,7 +141,7 @@ TEST_CASE("a run whose non-deciding Job is gone continues and reports the missin
   CHECK(run.seen().absence == Absence::none);
 }
 
-TEST_CASE("a run whose Service is gone continues and reports the missing Service beside its phase") {
+TEST_CASE("a run whose Service is gone continues and reports the missing Service") {
   const std::string gone =
       "its Service is gone, so ranks do not find each other; submit the same file again to make it";
   Made run;
@@ -161,7 +160,7 @@ TEST_CASE("a run whose Service is gone continues and reports the missing Service
   CHECK(run.why().empty());
 }
 
-TEST_CASE("a missing Secret is reported by the kubelet of each pod that needs it") {
+TEST_CASE("a pod whose Secret is missing shows the message of its kubelet") {
   Made run;
   run.pending(run.pod(0));
   run.objects.events = {{{"type", "Warning"},
@@ -172,9 +171,7 @@ TEST_CASE("a missing Secret is reported by the kubelet of each pod that needs it
   CHECK(run.why() == "worker/0: MountVolume.SetUp failed for volume \"key\" : secret \"r\" not found");
 }
 
-TEST_CASE(
-    "in a run without the mark annotations::created, a missing Job counts as not made yet, and after a "
-    "minute as cut off") {
+TEST_CASE("a missing Job counts as cut off after a minute if the run lacks annotations::created") {
   Run run;
   std::erase_if(run.objects.jobs, [](const json& job) { return job["metadata"]["name"] == "r-server"; });
   CHECK(observe(run.objects, now).absence == Absence::cut_off);
@@ -182,7 +179,7 @@ TEST_CASE(
   CHECK(observe(run.objects, *parse_time("2026-01-03T11:01:00Z")).absence == Absence::cut_off);
 }
 
-TEST_CASE("a run keeps its recorded end when its Job is gone, and a stopped run whose Job is gone is over") {
+TEST_CASE("a run keeps its recorded end after its Job is gone") {
   Made run;
   run.condition("Complete");
   const json record = to_record(run.seen());
@@ -199,7 +196,7 @@ TEST_CASE("a run keeps its recorded end when its Job is gone, and a stopped run 
   CHECK(run.seen().absence == Absence::none);
 }
 
-TEST_CASE("if a Job is deleted right after its end, a watcher that saw the end still knows the end") {
+TEST_CASE("with_ended_jobs() keeps the end of a Job that is deleted right after its end") {
   for (const char* end : {"Complete", "Failed"}) {
     Made run;
     run.condition(end);
@@ -240,9 +237,7 @@ TEST_CASE("mlk reads no logs for the result of a run whose deciding Job is gone"
   CHECK(logs_to_read(run.objects).empty());
 }
 
-TEST_CASE(
-    "a suspended Job without pods has no pod yet if it never started, and has lost its pods if it had "
-    "started") {
+TEST_CASE("a suspended Job without pods has lost its pods if it had started") {
   Run run;
   run.objects.pods.clear();
   run.job()["spec"]["suspend"] = true;

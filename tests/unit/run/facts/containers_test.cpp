@@ -52,8 +52,7 @@ PodFacts pod_beside(std::vector<Container> others, const std::function<void(PodF
 
 std::string name_or_none(const Container* container) { return container == nullptr ? "" : container->name; }
 
-TEST_CASE(
-    "each container is read with its kind, image and state, and the containers before main come first") {
+TEST_CASE("read_containers() reads the kind, image and state of each container of a pod") {
   const PodContainers read = read_containers(R"({
     "spec": {"initContainers": [{"name": "fetch", "image": "git:1"},
                                 {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"},
@@ -109,7 +108,7 @@ TEST_CASE(
   CHECK_FALSE(agent.end->finished);
 }
 
-TEST_CASE("if a pod has only one container, this container counts as main under any name") {
+TEST_CASE("main_container_of() takes the only container of a pod as main under any name") {
   const auto only = [](const json& name) {
     return main_container_of({{"spec", {{"containers", json::array({{{"name", name}}})}}}});
   };
@@ -126,7 +125,7 @@ TEST_CASE("if a pod has only one container, this container counts as main under 
   CHECK(read.others.empty());
 }
 
-TEST_CASE("only a container that runs once before main is called an init container") {
+TEST_CASE("title() calls a container \"init container\" if it runs once before main") {
   CHECK(title(container_of(init, "a")) == "init container a");
   CHECK(title(container_of(sidecar, "a")) == "container a");
   CHECK(title(container_of(plain, "a")) == "container a");
@@ -152,8 +151,7 @@ TEST_CASE("main waits for the first init container or sidecar that is not done")
   CHECK(holds({container_of(init, "a")}, [](PodFacts& pod) { pod.exit_code = 0; }) == "");
 }
 
-TEST_CASE(
-    "if a pod failed but its program did not, the container beside main that failed first is to blame") {
+TEST_CASE("at_fault() blames the container beside main that failed first if main itself did not fail") {
   const auto to_blame = [](std::vector<Container> others, const std::function<void(PodFacts&)>& change = {}) {
     PodFacts pod = pod_beside(std::move(others));
     pod.phase = "Failed";
@@ -190,7 +188,7 @@ TEST_CASE(
   CHECK(to_blame(failed, [](PodFacts& pod) { pod.asked_to_end = end_of_all - seconds(1); }) == "a");
 }
 
-TEST_CASE("if main does not start because a container before main failed, that container is to blame") {
+TEST_CASE("at_fault() blames a failed container before main if main does not start") {
   const auto to_blame = [](const Container& container, const char* phase = "Pending",
                            const std::function<void(PodFacts&)>& change = {}) {
     PodFacts pod = pod_beside({container, ended_one(plain, "beside", 3)}, change);
@@ -225,7 +223,7 @@ TEST_CASE("if main does not start because a container before main failed, that c
   CHECK(to_blame(again) == "");
 }
 
-TEST_CASE("a pod whose program has ended waits for plain containers, or else for running sidecars") {
+TEST_CASE("waited_for() names the plain containers that have not ended, or else the running sidecars") {
   using Names = std::vector<std::string>;
   const auto waits = [](std::vector<Container> others, const std::function<void(PodFacts&)>& change = {}) {
     PodFacts pod = pod_beside(std::move(others));

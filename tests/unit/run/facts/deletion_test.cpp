@@ -52,8 +52,7 @@ struct Deleted : test::Run {
 
 }  // namespace
 
-TEST_CASE(
-    "the times of a failure and of a deletion decide whether the deletion of the Job caused the failure") {
+TEST_CASE("a failure counts as caused by the deletion of the Job if it came in that second or later") {
   struct Row {
     std::optional<Time> failed;
     std::string deleted;
@@ -76,9 +75,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "if a Job with ttlSecondsAfterFinished 0 fails and is deleted in the same second, the failure came "
-    "first") {
+TEST_CASE("a failure comes before the deletion in the same second if ttlSecondsAfterFinished is 0") {
   struct Row {
     int time_to_live;
     std::string type, said, failed;
@@ -104,7 +101,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a run whose Job is deleted in the second of its end has failed with the program's own code") {
+TEST_CASE("a run keeps the program's exit code if its Job is deleted in the second of its end") {
   Deleted run;
   run.job()["spec"]["ttlSecondsAfterFinished"] = 0;
   for (int rank = 0; rank < 3; ++rank) run.fail(run.pod(rank), 3, second_of_deletion);
@@ -124,7 +121,7 @@ TEST_CASE("the deletion of a pod was requested one grace period before its delet
                        {"deletionGracePeriodSeconds", 30}}}}) == parse_time(second_of_deletion));
 }
 
-TEST_CASE("if a Job reports a failure after its deletion, the run counts as gone and not as failed") {
+TEST_CASE("a run counts as gone and not as failed if its Job fails after the deletion") {
   for (const std::string& time : {second_of_deletion, second_after}) {
     for (const int code : {1, 75, 143, 66}) {
       Deleted run;
@@ -144,8 +141,7 @@ TEST_CASE("if a Job reports a failure after its deletion, the run counts as gone
   }
 }
 
-TEST_CASE(
-    "a run with a deleted Job has not failed if a rank fails before its SIGTERM because its peers are gone") {
+TEST_CASE("a run whose Job was deleted has not failed if a rank failed because it lost its peers") {
   Deleted run;
   run.pod(1)["metadata"].erase("deletionTimestamp");
   run.fail(run.pod(1), 75, second_after);
@@ -155,7 +151,7 @@ TEST_CASE(
   CHECK(endings_to_read(run.objects).empty());
 }
 
-TEST_CASE("a run has failed if its Job had failed before the Job was deleted") {
+TEST_CASE("a run has failed if its Job failed before the deletion") {
   Deleted run;
   run.fail(run.pod(1), 3, second_before);
   SUBCASE("the Job had reported Failed") { run.says("Failed", second_before); }
@@ -170,8 +166,7 @@ TEST_CASE("a run has failed if its Job had failed before the Job was deleted") {
   CHECK(run.when_gone().phase == Phase::failed);
 }
 
-TEST_CASE(
-    "a program that failed beside a running container has failed, also if its pod or Job is deleted later") {
+TEST_CASE("a program that failed before the deletion of its Job has failed even if its pod still ran") {
   Deleted run;
   const auto end = [&](const std::string& time) {
     run.fail(run.pod(1), 3, time);
@@ -184,7 +179,7 @@ TEST_CASE(
   CHECK(run.phase() != "Failed");
 }
 
-TEST_CASE("a succeeded or trained run still counts as succeeded after its Job is deleted") {
+TEST_CASE("a run that succeeded or was trained counts as succeeded after its Job is deleted") {
   Deleted run;
   run.says("Complete", second_after, "CompletionsReached");
   CHECK(run.phase() == "Succeeded");
@@ -194,9 +189,7 @@ TEST_CASE("a succeeded or trained run still counts as succeeded after its Job is
   CHECK(other.phase() == "Succeeded");
 }
 
-TEST_CASE(
-    "a run has failed if its time limit passed before its Job was deleted, but not if the limit passed "
-    "later") {
+TEST_CASE("a run has failed if its time limit passed before the deletion of its Job") {
   for (const auto& [time, failed] : {std::pair{second_before, true}, {second_after, false}}) {
     Deleted run;
     run.says("Failed", time, "DeadlineExceeded");
@@ -204,7 +197,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("if the Job is not deleted, the exit code of a rank is the cause of the failure") {
+TEST_CASE("the exit code of a rank is the cause of the failure if the Job was not deleted") {
   Deleted run;
   run.job()["metadata"].erase("deletionTimestamp");
   for (int rank = 0; rank < 3; ++rank) run.pod(rank)["metadata"].erase("deletionTimestamp");
@@ -214,8 +207,7 @@ TEST_CASE("if the Job is not deleted, the exit code of a rank is the cause of th
   CHECK(run.why() == "worker/1: exit code 1");
 }
 
-TEST_CASE(
-    "mlk reports a failure from before the deletion of the Job, but not a failure that the deletion caused") {
+TEST_CASE("a run shows the failure from before the deletion of its Job, not the one after it") {
   Deleted run;
   run.job()["spec"]["backoffLimitPerIndex"] = 3;
   run.fail(run.pod(0), 3, second_before);

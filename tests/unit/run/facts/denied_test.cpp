@@ -30,9 +30,7 @@ json pod_with_mounts(const json& number = 1000) {
   return pod;
 }
 
-TEST_CASE(
-    "the advice for a program that may not write a file names the program's user, the file's volume and the "
-    "key `user:`") {
+TEST_CASE("the advice on a denied write names the program's user, the volume and the key `user:`") {
   const auto advice = [](const std::string& said) { return advice_on_denied(said, pod_with_mounts()); };
   const std::string end = ": let this user write there, or name another with `user:`)";
   CHECK(advice("PermissionError: [Errno 13] Permission denied: '/data/out.pt'") ==
@@ -52,7 +50,7 @@ TEST_CASE(
         " (the program ran as the image's user, and /nas is nas:/export" + end);
 }
 
-TEST_CASE("the advice for a volume that is mounted read-only names the key `read_only:`") {
+TEST_CASE("the advice on a read-only volume names the key `read_only:`") {
   const auto advice = [](const std::string& said) { return advice_on_denied(said, pod_with_mounts()); };
   CHECK(advice("OSError: [Errno 30] Read-only file system: '/still/x'") ==
         " (/still is mounted to be read: `read_only: false` lets it write)");
@@ -60,9 +58,7 @@ TEST_CASE("the advice for a volume that is mounted read-only names the key `read
   CHECK(advice("OSError: [Errno 30] Read-only file system: '/x'").empty());
 }
 
-TEST_CASE(
-    "if a program under --local does not find a mount at its path, the advice says that the mount lies "
-    "elsewhere") {
+TEST_CASE("the advice for a missing path under --local says that the mount is another folder") {
   json pod = pod_with_mounts();
   const std::string said = "FileNotFoundError: [Errno 2] No such file or directory: '/data/train.csv'";
   CHECK(advice_on_denied(said, pod).empty());
@@ -79,7 +75,7 @@ TEST_CASE(
   CHECK(advice_on_denied("No such file or directory: 'data/x'", pod).empty());
 }
 
-TEST_CASE("advice_on_denied() gives advice only if the last words say that a file was denied") {
+TEST_CASE("advice_on_denied() says nothing if the last line does not report a denied file") {
   const json pod = pod_with_mounts();
   CHECK(advice_on_denied("", pod).empty());
   CHECK(advice_on_denied("Permission denied: '/data/x'\nValueError: bad", pod).empty());
@@ -89,7 +85,7 @@ TEST_CASE("advice_on_denied() gives advice only if the last words say that a fil
         "another)");
 }
 
-TEST_CASE("each message about a denied or unwritable file is recognised, but only in the last line") {
+TEST_CASE("advice_on_denied() recognises each message about a denied file in the last line") {
   const json pod = pod_with_mounts();
   for (const char* words : {"Permission denied", "permission denied", "EACCES"}) {
     CAPTURE(words);
@@ -106,7 +102,7 @@ TEST_CASE("each message about a denied or unwritable file is recognised, but onl
   CHECK(advice_on_denied("EACCES EROFS: '/still/x'", pod).starts_with(" (/still is mounted to be read"));
 }
 
-TEST_CASE("a path belongs to a volume only if the path is the volume's folder or lies in this folder") {
+TEST_CASE("a path belongs to a volume if the path is the volume's folder or lies in it") {
   const auto place = [](const std::string& said) {
     const std::string advice = advice_on_denied("Permission denied: " + said, pod_with_mounts());
     const std::size_t from = advice.find(", and "), to = advice.find(" is ", from);

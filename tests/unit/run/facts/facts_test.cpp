@@ -20,7 +20,7 @@ using test::load;
 
 json& terminated(json& pod) { return pod["status"]["containerStatuses"][0]["state"]["terminated"]; }
 
-TEST_CASE("a container that never started has no end time, although the kubelet writes 1970") {
+TEST_CASE("a container that never started has no end time even if the kubelet writes 1970") {
   Fixture fixture = load("failed_program_not_found");
   terminated(fixture.objects.pods[0])["startedAt"] = "1970-01-01T00:00:00Z";
   terminated(fixture.objects.pods[0])["finishedAt"] = "1970-01-01T00:00:00Z";
@@ -30,7 +30,7 @@ TEST_CASE("a container that never started has no end time, although the kubelet 
   CHECK(status.started != Time{});
 }
 
-TEST_CASE("the newest warning is shown, whichever time field its event has") {
+TEST_CASE("a run shows its newest warning even if the events use different time fields") {
   const auto warning = [](const char* message, const json& times) {
     json event = {{"type", "Warning"},
                   {"reason", "FailedMount"},
@@ -53,9 +53,7 @@ TEST_CASE("the newest warning is shown, whichever time field its event has") {
   }
 }
 
-TEST_CASE(
-    "the commit of a run's code is shown, with -dirty if the folder of the code had changes, also after the "
-    "end of the run") {
+TEST_CASE("a run shows the commit of its code, with -dirty if the folder had changes") {
   struct Case {
     std::string source, commit;
   };
@@ -97,7 +95,7 @@ TEST_CASE("disruptions before a failure count as restarts of the rank, but not a
   CHECK(std::ranges::any_of(status.ranks, [](const RankStatus& rank) { return rank.restarts == 3; }));
 }
 
-TEST_CASE("a program that ran out of memory has failed by itself, also when its pod was deleted meanwhile") {
+TEST_CASE("a program that ran out of memory has failed by itself even if its pod was deleted") {
   Fixture fixture = load("deleted_pod");
   REQUIRE(fixture.observed().last_failure);
   CHECK(fixture.observed().last_failure->disruption);
@@ -117,7 +115,7 @@ TEST_CASE("a run whose end is decided does not wait for the pods of other Jobs")
   CHECK(fixture.observed().phase == Phase::succeeded);
 }
 
-TEST_CASE("a pod that was created in the second of the start of its Job belongs to this start") {
+TEST_CASE("a pod that was created in the second of its Job's start belongs to this start") {
   Fixture fixture = load("restarting");
   REQUIRE(fixture.observed().last_failure);
   for (json& job : fixture.objects.jobs) {
@@ -129,7 +127,7 @@ TEST_CASE("a pod that was created in the second of the start of its Job belongs 
   CHECK(fixture.observed().last_failure);
 }
 
-TEST_CASE("a remembered pod that has ended stays ended, however often an older list shows the pod running") {
+TEST_CASE("a remembered pod stays ended even if an older list shows it running") {
   const auto pod = [](const std::string& phase) {
     return json{{"metadata", {{"uid", "1"}, {"creationTimestamp", "2026-01-03T00:00:00Z"}}},
                 {"status", {{"phase", phase}, {"reason", phase}}}};
@@ -143,7 +141,7 @@ TEST_CASE("a remembered pod that has ended stays ended, however often an older l
   CHECK(memory.with_gone({}).at(0)["status"]["reason"] == "Failed");
 }
 
-TEST_CASE("a rank counts as needed although the parallelism of its Job does not let the rank start yet") {
+TEST_CASE("a rank counts as needed even if the parallelism of its Job does not let it start yet") {
   Fixture fixture = load("running");
   for (json& job : fixture.objects.jobs) {
     if (job["metadata"]["labels"]["mlk.dev/role"] == "worker") job["spec"]["parallelism"] = 1;
@@ -154,7 +152,7 @@ TEST_CASE("a rank counts as needed although the parallelism of its Job does not 
   CHECK(fixture.observed().phase == Phase::scheduling);
 }
 
-TEST_CASE("a waiting init container is the reason why its pod waits") {
+TEST_CASE("the reason why a pod waits is its waiting init container") {
   Fixture fixture = load("image_cannot_be_pulled");
   json& status = fixture.objects.pods[0]["status"];
   json init = status["containerStatuses"][0];
@@ -169,7 +167,7 @@ TEST_CASE("a waiting init container is the reason why its pod waits") {
   CHECK(fixture.observed().why.empty());
 }
 
-TEST_CASE("a ConfigMap that belongs to a run but is not its owner is not listed as a run") {
+TEST_CASE("a ConfigMap of a run is not listed as a run if it is not the owner") {
   const Fixture fixture = load("running");
   json files = fixture.objects.owner;
   files["metadata"]["name"] = "ok-aaaaa-config";
@@ -179,7 +177,7 @@ TEST_CASE("a ConfigMap that belongs to a run but is not its owner is not listed 
   CHECK(runs[0].run == "ok-aaaaa");
 }
 
-TEST_CASE("the start of a run is the start of its first pod, also if this pod is gone") {
+TEST_CASE("the start of a run is the start of its first pod even if this pod is gone") {
   Fixture fixture = load("stopped");
   RunStatus earlier = fixture.observed();
   earlier.started = parse_time("2026-11-21T07:00:00Z");

@@ -21,9 +21,7 @@ using told::midday;
 using told::plain_job;
 using told::plain_pod;
 
-TEST_CASE(
-    "a pod counts as live until it ends or its node is lost; its program runs while the pod reports "
-    "Running") {
+TEST_CASE("a pod counts as live if it has not ended and its node is not lost") {
   const auto ask = [](const json& patch) {
     json pod = plain_pod();
     pod.merge_patch(patch);
@@ -39,9 +37,7 @@ TEST_CASE(
   CHECK_FALSE(has_live_pods({}, midday));
 }
 
-TEST_CASE(
-    "a Job continues by itself until all ranks have ended, or until it is suspended, deleted, ending or "
-    "finished") {
+TEST_CASE("jobs_going_on() leaves out a Job that is suspended, deleted, ending or finished") {
   const auto goes_on = [](const json& job_patch, const json& pod_patch = json::object()) {
     json job = plain_job(), pod = plain_pod();
     job.merge_patch(job_patch);

@@ -14,9 +14,7 @@ using std::chrono::seconds;
 
 const Time start = *parse_time("2026-01-03T11:30:00Z");
 
-TEST_CASE(
-    "a pod belongs to an earlier start of its Job if it had ended, or was asked to end, before the new "
-    "start") {
+TEST_CASE("a pod belongs to an earlier start of its Job if it ended before the new start") {
   JobFacts job;
   job.started = start;
   PodFacts pod;
@@ -43,7 +41,7 @@ TEST_CASE(
   CHECK_FALSE(is_of_earlier_start(pod, job));
 }
 
-TEST_CASE("a Job has not ended a pod that was asked to end before the Job decided to fail") {
+TEST_CASE("was_asked_before_failure() is true if a pod was asked to end before the Job decided to fail") {
   JobFacts job;
   job.end = JobFacts::End::failed;
   job.failure_decided_at = start;

@@ -47,7 +47,7 @@ TEST_CASE("the next try comes after a delay that doubles with each failure, up t
         seconds(15));
 }
 
-TEST_CASE("a rank has no next try if its tries are used up, or if the rank, the Job or the run is over") {
+TEST_CASE("a rank has no next try if its tries are used up") {
   CHECK(next([](PodFacts& pod, JobFacts&) { pod.counted_before = 2; }));
   CHECK_FALSE(next([](PodFacts& pod, JobFacts&) { pod.counted_before = 3; }));
   CHECK_FALSE(next([](PodFacts&, JobFacts& job) { job.attempts = 1; }));  // retries: 0
@@ -75,7 +75,7 @@ TEST_CASE("a rank has no next try if its tries are used up, or if the rank, the 
   CHECK(next([](PodFacts&, JobFacts& job) { job.completed = job.failed_ranks = {1}; }));
 }
 
-TEST_CASE("a rank whose last try has failed is reported as failed before its Job reports it") {
+TEST_CASE("a rank whose last try has failed is shown as failed before the Job reports it") {
   test::Run run;
   run.job()["spec"]["backoffLimitPerIndex"] = 0;
   run.fail(run.pod(1), 200);
@@ -92,7 +92,7 @@ TEST_CASE("a rank whose last try has failed is reported as failed before its Job
   CHECK(run.observed().ranks.at(1).reason.find("next") == std::string::npos);
 }
 
-TEST_CASE("a rank of an ended run has no next try, also if its Job does not decide") {
+TEST_CASE("a rank of an ended run has no next try") {
   test::Run run;
   run.fail(run.server(), 1);
   CHECK(run.observed().ranks.at(3).reason == "exit code 1 (try 1 of 4, next in 5s)");
@@ -102,9 +102,7 @@ TEST_CASE("a rank of an ended run has no next try, also if its Job does not deci
   CHECK(run.observed().ranks.at(3).reason.find("next") == std::string::npos);
 }
 
-TEST_CASE(
-    "the first matching rule decides the action; a rule compares the exit codes of all containers or of the "
-    "container that it names") {
+TEST_CASE("policy_action() takes the action of the first rule that matches the pod") {
   const json pod = R"({"status": {
     "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 0}}},
                           {"name": "agent", "state": {"terminated": {"exitCode": 2}}}],

@@ -22,7 +22,7 @@ struct LossRow {
   LossSigns signs;
 };
 
-TEST_CASE("a node is lost if the Node or the cluster reports it, but not if a pod is merely not ready") {
+TEST_CASE("a node is lost if the Node object or the cluster reports the loss") {
   constexpr NodeWord unknown = NodeWord::unknown, answers = NodeWord::answers,
                      not_ready = NodeWord::not_ready, silent = NodeWord::silent, gone = NodeWord::gone;
   const LossRow rows[] = {
@@ -79,8 +79,7 @@ TEST_CASE("a node is lost if the Node or the cluster reports it, but not if a po
   }
 }
 
-TEST_CASE(
-    "a Node is silent if its kubelet has stopped reporting, or if the Node has the taint out-of-service") {
+TEST_CASE("a Node is silent if its kubelet does not report, or if it has the taint out-of-service") {
   const auto word = [](const char* status, const char* taint = nullptr) {
     json node = {
         {"status",
@@ -104,7 +103,7 @@ json with_condition(const char* type, const char* status, const char* reason) {
   return pod;
 }
 
-TEST_CASE("the signs of a node loss are read from a pod's phase, reason, conditions and grace period") {
+TEST_CASE("signs_of_pod() reads the signs of a node loss from the pod's status") {
   const Time now = *parse_time("2026-01-03T12:00:00Z");
   const auto signs = [&](const json& pod) { return signs_of_pod(pod, now); };
   json pod = with_condition("Ready", "False", "");
@@ -140,9 +139,7 @@ TEST_CASE("the signs of a node loss are read from a pod's phase, reason, conditi
   CHECK(signs(pod).past_grace);
 }
 
-TEST_CASE(
-    "a rank counts as lost if its Node object is silent or missing, or if an event on its pod reports the "
-    "loss") {
+TEST_CASE("a rank counts as missing if its Node is silent or an event on its pod reports the loss") {
   test::Run run;
   run.pod(1)["status"]["conditions"] = {{{"type", "Ready"}, {"status", "False"}},
                                         {{"type", "ContainersReady"}, {"status", "True"}}};

@@ -51,8 +51,7 @@ using RankLines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE(
-    "pods whose Job is gone are listed as ranks, and the reason of the run says how to end these pods") {
+TEST_CASE("pods whose Job is gone are listed as ranks, and the run's reason counts them") {
   LeftRun run;
   CHECK(run.ranks() ==
         RankLines{"server/0 Running", "worker/0 Running", "worker/1 Running", "worker/2 Running"});
@@ -70,7 +69,7 @@ TEST_CASE(
   CHECK(listed.at(0).why == run.why());
 }
 
-TEST_CASE("each pod whose Job is gone has its own state, and only pods that have not ended are counted") {
+TEST_CASE("the run's reason counts only those pods of a gone Job that have not ended") {
   LeftRun run;
   run.pending(run.pod(0), false);
   run.fail(run.pod(1), 3);
@@ -99,8 +98,7 @@ TEST_CASE("pods whose deletion was requested are reported as ending until they h
   CHECK(run.observed().pods_left == 1);
 }
 
-TEST_CASE(
-    "a pod counts as left if it has not ended, if its Job is gone, and if the pod belongs to this run") {
+TEST_CASE("a pod counts as left if it has not ended but its Job is gone") {
   struct Row {
     const char* what;
     bool is_left;
@@ -144,9 +142,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "pods of a gone Job that does not decide are listed as ranks as well, and mlk reads the Job's name from "
-    "the pods") {
+TEST_CASE("jobs_with_pods_left() names each gone Job whose pods still run") {
   LeftRun run;
   run.lose("r-server");
   run.server()["metadata"].erase("ownerReferences");
@@ -161,7 +157,7 @@ TEST_CASE(
   CHECK(whole.observed().restarts == 0);
 }
 
-TEST_CASE("in a run without annotations::created, a missing Job whose pods still run is reported as gone") {
+TEST_CASE("a missing Job whose pods still run is reported as gone even without annotations::created") {
   LeftRun run;
   run.objects.owner["metadata"]["annotations"].erase(annotations::created);
   CHECK(run.observed().absence == Absence::cut_off);
@@ -176,8 +172,7 @@ TEST_CASE("a stopped run without its Job reports how many of its pods still run"
         "its Job is gone, so it cannot go on; 3 of its pods still run; deleting the run ends them");
 }
 
-TEST_CASE(
-    "a run keeps its recorded end while pods of a gone Job still run, and mlk still counts these pods") {
+TEST_CASE("a run keeps its recorded end while pods of a gone Job still run") {
   LeftRun run;
   LeftRun ended;
   RunStatus status = ended.observed();

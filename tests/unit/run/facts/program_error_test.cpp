@@ -60,7 +60,7 @@ std::string line_of_error(const std::string& text) { return program_error(text).
 
 std::string trim_text(const std::string& text) { return std::string(trim(text)); }
 
-TEST_CASE("from several Python tracebacks the last error is quoted, by the line with its type") {
+TEST_CASE("line_of_error() quotes the last error of several Python tracebacks") {
   CHECK(line_of_error(frames + "ValueError: bad lr\n") == "ValueError: bad lr");
   CHECK(line_of_error(frames + "RuntimeError: boom\nsecond line\n") == "RuntimeError: boom");
   CHECK(line_of_error(frames +
@@ -90,7 +90,7 @@ TEST_CASE("from several Python tracebacks the last error is quoted, by the line 
         "RuntimeError: cut above");
 }
 
-TEST_CASE("an error is found although other lines are printed below it") {
+TEST_CASE("line_of_error() finds an error that has other lines below it") {
   CHECK(line_of_error("RuntimeError: CUDA out of memory\nwriting 2/2") == "RuntimeError: CUDA out of memory");
   CHECK(line_of_error(frames +
                       "TypeError: dot_general requires contracting dimensions to have the same shape, got "
@@ -110,7 +110,7 @@ TEST_CASE("an error is found although other lines are printed below it") {
         "ValueError: bad");
 }
 
-TEST_CASE("for torchrun the error of the rank that failed first is quoted") {
+TEST_CASE("line_of_error() quotes the error of the rank that failed first under torchrun") {
   const std::string own = marked("[rank1]: ", "FileNotFoundError: no data set in /data/imagenet");
   const std::string other =
       marked("[rank0]: ", "RuntimeError: [../gloo/pair.cc:534] Connection closed by peer [127.0.0.1]:1");
@@ -133,8 +133,7 @@ TEST_CASE("for torchrun the error of the rank that failed first is quoted") {
   CHECK_FALSE(program_error(banner).is_found);
 }
 
-TEST_CASE(
-    "a process's own error is quoted rather than an error that repeats or blames another process's end") {
+TEST_CASE("line_of_error() prefers a process's own error to an error about another process") {
   CHECK(line_of_error(
             marked("", "ValueError: own") + frames +
             "subprocess.CalledProcessError: Command '['python3', 'a.py']' returned non-zero exit status "
@@ -154,7 +153,7 @@ TEST_CASE(
                       "\"a.py\", line 2, in f\nValueError: own\n") == "ValueError: own");
 }
 
-TEST_CASE("the error of a failed MPI rank is quoted with the number of the rank") {
+TEST_CASE("line_of_error() quotes the error of a failed MPI rank with the rank's number") {
   const std::string aborted =
       "--------------------------------------------------------------------------\n"
       "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n\n"
@@ -179,9 +178,7 @@ TEST_CASE("the error of a failed MPI rank is quoted with the number of the rank"
         "FileNotFoundError: no data set in /data/imagenet");
 }
 
-TEST_CASE(
-    "an error of another language is recognised by its form, and output without an error is quoted by its "
-    "last line") {
+TEST_CASE("line_of_error() recognises errors of other languages by their form") {
   CHECK(line_of_error(
             "terminate called after throwing an instance of 'std::runtime_error'\n  what():  boom\nAborted "
             "(core dumped)\n") == "std::runtime_error: boom");
@@ -207,8 +204,7 @@ TEST_CASE(
   CHECK(line_of_error(far) == "line 59");
 }
 
-TEST_CASE(
-    "a longer end of a log is needed if the present end has only a launcher's words or a part of a message") {
+TEST_CASE("lacks_the_error() is true if a log's end has only words of a launcher") {
   CHECK(lacks_the_error(torchrun_frames + torchrun_banner("1", no_traceback)));
   CHECK(lacks_the_error("mlk: rank 3 of MPI ended with exit code 1\n"));
   CHECK(lacks_the_error(std::string(1900, 'x')));
@@ -229,9 +225,7 @@ std::string repeated(const std::string& line, int times) {
   return all;
 }
 
-TEST_CASE(
-    "the mark of a process (`[rank1]: `) is removed from its error, but a text that only begins like a mark "
-    "is kept") {
+TEST_CASE("line_of_error() removes the mark of a process, such as `[rank1]: `") {
   const auto line = [](const std::string& mark) { return line_of_error(mark + "ValueError: bad"); };
   for (const std::string& mark :
        {std::string("[rank0]: "), std::string("[rank12]:"), std::string("[1,3]<stderr>: "),
@@ -251,7 +245,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("each line that only a launcher prints is removed from the program's last words") {
+TEST_CASE("the lines that only a launcher prints are removed from the program's last words") {
   for (const char* line : {"[E] torch/distributed/elastic/agent/server.py:1] failed",
                            "torch.distributed.elastic says",
                            "torch/distributed/run.py:766",
@@ -309,7 +303,7 @@ TEST_CASE("each kind of footer is skipped in the search for the last words") {
   }
 }
 
-TEST_CASE("an error that a launcher has printed is skipped, but not another error that names a launcher") {
+TEST_CASE("line_of_error() skips an error that a launcher has printed") {
   for (const char* error :
        {"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
         "subprocess.CalledProcessError: Command", "torch.multiprocessing.spawn.ProcessExitedException: x",
@@ -323,7 +317,7 @@ TEST_CASE("an error that a launcher has printed is skipped, but not another erro
         "ValueError: no CalledProcessError here");
 }
 
-TEST_CASE("a line is an error if it begins with the type of an error") {
+TEST_CASE("a line counts as an error if it begins with the type of an error") {
   for (const char* line :
        {"ValueError: bad", "ValueError", "a.b_c.Odd2Error: x", "MyException: x", "KeyboardInterrupt",
         "StopIteration", "ExceptionGroup: two (1 sub-exception)", "Fatal Python error: Aborted",
@@ -342,7 +336,7 @@ TEST_CASE("a line is an error if it begins with the type of an error") {
   }
 }
 
-TEST_CASE("an error without frames is found only in the last forty lines that have content") {
+TEST_CASE("an error without a traceback is found if at most 39 other lines follow it") {
   const std::string error = "ValueError: bad\n";
   CHECK(line_of_error(error + repeated("x\n", 39)) == "ValueError: bad");
   CHECK(line_of_error(error + repeated("x\n", 40)) == "x");
@@ -350,7 +344,7 @@ TEST_CASE("an error without frames is found only in the last forty lines that ha
         "ValueError: bad");
 }
 
-TEST_CASE("a traceback is the program's last error if at most forty lines follow it at the left margin") {
+TEST_CASE("a traceback is the last error if at most 39 unindented lines follow it") {
   const std::string error = frames + "ValueError: bad\n";  // one of these lines is the error
   CHECK(line_of_error(error + repeated("x\n", 39)) == "ValueError: bad");
   CHECK_FALSE(program_error(error + repeated("x\n", 40)).is_found);
@@ -359,7 +353,7 @@ TEST_CASE("a traceback is the program's last error if at most forty lines follow
   CHECK(line_of_error(error + repeated("=   x\n", 60)) == "ValueError: bad");
 }
 
-TEST_CASE("an error whose message begins on the next line is quoted with its message") {
+TEST_CASE("line_of_error() joins an error with its message if the message begins on the next line") {
   CHECK(line_of_error(frames + "ValueError:\n\n  the message\nmore\n") == "ValueError: the message");
   CHECK(line_of_error(frames + "ValueError:\n----\nmore\n") == "ValueError");
   CHECK(line_of_error(frames + "ValueError:\n" + frames) == "ValueError");
@@ -368,7 +362,7 @@ TEST_CASE("an error whose message begins on the next line is quoted with its mes
   CHECK(line_of_error(frames + "ValueError: bad\nmore\n") == "ValueError: bad");
 }
 
-TEST_CASE("an exception in C++ is quoted by its type, with its message if it has one") {
+TEST_CASE("line_of_error() quotes the type of a C++ exception, and the message if there is one") {
   const std::string head = "terminate called after throwing an instance of ";
   CHECK(line_of_error(head + "'int'\n") == head + "'int'");
   CHECK(line_of_error(head + "'int'\nAborted (core dumped)\n") == "int");
@@ -382,7 +376,7 @@ TEST_CASE("tracebacks that did not end the program are skipped at any position o
         "ValueError: own");
 }
 
-TEST_CASE("however many ranks print a traceback, mlk quotes the traceback of the rank that failed first") {
+TEST_CASE("line_of_error() quotes the traceback of the rank that failed first") {
   const std::string banner = torchrun_frames + torchrun_banner("1", no_traceback);
   CHECK(line_of_error(marked("[rank1]: ", "ValueError: one") + marked("[rank11]: ", "ValueError: eleven") +
                       banner) == "ValueError: one (rank 1)");
@@ -396,16 +390,14 @@ TEST_CASE("however many ranks print a traceback, mlk quotes the traceback of the
         std::string::npos);
 }
 
-TEST_CASE(
-    "an error that blames a peer is quoted only if there is no other error, and then the last such error is "
-    "quoted") {
+TEST_CASE("line_of_error() quotes an error that blames a peer if there is no other error") {
   const std::string first = marked("", "ConnectionResetError: first, Connection reset by peer"),
                     second = marked("", "BrokenPipeError: second, Broken pipe");
   CHECK(line_of_error(first + second) == "BrokenPipeError: second, Broken pipe");
   CHECK(line_of_error(first + marked("", "ValueError: own") + second) == "ValueError: own");
 }
 
-TEST_CASE("mlk's own line about a rank of MPI stays in the quoted text, but the lines of MPI are removed") {
+TEST_CASE("program_error() keeps mlk's own line about an MPI rank") {
   const std::string mlk_says = "mlk: rank 3 of MPI ended with exit code 1";
   CHECK(program_error("own\nwith errorcode 1.\n" + mlk_says + "\n").text == "own\n" + mlk_says);
   CHECK(program_error("mlk: rank 3 says no\n").line == "mlk: rank 3 says no");
@@ -413,15 +405,14 @@ TEST_CASE("mlk's own line about a rank of MPI stays in the quoted text, but the 
   CHECK_FALSE(lacks_the_error("ValueError: bad\n" + mlk_says + "\n"));
 }
 
-TEST_CASE("an error of Hydra is quoted by its first line, but only above Hydra's own footer") {
+TEST_CASE("line_of_error() quotes the first line of an error of Hydra if Hydra's footer is below it") {
   const std::string words = "before\n\nCould not load x\nIn 'a'\n\n";
   CHECK(line_of_error(words) == "In 'a'");
   CHECK(line_of_error(words + "Set the environment variable HYDRA_FULL_ERROR=1 for more\n") ==
         "Could not load x");
 }
 
-TEST_CASE(
-    "a termination message from the kubelet is completed with the lines that the log has below the message") {
+TEST_CASE("a termination message is completed with the lines that follow it in the log") {
   struct Row {
     const char *message, *log_end, *whole;
   };

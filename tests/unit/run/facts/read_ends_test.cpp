@@ -21,7 +21,7 @@ using told::midday;
 using told::plain_job;
 using told::plain_pod;
 
-TEST_CASE("a program counts as running once main or its pod runs, until main or its pod has ended") {
+TEST_CASE("a program counts as running if main or its pod runs and neither has ended") {
   const auto runs_and_failed = [](const char* phase, std::optional<int> code, bool main_runs) {
     PodFacts pod;
     pod.phase = phase;
@@ -98,7 +98,7 @@ TEST_CASE("a rank that has failed for the last time ends its run if too few othe
   CHECK(decider().end_message == "pod /p1 failed");
 }
 
-TEST_CASE("the tags of a run are read from a list, and values of the list that are not text are ignored") {
+TEST_CASE("tags_of() ignores values of the list that are not text") {
   const auto tags = [](const json& value) {
     return tags_of({{"metadata", {{"annotations", {{"mlk.dev/tags", value}}}}}});
   };

@@ -60,7 +60,7 @@ json with_conditions(std::initializer_list<json> conditions) {
   return {{"status", {{"conditions", json::array_t(conditions)}}}};
 }
 
-TEST_CASE("a pod is read with its names, its node, its rank and the earlier failures of its rank") {
+TEST_CASE("a pod is read with its names, node, rank and earlier failures") {
   const PodFacts pod = read(plain_pod());
   CHECK(pod.name == "r-worker-2-abcde");
   CHECK(pod.uid == "pod-uid");
@@ -91,7 +91,7 @@ TEST_CASE("a pod is read with its names, its node, its rank and the earlier fail
   }
 }
 
-TEST_CASE("the waiting reason, the start and the end of a pod are read from its container main") {
+TEST_CASE("the waiting reason, start and end of a pod are read from the container main") {
   const PodFacts waiting = read_state({{"waiting", {{"reason", "ErrImagePull"}, {"message", "no host"}}}});
   CHECK(waiting.waiting_reason == "ErrImagePull");
   CHECK(waiting.waiting_message == "no host");
@@ -117,7 +117,7 @@ TEST_CASE("the waiting reason, the start and the end of a pod are read from its 
   CHECK(read_pod({{"status", {{"containerStatuses", json::array()}}}}).waiting_reason.empty());
 }
 
-TEST_CASE("an unscheduled pod has the scheduler's message, or else the reason of the condition") {
+TEST_CASE("an unscheduled pod shows the scheduler's message, or else the reason of the condition") {
   CHECK(read_pod(with_conditions({condition_of_type("PodScheduled", "Unschedulable", "False")}))
             .unschedulable == "in words");
   json silent = condition_of_type("PodScheduled", "SchedulingGated", "False");
@@ -126,9 +126,7 @@ TEST_CASE("an unscheduled pod has the scheduler's message, or else the reason of
   CHECK(read_pod(with_conditions({condition_of_type("PodScheduled")})).unschedulable.empty());
 }
 
-TEST_CASE(
-    "a disruption is read from its condition, and its time is the end of a failed pod without other end "
-    "times") {
+TEST_CASE("the condition DisruptionTarget gives a failed pod its end time if no container has one") {
   json patch = with_conditions({condition_of_type("DisruptionTarget", "PreemptionByScheduler")});
   CHECK(read_pod(patch).disruption == "PreemptionByScheduler");
   CHECK(read_pod(patch).disruption_message == "in words");
@@ -141,8 +139,7 @@ TEST_CASE(
   CHECK(read_pod(patch).finished == parse_time("2026-01-03T11:00:00Z"));
 }
 
-TEST_CASE(
-    "if an ended pod has no end time, its end is when it became not ready, or else when it was deleted") {
+TEST_CASE("an ended pod without end times ended when it became not ready, or else when it was deleted") {
   json patch = with_conditions({condition_of_type("Ready", "PodFailed", "False")});
   patch["metadata"]["deletionTimestamp"] = "2026-01-03T12:30:00Z";
   CHECK_FALSE(read_pod(patch).finished);  // it runs
@@ -154,9 +151,7 @@ TEST_CASE(
   CHECK(read_pod(patch).finished == parse_time("2026-01-03T12:30:00Z"));
 }
 
-TEST_CASE(
-    "a Job is read with its ranks, tries, time limit and queue, and with the number of ranks that must end "
-    "well") {
+TEST_CASE("a Job is read with its ranks, tries, time limit and queue") {
   const JobFacts job = read_job(json::object());
   CHECK(job.name == "r-worker");
   CHECK(job.uid == "job-uid");
@@ -203,8 +198,7 @@ TEST_CASE(
   CHECK(read_job(R"({"spec": {"completions": null, "parallelism": null}})"_json).completions == 1);
 }
 
-TEST_CASE(
-    "a Job has ended if it has the condition Complete or Failed, and is ending if its end is only decided") {
+TEST_CASE("a Job is ending if it has FailureTarget but neither Failed nor Complete") {
   const JobFacts complete = read_job(with_conditions({condition_of_type("Complete")}));
   CHECK(complete.end == JobFacts::End::succeeded);
   CHECK(complete.finished);
@@ -238,9 +232,7 @@ TEST_CASE(
   CHECK(read_job(patch).ended_at == midday);
 }
 
-TEST_CASE(
-    "the deciding Job is the marked Job, else the Job with a success policy, else the workers' Job, else "
-    "the only Job") {
+TEST_CASE("the deciding Job is the marked Job, else one with a success policy, else the workers' Job") {
   const auto decider = [](std::vector<json> jobs) {
     RunObjects objects;
     objects.jobs = std::move(jobs);
@@ -260,7 +252,7 @@ TEST_CASE(
   CHECK(decider({worker, server, chief}) == "server");
 }
 
-TEST_CASE("pods are sorted by creation time, then by the earlier failures of their rank, then by name") {
+TEST_CASE("pods are sorted by creation time, then by earlier failures of the rank, then by name") {
   RunObjects objects;
   const auto add = [&](const char* name, const char* created, const char* failures) {
     json pod = plain_pod();
@@ -278,8 +270,7 @@ TEST_CASE("pods are sorted by creation time, then by the earlier failures of the
   CHECK(order == "zcde");
 }
 
-TEST_CASE(
-    "the end of a pod is final if the Job's policy fails the Job for the pod's exit code or condition") {
+TEST_CASE("the end of a pod is final if the policy of its Job then fails the Job") {
   json job = plain_job(), pod = plain_pod();
   pod["status"] =
       R"({"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 65}}}]})"_json;
@@ -326,9 +317,7 @@ TEST_CASE(
   CHECK_FALSE(final(json::array({on_disruption})));
 }
 
-TEST_CASE(
-    "if the end of a pod is final, the Job counts as failing before it reports this, but not if the Job is "
-    "over") {
+TEST_CASE("an unfinished Job counts as failing if the end of one of its pods is final") {
   json job = plain_job(), pod = plain_pod();
   pod["spec"]["containers"].erase(1);
   job["spec"]["podFailurePolicy"]["rules"] = {
@@ -360,8 +349,7 @@ TEST_CASE(
   CHECK_FALSE(decider().failing);
 }
 
-TEST_CASE(
-    "if a run has succeeded, all its Jobs count as succeeded, and its end is the end of its last good rank") {
+TEST_CASE("all Jobs of a succeeded run count as succeeded") {
   json worker = plain_job("worker"), server = plain_job("server"), pod = plain_pod();
   worker["metadata"]["annotations"]["mlk.dev/trains"] = "true";
   worker["status"]["completedIndexes"] = "2";
@@ -394,8 +382,7 @@ TEST_CASE(
   CHECK(read_facts(objects).jobs.at(0).ended_at == parse_time("2026-01-03T14:00:00Z"));
 }
 
-TEST_CASE(
-    "of several warnings about an object the newest is shown, and events that are not warnings are ignored") {
+TEST_CASE("read_facts() keeps the newest of several warnings about an object") {
   const auto event = [](const char* message, const char* at, const char* type = "Warning") {
     return json{{"type", type},
                 {"reason", "FailedMount"},
@@ -426,7 +413,7 @@ TEST_CASE("the roles of a run are the roles that its owner names") {
   CHECK(roles("").empty());
 }
 
-TEST_CASE("a pod was asked to end at its deletionTimestamp minus the grace period, or at its disruption") {
+TEST_CASE("a pod was asked to end one grace period before its deletionTimestamp") {
   json patch = R"({"metadata": {"deletionTimestamp": "2026-01-03T12:00:30Z",
                                 "deletionGracePeriodSeconds": 30}})"_json;
   CHECK(read_pod(patch).asked_to_end == midday);
@@ -437,7 +424,7 @@ TEST_CASE("a pod was asked to end at its deletionTimestamp minus the grace perio
   CHECK(read_pod(patch).asked_to_end == midday);
 }
 
-TEST_CASE("the end of a pod is the later of the ends of its program and of the containers beside it") {
+TEST_CASE("a pod ends when the last of its containers has ended") {
   const auto finished = [](const char* kind, const json& side) {
     json pod = plain_pod();
     if (kind == std::string("initContainers")) pod["spec"]["containers"].erase(1);
@@ -466,7 +453,7 @@ TEST_CASE("the number of a trial is read from the Job's list of trials at the in
   CHECK(read_pod({{"metadata", {{"annotations", {{"mlk.dev/trials", "4-6"}}}}}}).rank == 2);
 }
 
-TEST_CASE("a run counts as trained only if a result has a schema and the value true for done") {
+TEST_CASE("a run counts as trained if its result has a schema and says done") {
   const auto trained = [](const char* message) {
     return read_state({{"terminated", {{"exitCode", 1}, {"message", message}}}}).trained;
   };
