@@ -44,7 +44,7 @@ mlk::Error target_error(const std::string& typed, const std::string& registry) {
 
 }  // namespace
 
-TEST_CASE("the platform is the common platform of all nodes on which the pods may run") {
+TEST_CASE("the platform of a build is the platform that all usable nodes share") {
   const mlk::Experiment any = built_experiment(),
                         chosen = built_experiment("scheduling: {node: {selector: {kind: gpu}}}\n");
   CHECK(platform_text({}, any) == "unknown");
@@ -54,8 +54,7 @@ TEST_CASE("the platform is the common platform of all nodes on which the pods ma
   CHECK(platform_text({labelled("amd64")}, chosen) == "unknown");
 }
 
-TEST_CASE(
-    "mlk finds no platform in nodes of other systems, nodes without labels, or objects of a wrong shape") {
+TEST_CASE("a node of another system or without labels gives no platform") {
   const mlk::Experiment any = built_experiment();
   json windows = labelled("amd64");
   windows["metadata"]["labels"]["kubernetes.io/os"] = "windows";
@@ -69,7 +68,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an image goes to the typed repository, or to the registry under the name of the experiment") {
+TEST_CASE("target_of() takes the typed repository, else the registry and the experiment's name") {
   mlk::Build build;
   build.composed.digest = "sha256:" + std::string(64, 'a');
   CHECK(mlk::target_of("r.example/x:2", "s.example", "digits", build).text() == "r.example/x:2");
@@ -90,8 +89,7 @@ TEST_CASE("an image goes to the typed repository, or to the registry under the n
   }
 }
 
-TEST_CASE(
-    "a tag counts as made by mlk only if it is mlk- and the first twelve digits of the image's digest") {
+TEST_CASE("is_built_tag() accepts only mlk- with the first twelve digits of the image's digest") {
   const std::string digest = "sha256:0123456789abcdef" + std::string(48, '0');
   CHECK(mlk::is_built_tag("mlk-0123456789ab", digest));
   for (const char* tag :
@@ -99,8 +97,7 @@ TEST_CASE(
     CHECK_FALSE(mlk::is_built_tag(tag, digest));
 }
 
-TEST_CASE(
-    "a node without a label of its system counts as Linux, and a node without an architecture is ignored") {
+TEST_CASE("a node without a label for its system counts as Linux") {
   const mlk::Experiment any = built_experiment();
   json unsaid = labelled("arm64");
   unsaid["metadata"]["labels"].erase("kubernetes.io/os");
@@ -119,8 +116,7 @@ TEST_CASE(
   CHECK(platform_text({half, labelled("arm64", "gpu"), labelled("amd64", "cpu")}, two) == "linux/arm64");
 }
 
-TEST_CASE(
-    "the repository is the typed repository with its tag, or else a repository named after the experiment") {
+TEST_CASE("repository_of() takes the typed repository, else one with the experiment's name") {
   CHECK(mlk::repository_of("r.example/x:2", "s.example", "digits").text() == "r.example/x:2");
   CHECK(mlk::repository_of("", "s.example/team", "digits").name() == "s.example/team/digits");
   const mlk::Error none = target_error("", "");
@@ -131,8 +127,7 @@ TEST_CASE(
   CHECK_THROWS_AS(mlk::runtime_reference("https://s.example", "1"), mlk::Error);
 }
 
-TEST_CASE(
-    "mlk builds an image for code in a layer and for Python packages, unless the run has an image already") {
+TEST_CASE("needs_build() is true for code in a layer and for Python packages") {
   const mlk::Experiment plain = built_experiment("code: .\n"),
                         packages = built_experiment("code: {path: ., python: requirements.txt}\n");
   const mlk::CodeArchive small{.digest = "d", .bytes = "b"},
@@ -179,8 +174,7 @@ mlk::Error assembly_error(const mlk::Experiment& experiment, const mlk::FileCont
 
 }  // namespace
 
-TEST_CASE(
-    "the layer of the code is put on top of the image, and the program starts in the folder of the code") {
+TEST_CASE("assemble() puts the layer of the code on top of the image") {
   const TemporaryFolder folder;
   const mlk::Experiment experiment = built_experiment("code: .\n");
   const mlk::image::Addition code = own_layer(folder, "program");
@@ -203,7 +197,7 @@ TEST_CASE(
   CHECK(gone.hint() == "type the command again");
 }
 
-TEST_CASE("an image gets no further layers for a run without code, or with code that is not a layer") {
+TEST_CASE("assemble() adds no layer if the run has no code or its code is not a layer") {
   const json config = {{"WorkingDir", "/app"}};
   const mlk::Build bare = mlk::assemble(built_experiment(), {}, found_image(config), {});
   CHECK(bare.composed.own.empty());
@@ -234,7 +228,7 @@ TEST_CASE("packages need a Python version from the image or from the experiment"
         std::string("code.python: 'old' is no version of Python"));
 }
 
-TEST_CASE("if mlk cannot find the C library of an image, it reports that it uses wheels for glibc") {
+TEST_CASE("a build says that it uses wheels for glibc if the image's C library is unknown") {
   std::string debian;
   mlk::image::append_to_tar(debian, {.path = "etc/debian_version"}, "12");
   const mlk::Experiment experiment = built_experiment("code: {path: ., python: requirements.txt}\n");
@@ -278,8 +272,7 @@ TEST_CASE("the PYTHONPATH of the base image is recorded together with the origin
   CHECK_FALSE(without.code);
 }
 
-TEST_CASE(
-    "the user of an image is read from its configuration, and a value of a wrong type counts as missing") {
+TEST_CASE("user_of() reads the user and the home of an image from the configuration") {
   const auto user = [](const json& config) {
     const mlk::ImageUser found = mlk::user_of(found_image(config).image.configuration);
     return found.user + " " + found.home;
@@ -291,7 +284,7 @@ TEST_CASE(
   CHECK(user(json::array()) == " ");
 }
 
-TEST_CASE("a build starts from the image that the user named, or else from the image of the experiment") {
+TEST_CASE("find_base() takes the image that the user named, else the experiment's image") {
   PlayedRegistry played;
   const std::string own = add_image(played, "team/own", "1", {"a"}),
                     other = add_image(played, "team/other", "1", {"b"});
@@ -315,8 +308,7 @@ TEST_CASE("a build starts from the image that the user named, or else from the i
   }
 }
 
-TEST_CASE(
-    "mlk asks the registry for the user of an image without retries, and returns the reason if this fails") {
+TEST_CASE("ask_user_of_image() returns the reason if the registry does not answer") {
   PlayedRegistry played;
   (void)add_image(played, "team/x", "1", {"a"}, mlk::registry::own_platform().architecture);
   std::string why, said;
@@ -347,9 +339,7 @@ TEST_CASE(
   CHECK(why == "its registry is slow");
 }
 
-TEST_CASE(
-    "with --local, mlk installs no packages if the experiment requests none or if they are installed "
-    "already") {
+TEST_CASE("mlk --local installs no packages that are already installed") {
   const auto folder_of = [](const mlk::Experiment& experiment, bool has_code, const std::string& there) {
     mlk::FileContents files;
     if (has_code) files.code = mlk::CodeArchive{.digest = "d", .bytes = "b", .source = "{}"};

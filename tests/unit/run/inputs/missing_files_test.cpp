@@ -35,9 +35,7 @@ std::string missing(const std::string& run, const std::string& more = "") {
 
 }  // namespace
 
-TEST_CASE(
-    "a file that `run:` names and that lies beside the experiment file is reported once if it does not "
-    "travel with the run") {
+TEST_CASE("mlk reports a file of `run:` that lies beside the experiment but does not travel") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/more.py"}) std::ofstream(folder.path() / file) << "print()";
@@ -47,9 +45,7 @@ TEST_CASE(
   CHECK(left(folder.path(), "train: {data: {path: /d}, steps: 1}\n").empty());
 }
 
-TEST_CASE(
-    "a file that travels with the run is reported only if the program will not find it from its working "
-    "folder") {
+TEST_CASE("mlk reports a travelling file if the program will not find it from its working folder") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "train.py") << "print()";
   const mlk::FileContents files{{{"code", {{"train.py", "print()"}}}}};
@@ -59,9 +55,7 @@ TEST_CASE(
   CHECK(left(folder.path(), "run: python3 train.py\n" + data, files) == Words{"train.py"});
 }
 
-TEST_CASE(
-    "in an experiment with `code:`, a file that `run:` names is reported if the code lacks it in the working "
-    "folder") {
+TEST_CASE("mlk reports a file of `run:` that the code lacks in the working folder") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/train.py", "other.py"})
@@ -77,8 +71,7 @@ TEST_CASE(
   CHECK(mlk::advice_on_left_behind("x.py", false).find("code: .") != std::string::npos);
 }
 
-TEST_CASE(
-    "a script that `run:` names and the code lacks is reported, with the file that the user probably means") {
+TEST_CASE("mlk reports a missing script of `run:` and suggests a similar file") {
   CHECK(missing("python3 trian.py --lr 1") ==
         "`run:` names trian.py, which is not in the code; did you mean train.py?");
   CHECK(missing("[python3, -u, trian.py]") == missing("python3 trian.py"));
@@ -92,7 +85,7 @@ TEST_CASE(
         "`run:` names src/fit.py, which is not in the code; did you mean fit.py?");
 }
 
-TEST_CASE("a script is not reported if the code contains it, or if it may come from elsewhere") {
+TEST_CASE("mlk reports no script that the code contains or that may come from elsewhere") {
   for (const char* run :
        {"python3 train.py", "python3 ./src/fit.py other.py", "python3 /app/trian.py", "go.sh", "trainer",
         "python3 -m trian", "python3 -c 'import x' trian.py", "python3 beside.py", "python3 ../trian.py",
@@ -108,7 +101,7 @@ TEST_CASE("a script is not reported if the code contains it, or if it may come f
   CHECK(mlk::advice_on_missing_program(without, {}, folder.path()).empty());
 }
 
-TEST_CASE("if `run:` names a file that does not travel and a script that does not exist, both are reported") {
+TEST_CASE("mlk reports both a file that does not travel and a script that does not exist") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "other.py") << "print()";
   mlk::FileContents files;
@@ -121,9 +114,7 @@ TEST_CASE("if `run:` names a file that does not travel and a script that does no
   CHECK(advice[1].starts_with("`run:` names trian.py"));
 }
 
-TEST_CASE(
-    "the script behind a program that starts scripts is checked, and the file behind any other program is "
-    "not") {
+TEST_CASE("mlk checks the first file after a program that starts scripts, such as bash") {
   for (const char* program : {"python", "python3", "python3.12", "bash", "sh", "torchrun",
                               "accelerate launch", "deepspeed", "/opt/bin/torchrun --x 1"}) {
     CAPTURE(program);
@@ -136,9 +127,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "the file that is suggested for a missing script has the same name, or else the same extension and a "
-    "similar name") {
+TEST_CASE("the file that mlk suggests for a missing script has the same extension") {
   CHECK(missing("bash trian.py") ==
         "`run:` names trian.py, which is not in the code; did you mean train.py?");
   CHECK(missing("bash trian.sh") == "`run:` names trian.sh, which is not in the code");
@@ -147,7 +136,7 @@ TEST_CASE(
         "`run:` names far/away/go.sh, which is not in the code; did you mean src/go.sh?");
 }
 
-TEST_CASE("only the plain words of `run:` before the first special character of a shell are read") {
+TEST_CASE("mlk reads the words of `run:` up to the first special character of a shell") {
   for (const char* sign : {"; x", "| x", "& x", "> x", "< x", "(x)", ")"}) {
     CAPTURE(sign);
     CHECK(missing(std::string("'python3 trian.py") + sign + "'").starts_with("`run:` names trian.py"));
@@ -174,9 +163,7 @@ TEST_CASE("the advice about a file that does not travel depends on whether code 
         "holds it, add to the file:\n    code: .");
 }
 
-TEST_CASE(
-    "a command is split at the special characters of a shell, so that the file names between them are "
-    "found") {
+TEST_CASE("mlk finds file names between the special characters of a shell command") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "a.sh") << "echo";
   for (const char* run : {"x;a.sh", "x|a.sh", "x&a.sh", "(a.sh)", "x<a.sh", "x>a.sh", "x=a.sh", "`a.sh`",

@@ -54,7 +54,7 @@ struct Beside {
   }
 };
 
-TEST_CASE("an experiment file is read with its typed name, its folder and its text") {
+TEST_CASE("read_experiment_file() returns the typed name, the folder and the text") {
   const TemporaryFolder folder;
   const fs::path path = folder.write("a/x.yaml", "name: x\n");
   const ExperimentFile file = read_experiment_file(path.string());
@@ -64,7 +64,7 @@ TEST_CASE("an experiment file is read with its typed name, its folder and its te
   CHECK_THROWS_AS(read_experiment_file((folder.path() / "none.yaml").string()), Error);
 }
 
-TEST_CASE("an experiment file of one MiB is read, and a larger file is refused") {
+TEST_CASE("an experiment file may have one MiB, but not a byte more") {
   const TemporaryFolder folder;
   const std::size_t most = 1 << 20;
   CHECK(read_experiment_file(folder.write("x", std::string(most, '#')).string()).text.size() == most);
@@ -112,8 +112,7 @@ TEST_CASE("a folder in an experiment is reported if it is missing or is a file")
   CHECK(file_context_of(file, carried).manual == "man it");
 }
 
-TEST_CASE(
-    "a file that an experiment names is read from the folder of the experiment, or from the carried files") {
+TEST_CASE("read_file_beside() reads a file from the folder of the experiment") {
   const TemporaryFolder folder;
   folder.write("work/points/p.csv", "12345");
   folder.write("common/x", "3");
@@ -144,7 +143,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the registry is taken from the experiment, or else from the environment") {
+TEST_CASE("the registry comes from the experiment, or else from the environment") {
   const Beside beside;
   PrepareOptions options;
   options.registry = "of.environment/team";
@@ -153,8 +152,7 @@ TEST_CASE("the registry is taken from the experiment, or else from the environme
   CHECK(registry_of({}, beside.prepared("").experiment).empty());
 }
 
-TEST_CASE(
-    "data folders of the user travel with the run under their names, and data on volumes does not travel") {
+TEST_CASE("data folders travel with the run, and data on volumes does not") {
   const Beside beside;
   const Prepared made =
       beside.prepared("data: [{name: d, mount: /d, files: data}, {name: v, mount: /v, pvc: claim}]\n");
@@ -171,7 +169,7 @@ TEST_CASE(
         std::map<std::string, std::map<std::string, std::string>>{{"e", {{"b", "2"}}}});
 }
 
-TEST_CASE("the experiment file and the file with the points of a sweep do not travel with the code") {
+TEST_CASE("the experiment file does not travel with the code") {
   const Beside beside;
   beside.folder.write("work/points.csv", "a");
   const ExperimentFile file = beside.file("code: .\n");
@@ -205,7 +203,7 @@ TEST_CASE("include and exclude select the files of a folder that are code") {
         Names{".env", "data/a", "train.py"});
 }
 
-TEST_CASE("code becomes a layer on request, and a run with such a layer needs a registry") {
+TEST_CASE("code.layer needs a registry") {
   const Beside beside;
   const std::string layer = "code: {path: ., layer: true}\n";
   const Error refused = beside.error(layer);
@@ -243,7 +241,7 @@ std::string noise(std::size_t bytes) {
   return out;
 }
 
-TEST_CASE("code that is too large for a ConfigMap becomes a layer, stays on this machine, or is refused") {
+TEST_CASE("code that does not fit into a ConfigMap becomes a layer if there is a registry") {
   const Beside beside;
   beside.folder.write("work/weights", noise(most_config_map_bytes));
   CHECK(beside.error("code: .\n").code() == ExitCode::usage);
@@ -263,7 +261,7 @@ TEST_CASE("code that is too large for a ConfigMap becomes a layer, stays on this
   CHECK(layer.files.code->digest == here.files.code->digest);
 }
 
-TEST_CASE("a list of packages that does not travel with the code, or names files elsewhere, is refused") {
+TEST_CASE("a list of packages is refused if it names files outside of the experiment's folder") {
   const Beside beside;
   beside.folder.write("work/requirements.txt", "");
   for (const char* named : {"requirements.txt", "./requirements.txt"}) {
@@ -285,7 +283,7 @@ TEST_CASE("a list of packages that does not travel with the code, or names files
         ExitCode::not_found);
 }
 
-TEST_CASE("a wheel of code.python that git ignores makes another run if it was built again") {
+TEST_CASE("a rebuilt wheel of code.python changes the name of the run even if git ignores the wheel") {
   const Beside beside;
   const auto run_with = [&](const std::string& list, const std::string& wheel) {
     beside.folder.write("work/requirements.txt", list);
@@ -314,7 +312,7 @@ TEST_CASE("a home folder as code is refused") {
   CHECK(beside.error("code: .\n").code() == ExitCode::ok);
 }
 
-TEST_CASE("a program that the pods will not find is reported, and other programs are not") {
+TEST_CASE("a program that the pods will not find gives a warning") {
   const Beside beside;
   CHECK(beside.prepared("code: .\n").warnings.empty());
   const Names told = beside.prepared("").warnings;
@@ -322,7 +320,7 @@ TEST_CASE("a program that the pods will not find is reported, and other programs
   CHECK(told[0].starts_with("train.py of `run:` lies beside the experiment file"));
 }
 
-TEST_CASE("all mistakes of an experiment file are reported together, also a missing folder of code") {
+TEST_CASE("a missing code folder is reported together with the other mistakes of the file") {
   const Beside beside;
   const std::string what = beside.error("code: nowhere\nextra: 1\n").what();
   CHECK_MESSAGE(what.find("there is no folder " + (beside.work / "nowhere").string()) != std::string::npos,
@@ -330,7 +328,7 @@ TEST_CASE("all mistakes of an experiment file are reported together, also a miss
   CHECK_MESSAGE(what.find("extra") != std::string::npos, what);
 }
 
-TEST_CASE("the user's templates are the .yaml files below the folder of templates, named by their paths") {
+TEST_CASE("templates of the user are the .yaml files below the folder of templates") {
   const Beside beside;
   const Names before = load_templates().names().job_types;
   beside.folder.write("config/mlk/templates/jobs/mine.yaml", "roles: []\nobjects: []\n");

@@ -39,7 +39,7 @@ struct ListOfPackages {
   }
 };
 
-TEST_CASE("a list of packages may name files outside of the experiment's folder only with --allow-files") {
+TEST_CASE("--allow-files lets a list of packages name files outside of the experiment's folder") {
   const ListOfPackages list;
   for (const char* file : {"other/x.txt", "other/own.whl", "other/wheels/own.whl", "other/wheels/notes.txt"})
     list.folder.write(file, "");
@@ -60,7 +60,7 @@ TEST_CASE("a list of packages may name files outside of the experiment's folder 
   }
 }
 
-TEST_CASE("a list of packages may name files in the experiment's folder, and wheels that do not exist") {
+TEST_CASE("a list of packages may name files of the experiment's folder that are not hidden") {
   ListOfPackages list;
   for (const char* file : {"more.txt", "code/own.whl", "code/.hidden/more.txt", "code/.hidden/own.whl"})
     list.folder.write(std::string("work/") + file, "");
@@ -75,9 +75,7 @@ TEST_CASE("a list of packages may name files in the experiment's folder, and whe
     CHECK_MESSAGE(list.error(line).code() == ExitCode::ok, std::string(line));
 }
 
-TEST_CASE(
-    "a list of packages may not name a link in the code whose target lies outside of the experiment's "
-    "folder") {
+TEST_CASE("a list of packages may not name a link that leads out of the experiment's folder") {
   ListOfPackages list;
   list.folder.write("other.txt", "");
   list.write("");
@@ -111,9 +109,7 @@ TEST_CASE(
   CHECK(list.digest() != before);
 }
 
-TEST_CASE(
-    "digest_of_python_files() depends neither on files that travel with the code nor on the place of the "
-    "code") {
+TEST_CASE("digest_of_python_files() leaves out the files that travel with the code") {
   ListOfPackages list;
   for (const char* file : {"more.txt", "dist/own.whl"})
     list.folder.write(std::string("work/code/") + file, "1");

@@ -58,7 +58,7 @@ std::map<std::string, std::string> entries_of(const Build& build) {
   return out;
 }
 
-TEST_CASE("the image of the runtime holds its programs, their libraries and the files that programs expect") {
+TEST_CASE("the image of the runtime holds the programs and their libraries") {
   const Installed installed;
   const Build build = assemble_runtime(installed.program("mlk"));
   CHECK_FALSE(build.base);
@@ -95,7 +95,7 @@ TEST_CASE("the image of the runtime holds its programs, their libraries and the 
   CHECK(assemble_runtime(installed.program("mlk")).composed.digest == build.composed.digest);
 }
 
-TEST_CASE("a program that is not found is named before anything is written") {
+TEST_CASE("assemble_runtime() names a program that it does not find") {
   const Installed installed;
   fs::remove(installed.program("mlk-runtime"));
   const std::string path = std::getenv("PATH");

@@ -58,8 +58,7 @@ struct ProgramsOfTexts {
   }
 };
 
-TEST_CASE(
-    "mlk-runtime beside mlk is preferred to mlk-runtime in PATH, and a folder of this name is ignored") {
+TEST_CASE("the image takes mlk-runtime from the folder of mlk, or else from PATH") {
   const ProgramsOfTexts programs;
   programs.folder.write("path/mlk-runtime", "of PATH");
   CHECK(ProgramsOfTexts::content(programs.build(), "usr/local/bin/mlk-runtime") == "of PATH");
@@ -70,7 +69,7 @@ TEST_CASE(
   CHECK(ProgramsOfTexts::content(programs.build(), "usr/local/bin/mlk-runtime") == "beside");
 }
 
-TEST_CASE("the plugin for GPUs is in the image if it lies beside the runtime's program") {
+TEST_CASE("the plugin for GPUs is in the image if it lies beside mlk-runtime") {
   const ProgramsOfTexts programs;
   programs.folder.write("path/mlk-runtime", "of PATH");
   programs.folder.write("bin/libmlk-cuda.so", "of another one");
@@ -81,8 +80,7 @@ TEST_CASE("the plugin for GPUs is in the image if it lies beside the runtime's p
   CHECK(ProgramsOfTexts::content(build, "usr/local/bin/libmlk-cuda.so") == "plugin");
 }
 
-TEST_CASE(
-    "the programs run as the user of pods that train, who has an entry in /etc/passwd and a home folder") {
+TEST_CASE("the image of the runtime has a user mlk with the number 65532 and a home folder") {
   const ProgramsOfTexts programs;
   programs.folder.write("bin/mlk-runtime", "beside");
   const Build build = programs.build();

@@ -66,8 +66,7 @@ TEST_CASE("the files of a folder beside the experiment file are read") {
   CHECK(home.read("data") == "a=1 b=2 c=1 ");
 }
 
-TEST_CASE(
-    "a symbolic link, '..' or an absolute path that leads out of the experiment file's folder is refused") {
+TEST_CASE("a path that leads out of the experiment file's folder is refused") {
   Home home;
   fs::create_symlink("../../id_rsa", home.experiment / "data" / "c");
   const std::string key = fs::canonical(home.folder.path() / "id_rsa").string();
@@ -83,8 +82,7 @@ TEST_CASE(
   CHECK(has(home.read("../experiment2"), "leads out of the experiment file's folder"));
 }
 
-TEST_CASE(
-    "a hidden folder beside the experiment file is not read, since the file may lie in the user's home") {
+TEST_CASE("a hidden folder beside the experiment file is not read") {
   Home home;
   home.write("experiment/.ssh/key", "secret");
   CHECK(has(home.read(".ssh"), ".ssh is hidden"));
@@ -92,7 +90,7 @@ TEST_CASE(
   CHECK(has(home.read("data"), "data/c is hidden"));
 }
 
-TEST_CASE("a file that --allow-files names is read wherever it is") {
+TEST_CASE("--allow-files allows a file at any place") {
   Home home;
   home.write("common/x", "3");
   home.write("common/.hidden/y", "4");
@@ -146,7 +144,7 @@ TEST_CASE("all caches are skipped, and nothing else") {
   CHECK(home.read("data") == "a=1 b.py= c.pyc.txt= thumbs.db= ");
 }
 
-TEST_CASE("a folder is refused if its files together have more bytes than a ConfigMap holds") {
+TEST_CASE("a folder is refused if its files have more bytes than a ConfigMap may hold") {
   Home home;
   const std::size_t left = mlk::most_config_map_bytes - 1;  // the folder already has a file of one byte
   home.write("experiment/data/b", std::string(left, 'x'));
@@ -160,7 +158,7 @@ TEST_CASE("a folder is refused if its files together have more bytes than a Conf
   CHECK(error.hint() == "files: is for small data sets; put larger ones on a volume (pvc, nfs)");
 }
 
-TEST_CASE("each reason to refuse a folder gives an error with its exit code and its advice") {
+TEST_CASE("each reason to refuse a folder has an exit code and a hint") {
   Home home;
   home.write("experiment/deep/sub/x", "1");
   fs::create_directory(home.experiment / "empty");
@@ -178,7 +176,7 @@ TEST_CASE("each reason to refuse a folder gives an error with its exit code and 
         }).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("a single file is read if it is not larger than its limit and its place is allowed") {
+TEST_CASE("read_user_file() reads a file of an allowed place up to the size limit") {
   Home home;
   home.write("experiment/points.csv", "12345");
   home.write("experiment/.secret", "s");
@@ -214,7 +212,7 @@ TEST_CASE("a single file is read if it is not larger than its limit and its plac
   CHECK(has(refused("pipe").what(), "is not a plain file"));
 }
 
-TEST_CASE("the digest of a file of any size is computed if its place is allowed") {
+TEST_CASE("digest_of_user_file() accepts a file of any size if its place is allowed") {
   Home home;
   home.write("experiment/a", "");
   const auto digest = [&](const std::string& named, std::vector<fs::path> allowed = {}) {
@@ -231,7 +229,7 @@ TEST_CASE("the digest of a file of any size is computed if its place is allowed"
   CHECK(has(error_of([&] { (void)digest("data"); }).what(), "is not a plain file"));
 }
 
-TEST_CASE("the path of a folder is returned as it was written, if the folder may be read") {
+TEST_CASE("user_folder() returns the path as it was written") {
   Home home;
   home.write("experiment/.git/x", "1");
   CHECK(mlk::user_folder({home.experiment, {}}, "data", "code") == home.experiment / "data");
@@ -244,7 +242,7 @@ TEST_CASE("the path of a folder is returned as it was written, if the folder may
   CHECK(mlk::user_folder({home.experiment, {home.folder.path()}}, "..", "code") == home.experiment / "..");
 }
 
-TEST_CASE("if a link replaces a folder while its files are read, the target of the link is never read") {
+TEST_CASE("a link that replaces a folder during the read is never followed") {
   const Home home;
   home.folder.write("a", "SECRET");
   fs::create_directory_symlink(home.folder.path(), home.experiment / "link");
