@@ -54,8 +54,7 @@ std::string gone_of(const json& owner) {
   return owner["metadata"]["annotations"].value(annotations::gone, "");
 }
 
-TEST_CASE(
-    "mlk marks a Job as gone if two lists lack the Job, and returns a Job that only the first list lacks") {
+TEST_CASE("confirm_absences() marks a Job as gone if two lists lack it") {
   ListedJobs cluster;
   cluster.jobs = {{{"metadata", {{"name", "b"}}}}, {{"metadata", {{"name", "other"}}}}};
   kube::Client client(cluster.server.start());
@@ -71,8 +70,7 @@ TEST_CASE(
   CHECK(cluster.lists.size() == 1);
 }
 
-TEST_CASE(
-    "if Jobs of many runs are missing, a command treats all of them as gone, but marks only 64 owners") {
+TEST_CASE("confirm_absences() marks at most 64 owners even if Jobs of more runs are missing") {
   ListedJobs cluster;
   kube::Client client(cluster.server.start());
   std::vector<json> owners;
@@ -89,7 +87,7 @@ TEST_CASE(
   CHECK(gone_of(owners[65]).empty());
 }
 
-TEST_CASE("the names of Jobs are separated by commas, and an empty part is not a name") {
+TEST_CASE("the names of Jobs in an annotation are separated by commas") {
   using Listed = std::vector<std::string>;
   CHECK(jobs_made(owner_that_made("r", "a,b")) == Listed{"a", "b"});
   CHECK(jobs_made(owner_that_made("r", ",a,,b,")) == Listed{"a", "b"});
@@ -99,9 +97,7 @@ TEST_CASE("the names of Jobs are separated by commas, and an empty part is not a
   CHECK(jobs_found_gone(owner_that_made("r", "a")).empty());
 }
 
-TEST_CASE(
-    "a Job is named as deciding for its mark, its success policy or its role, but not because it is the "
-    "only Job") {
+TEST_CASE("name_of_deciding_job() names a Job with the mark, a success policy or the role worker") {
   const auto decides = [](const std::string& role, const char* mark, bool policy) {
     json job = {{"kind", "Job"},
                 {"apiVersion", "batch/v1"},
@@ -119,7 +115,7 @@ TEST_CASE(
   CHECK(name_of_deciding_job({}) == "");
 }
 
-TEST_CASE("only a Job of Kubernetes' own API group counts as a Job") {
+TEST_CASE("is_job() accepts only Jobs of batch/v1") {
   CHECK(is_job({{"kind", "Job"}, {"apiVersion", "batch/v1"}}));
   CHECK_FALSE(is_job({{"kind", "Job"}, {"apiVersion", "batch/v1beta1"}}));
   CHECK_FALSE(is_job({{"kind", "CronJob"}, {"apiVersion", "batch/v1"}}));

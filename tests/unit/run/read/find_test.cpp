@@ -43,7 +43,7 @@ std::vector<std::string> groups_of(const std::vector<json>& owners, const std::v
 
 using Groups = std::vector<std::string>;
 
-TEST_CASE("Jobs and pods belong to the run that they name, and the Jobs of trials also to their sweep") {
+TEST_CASE("group_by_run() gives each Job and pod to the run that it names") {
   CHECK(groups_of({object_of("a", "a"), object_of("b", "b"), object_of("b-files", "b")},
                   {object_of("b-worker", "b"), object_of("a-worker", "a"), object_of("c-worker", "c")},
                   {object_of("a-0", "a"), object_of("c-0", "c"), object_of("a-1", "a")}) ==
@@ -54,8 +54,7 @@ TEST_CASE("Jobs and pods belong to the run that they name, and the Jobs of trial
         Groups{"s: t-worker s-worker / s-0", "t: t-worker / t-0"});
 }
 
-TEST_CASE(
-    "the row of a sweep leaves out the driver of the sweep, but not a trial's role with the name driver") {
+TEST_CASE("the row of a sweep leaves out the driver of the sweep") {
   CHECK(is_driver(object_of("s-driver", "s", "s", "driver")));
   CHECK_FALSE(is_driver(object_of("s-worker", "s", "s", "worker")));
   CHECK_FALSE(is_driver(object_of("t-driver", "t", "s", "driver")));
@@ -66,7 +65,7 @@ TEST_CASE(
         Groups{"s: s-x / s-x-0"});
 }
 
-TEST_CASE("only the ConfigMap that has the name of the run is the owner of the run") {
+TEST_CASE("is_sweep() and is_trial() are false for the other ConfigMaps of a sweep or trial") {
   CHECK(is_sweep(object_of("s", "s", "s")));
   CHECK_FALSE(is_sweep(object_of("s", "s")));
   CHECK_FALSE(is_sweep(object_of("s-files", "s", "s")));
@@ -76,7 +75,7 @@ TEST_CASE("only the ConfigMap that has the name of the run is the owner of the r
   CHECK_FALSE(is_trial(object_of("t-files", "t", "s")));
 }
 
-TEST_CASE("the name of an experiment means its newest run, or its newest sweep if sweeps are preferred") {
+TEST_CASE("choose_run() takes the newest sweep of an experiment if sweeps are preferred") {
   const std::string early = "2026-01-03T00:00:00Z", late = "2026-01-04T00:00:00Z";
   std::vector<json> owners = {object_of("lr-s1", "lr-s1", "lr-s1", "", early),
                               object_of("lr-s2", "lr-s2", "lr-s2", "", "2026-01-03T06:00:00Z"),
@@ -93,9 +92,7 @@ TEST_CASE("the name of an experiment means its newest run, or its newest sweep i
   }
 }
 
-TEST_CASE(
-    "if NAME/NUMBER names no trial, the exit code depends on whether NAME is a sweep, and a sweep gets a "
-    "hint") {
+TEST_CASE("choose_run() suggests mlk results if a sweep has no such trial") {
   const std::vector<json> owners = {object_of("s", "s", "s"), object_of("r", "r")};
   const auto refused = [&](const std::string& typed) {
     try {
@@ -112,8 +109,7 @@ TEST_CASE(
   CHECK(refused("far away") == std::pair(ExitCode::not_found, std::string()));
 }
 
-TEST_CASE(
-    "observe_all() calls of_sweep for the rows of sweeps, and makes the rows of runs without of_sweep") {
+TEST_CASE("observe_all() calls of_sweep for rows of sweeps, but not for rows of runs") {
   const std::vector<RunObjects> runs = group_by_run({object_of("s", "s", "s", "", "2026-01-03T00:00:00Z"),
                                                      object_of("r", "r", "", "", "2026-01-04T00:00:00Z")},
                                                     {}, {});
@@ -131,7 +127,7 @@ TEST_CASE(
   CHECK(observe_all(runs, Time{}).at(1).run == "s");
 }
 
-TEST_CASE("pods count as read before their Job only if the Job has ended and one of the pods has not") {
+TEST_CASE("pods_are_older() is true if a Job has ended but one of its pods has not") {
   RunObjects objects;
   objects.jobs = {object_of("r-a", "r"), object_of("r-b", "r")};
   objects.pods = {object_of("r-0", "r")};

@@ -12,9 +12,7 @@ using namespace mlk;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-TEST_CASE(
-    "lines may be late only if the program has ended and if its end and the present time differ by less than "
-    "ten seconds") {
+TEST_CASE("may_have_late_lines() is true up to ten seconds after the end of the program") {
   const Time now = *parse_time("2026-11-27T10:00:00Z");
   CHECK(may_have_late_lines(now, now));
   CHECK(may_have_late_lines(now - 9s, now));
@@ -24,7 +22,7 @@ TEST_CASE(
   CHECK_FALSE(may_have_late_lines(std::nullopt, now));
 }
 
-TEST_CASE("a log that lacks a line is read again at most five times, and not after the deadline") {
+TEST_CASE("read_late_lines() reads a log again at most five times") {
   int readings = 0;
   const auto read = [&] { ++readings; };
   CHECK(read_late_lines([] { return false; }, read, steady_clock::now()));
@@ -61,7 +59,7 @@ RunStatus succeeded(const nlohmann::json& result, Time ended = now - 9s) {
 
 }  // namespace
 
-TEST_CASE("the record of a run that has just succeeded may still get its result") {
+TEST_CASE("may_complete_record() is true if a run has just succeeded but has no result") {
   CHECK(may_complete_record(succeeded(nullptr), now));
   CHECK_FALSE(may_complete_record(succeeded({{"step", 1}}), now));
   CHECK_FALSE(may_complete_record(succeeded(nullptr, now - 10s), now));
@@ -70,7 +68,7 @@ TEST_CASE("the record of a run that has just succeeded may still get its result"
   CHECK_FALSE(may_complete_record(running, now));
 }
 
-TEST_CASE("the record of a run that has just failed by itself may still get the error of its program") {
+TEST_CASE("may_complete_record() is true if a run has just failed by itself without an error message") {
   CHECK(may_complete_record(failed(""), now));
   CHECK(may_complete_record(failed("cloning"), now));
   CHECK_FALSE(may_complete_record(failed("ValueError: bad lr"), now));

@@ -54,7 +54,7 @@ std::vector<nlohmann::json> pods_of(mlk::kube::Client& client) {
 
 }  // namespace
 
-TEST_CASE("a follower that may lose lines never holds up other requests, and keeps the newest lines") {
+TEST_CASE("a lossy follower keeps the newest lines and does not hold up other requests") {
   Chatty cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunLogFollower follower(client, "default", {.lossy = true});
@@ -69,7 +69,7 @@ TEST_CASE("a follower that may lose lines never holds up other requests, and kee
   });
 }
 
-TEST_CASE("a follower that may lose lines keeps the newest 100000 if more arrive") {
+TEST_CASE("a lossy follower keeps the newest 100000 lines") {
   Chatty cluster(true);
   mlk::kube::Client client(cluster.config());
   mlk::RunLogFollower follower(client, "default", {.lossy = true});
@@ -90,8 +90,7 @@ TEST_CASE("a follower that may lose lines keeps the newest 100000 if more arrive
   CHECK(follower.problems().empty());
 }
 
-TEST_CASE(
-    "a follower that may not lose lines continues to read when lines are taken, and returns all lines") {
+TEST_CASE("a follower that is not lossy returns all lines, in order") {
   Chatty cluster(true);
   mlk::kube::Client client(cluster.config());
   const std::vector<nlohmann::json> pods = pods_of(client);
@@ -109,7 +108,7 @@ TEST_CASE(
   CHECK(in_order);
 }
 
-TEST_CASE("a full follower accepts an update and can be destroyed, although nobody takes its lines") {
+TEST_CASE("a full follower can be updated and destroyed even if nobody takes its lines") {
   Chatty cluster;
   mlk::kube::Client client(cluster.config());
   const std::vector<nlohmann::json> pods = pods_of(client);
@@ -120,8 +119,7 @@ TEST_CASE("a full follower accepts an update and can be destroyed, although nobo
   CHECK_FALSE(follower.finished());
 }
 
-TEST_CASE(
-    "if a reader takes no lines for a while, the watches of the same client continue, and no line is lost") {
+TEST_CASE("other watches of a client continue even if nobody takes the follower's lines") {
   Chatty cluster(true);
   mlk::kube::Client client(cluster.config());
   const std::vector<nlohmann::json> pods = pods_of(client);
@@ -149,8 +147,7 @@ TEST_CASE(
   }));
 }
 
-TEST_CASE(
-    "a node's message about a log is reported once, and a log that does not arrive is reported at the end") {
+TEST_CASE("a follower reports a node's message about a log once") {
   mlk::test::FakeCluster cluster;
   std::atomic<int> asked = 0;
   nlohmann::json pod = mlk::test::pod_of("x-abcde", "Running");

@@ -85,8 +85,7 @@ Texts texts_of(const std::vector<RunLogLine>& lines) {
   return texts;
 }
 
-TEST_CASE(
-    "lines of all ranks come in the order of their times, and lines of one rank in their printed order") {
+TEST_CASE("read_run_logs() sorts the lines of all ranks by time") {
   LogsOfPods pods;
   pods.logs["a"] = {stamped(1, "a1"), stamped(4, "a2"), stamped(3, "a3")};
   pods.logs["b"] = {stamped(2, "b1"), stamped(4, "b2"), stamped(9, "b3")};
@@ -121,7 +120,7 @@ struct LimitedLogs {
   }
 };
 
-TEST_CASE("a long log is requested in two parts without loss, wherever the first part ends") {
+TEST_CASE("a long log is read in two requests without losing a line") {
   constexpr std::size_t first_part = 32 << 10, ends = 40;
   LimitedLogs node;
   std::vector<json> pods;
@@ -224,7 +223,7 @@ struct BreakingLog {
   }
 };
 
-TEST_CASE("a log that breaks is opened again, and read on from its last position") {
+TEST_CASE("a log that breaks is read on from its last position") {
   const std::string first = stamped(1, "a1") + stamped(2, "a2");
   BreakingLog log({{"", true}, {first + "2026-11-21T07:40:00.003", true}, {first + stamped(3, "a3"), false}});
   kube::Client client(log.server.start());
@@ -309,7 +308,7 @@ TEST_CASE("a log whose connections always die after the same line is given up") 
   CHECK(asked <= enough);
 }
 
-TEST_CASE("a silent log is opened again, although lines of other logs arrive") {
+TEST_CASE("a silent log is opened again even if other logs have lines") {
   std::atomic<int> asked = 0;
   FakeServer server;
   server.http->Get("/api/v1/namespaces/lab/pods/silent/log", [&](const auto&, auto& response) {
@@ -350,7 +349,7 @@ TEST_CASE("a log that its node has rotated meanwhile is reported") {
   CHECK(problems == Texts{"node n1: it has rotated the log of a: lines may be missing"});
 }
 
-TEST_CASE("a kubelet's message without a time is reported once for each node, and is not a line of the log") {
+TEST_CASE("a kubelet's message in a log is reported once for each node") {
   LogsOfPods pods;
   pods.logs["a"] = {stamped(1, "a1"), "failed to create fsnotify watcher: too many open files\n"};
   pods.logs["b"] = {stamped(2, "b1"), "failed to create fsnotify watcher: too many open files\n", "Gone.\n"};
@@ -363,7 +362,7 @@ TEST_CASE("a kubelet's message without a time is reported once for each node, an
               "node n1: it says of the log: Gone."});
 }
 
-TEST_CASE("the rest of a line that began before --since is returned as a line, and only once") {
+TEST_CASE("--since keeps the rest of a line that began earlier") {
   const auto read = [](const std::vector<BreakingLog::Answer>& answers, Texts* problems) {
     BreakingLog log(answers);
     kube::Client client(log.server.start());
@@ -394,9 +393,7 @@ TEST_CASE("--tail counts the lines of all pods of a rank together") {
   CHECK(texts_of(read_run_logs(client, "lab", all, {.tail = 0})).empty());
 }
 
-TEST_CASE(
-    "the last lines of a rank with several logs come from the newest pod, and there first from the container "
-    "that started last") {
+TEST_CASE("the last lines of a rank come from its newest pod first") {
   const auto source = [](int rank, int attempt, const std::string& container) {
     LogSource one;
     one.who.role = "worker";
@@ -413,9 +410,7 @@ TEST_CASE(
   CHECK(tails_of(sources, {9, 2, 3, 0}, 9) == std::vector<long>{4, 6, 9, 9});
 }
 
-TEST_CASE(
-    "the stream of a log that is ahead of other logs is closed if too many bytes are held, and no line is "
-    "lost") {
+TEST_CASE("a log that is far ahead of the other logs is closed without losing a line") {
   constexpr int lines_per_second = 1000, lines = 200'000;
   FakeServer server;
   std::atomic<bool> let_go = false;
@@ -458,9 +453,7 @@ TEST_CASE(
   CHECK(late);
 }
 
-TEST_CASE(
-    "a log that is read as a whole but begins long after the start of its container is reported as probably "
-    "cut") {
+TEST_CASE("a log that begins long after its container's start is reported as probably cut") {
   LogsOfPods cluster;
   cluster.logs["a"] = cut_log();
   kube::Client client(cluster.server.start());

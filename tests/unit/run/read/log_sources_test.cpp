@@ -33,7 +33,7 @@ std::vector<std::string> chosen(const std::vector<json>& pods, const LogFilter& 
 
 using Chosen = std::vector<std::string>;
 
-TEST_CASE("the source of a log names the role, the rank and the attempt of its pod, and the pod") {
+TEST_CASE("the source of a log names the role, rank and attempt of the pod") {
   const std::vector<json> pods = {
       pod_with_log("worker", 1,
                    {{"mlk.dev/trials", "4-6"},
@@ -75,7 +75,7 @@ TEST_CASE(
   CHECK(chosen({}).empty());
 }
 
-TEST_CASE("the names of containers are listed once, the names of the programs' containers first") {
+TEST_CASE("container_names() lists the containers of the programs first") {
   std::vector<json> pods = {pod_with_log("worker", 0), pod_with_log("worker", 1), pod_with_log("server", 0)};
   pods[0]["spec"]["containers"].push_back({{"name", "agent"}});
   pods[1]["spec"]["containers"].push_back({{"name", "agent"}});

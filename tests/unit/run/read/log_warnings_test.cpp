@@ -35,8 +35,7 @@ TEST_CASE("a log seems cut if, at its rate, earlier lines would have filled a no
   }
 }
 
-TEST_CASE(
-    "the log of a rank whose pods are gone is reported as lost, but not the log of a rank that has not run") {
+TEST_CASE("a log is reported as lost if the rank has run but its pods are gone") {
   std::vector<nlohmann::json> pods = {
       {{"metadata",
         {{"name", "a"},
@@ -72,7 +71,7 @@ TEST_CASE(
         Texts{"the log of worker/0 is gone: its pod was deleted when the run was stopped"});
 }
 
-TEST_CASE("a log that does not arrive is reported after 10 s, once for each cause and node") {
+TEST_CASE("a log that does not arrive is reported after 10 seconds") {
   using Clock = LogWarnings::Clock;
   const auto at = [](int second) { return Clock::time_point{} + seconds(second); };
   LogWarnings warnings;
@@ -93,7 +92,7 @@ TEST_CASE("a log that does not arrive is reported after 10 s, once for each caus
   CHECK(warnings.rest({{"d", "n1", "lost"}}) == Texts{"no logs of d on node n1: lost"});
 }
 
-TEST_CASE("three lost logs are reported one by one, and four lost logs in one sentence") {
+TEST_CASE("four lost logs are reported in one sentence, and three in one sentence each") {
   RunStatus status;
   status.phase = Phase::failed;
   status.started = Time{};
@@ -117,7 +116,7 @@ TEST_CASE("three lost logs are reported one by one, and four lost logs in one se
   CHECK(lost(4).empty());
 }
 
-TEST_CASE("a rank with a pod does not hide the lost log of a rank of another role with the same number") {
+TEST_CASE("the lost log of a rank is reported even if another role has a pod with the same number") {
   RunStatus status;
   status.phase = Phase::succeeded;
   status.started = Time{};
@@ -138,7 +137,7 @@ TEST_CASE("a node's message names the node, or the pod if the node is not known"
   CHECK(said_by_node("", "a", "full") == "a: full");
 }
 
-TEST_CASE("each cause of a node is reported, and a cause of several nodes is reported for each node") {
+TEST_CASE("a cause that stops logs on two nodes is reported for each node") {
   CHECK(sentences_of({{"a", "n1", "full"}, {"b", "n1", "slow"}, {"c", "n2", "full"}}) ==
         Texts{"no logs of a on node n1: full", "no logs of c on node n2: full",
               "no logs of b on node n1: slow"});

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("a metrics line has a step, and every other key with a number is a value") {
+TEST_CASE("parse_metrics() finds the step and the values of a metrics line") {
   const std::optional<Metrics> metrics =
       parse_metrics("mlk step=100 epoch=2 loss=0.2311 phase=train done lr=1e-3");
   REQUIRE(metrics);
@@ -53,7 +53,7 @@ TEST_CASE("a line without a step or without the word mlk is not a metrics line")
   CHECK_FALSE(parse_metrics("mlk step=3 loss=" + std::string(5000, '1')));
 }
 
-TEST_CASE("a metrics line is found with any text before it and behind its values") {
+TEST_CASE("parse_metrics() ignores text before and after the metrics") {
   for (const char* line :
        {" mlk step=3 loss=0.5", "INFO:root:mlk step=3 loss=0.5", "\033[32mmlk step=3 loss=0.5\033[0m",
         "\033[1mINFO\033[0m \033[36mmlk\033[0m step=3 loss=0.5", "[rank0]: mlk step=3 loss=0.5",
@@ -69,8 +69,7 @@ TEST_CASE("a metrics line is found with any text before it and behind its values
   }
 }
 
-TEST_CASE(
-    "a line without a step uses its epoch as the step, and a value that is not fully a number is a word") {
+TEST_CASE("a line without a step uses its epoch as the step") {
   CHECK(parse_metrics("mlk epoch=2 loss=0.5")->step == 2);
   CHECK(parse_metrics("mlk loss=0.5 epoch=2 step=7")->step == 7);
   CHECK(parse_metrics("mlk step=1 loss=12,000 acc=5% hex=0x10")->values.empty());
@@ -78,8 +77,7 @@ TEST_CASE(
         std::map<std::string, std::string>{{"loss", "12,000"}});
 }
 
-TEST_CASE(
-    "numbers that JSON cannot hold (nan, inf, -inf) are stored in a result as words, and are read back") {
+TEST_CASE("a result stores nan, inf and -inf as words, since JSON lacks these numbers") {
   const nlohmann::json result = to_result(*parse_metrics("mlk step=2 loss=nan gap=inf low=-Infinity"));
   CHECK(result["metrics"] == nlohmann::json{{"loss", "nan"}, {"gap", "inf"}, {"low", "-inf"}});
   CHECK(metric_number(result["metrics"]["gap"]) == HUGE_VAL);
@@ -88,9 +86,7 @@ TEST_CASE(
   CHECK_FALSE(metric_number(nullptr));
 }
 
-TEST_CASE(
-    "a metrics line has at most 4096 bytes and a step below 1e15, and keys and words over 64 bytes are left "
-    "out") {
+TEST_CASE("parse_metrics() refuses a line of more than 4096 bytes and a step of 1e15 or more") {
   const std::string start = "mlk step=3 x=";
   CHECK(parse_metrics(start + std::string(4096 - start.size(), '1')));
   CHECK_FALSE(parse_metrics(start + std::string(4097 - start.size(), '1')));
@@ -107,7 +103,7 @@ TEST_CASE(
         std::map<std::string, std::string>{{"slowest", "worker/1"}, {"x", "~"}});
 }
 
-TEST_CASE("to_result() writes whole numbers as integers, and epoch, steps and checkpoint beside the step") {
+TEST_CASE("to_result() writes whole numbers as integers") {
   const nlohmann::json result = to_result(
       *parse_metrics("mlk step=5 loss=0.5 samples=64 epoch=2 steps=10 checkpoint=4 huge=1e15 who=worker/0"));
   CHECK(result ==
@@ -148,8 +144,7 @@ class Merging {
   LogMerger merger{300ms};
 };
 
-TEST_CASE(
-    "lines of several streams come in the order of their times, and each line is held back for the window") {
+TEST_CASE("the merger sorts the lines of several streams by time and holds each back for the window") {
   Merging merging;
   merging.push(0, 5, "c", 0ms);
   CHECK(merging.take(299ms).empty());
@@ -162,7 +157,7 @@ TEST_CASE(
   CHECK(merging.merger.size() == 0);
 }
 
-TEST_CASE("lines of one stream keep their order of arrival, also when the clock is set back") {
+TEST_CASE("lines of one stream keep their order of arrival even if the clock is set back") {
   Merging merging;
   merging.push(0, 8, "a", 0ms);
   merging.push(0, 2, "b", 1ms);
@@ -171,8 +166,7 @@ TEST_CASE("lines of one stream keep their order of arrival, also when the clock 
   CHECK(Merging::texts(merging.merger.take_all()) == "xabc");
 }
 
-TEST_CASE(
-    "a stream with a slow clock does not hold back other streams, and take_all() returns all held lines") {
+TEST_CASE("a stream with a slow clock does not hold back the other streams") {
   Merging merging;
   merging.push(0, 100, "b", 0ms);
   merging.push(1, 1, "a", 250ms);
@@ -183,8 +177,7 @@ TEST_CASE(
   CHECK(merging.merger.take_all().empty());
 }
 
-TEST_CASE(
-    "mlk is found only as a separate word: a character that belongs to a word must not stand before it") {
+TEST_CASE("parse_metrics() needs mlk as a separate word") {
   for (const char* before : {"a", "z", "A", "Z", "0", "9", "_", "-", ".", "/", "\xc3\xa9"}) {
     CAPTURE(before);
     CHECK_FALSE(parse_metrics(before + std::string("mlk step=3")));
@@ -200,7 +193,7 @@ TEST_CASE(
   CHECK_FALSE(parse_metrics("mlk word step=3"));
 }
 
-TEST_CASE("closing quotes and brackets that a logger puts behind a value are removed if a number is left") {
+TEST_CASE("parse_metrics() removes quotes and brackets behind a number") {
   for (const char* behind : {"\"", "'", "`", ",", ";", ")", "]", "}", "\"}", ")]}"}) {
     CAPTURE(behind);
     const std::optional<Metrics> found = parse_metrics(std::string("mlk step=3 loss=0.5") + behind);
@@ -215,7 +208,7 @@ TEST_CASE("closing quotes and brackets that a logger puts behind a value are rem
   CHECK(parse_metrics("mlk step=3 x=,")->words == std::map<std::string, std::string>{{"x", ","}});
 }
 
-TEST_CASE("a repeated key has its last value, but a bad step does not replace an earlier step") {
+TEST_CASE("the last value of a repeated key counts") {
   CHECK(parse_metrics("mlk step=3 step=4 loss=1 loss=2")->step == 4);
   CHECK(parse_metrics("mlk step=3 step=4 loss=1 loss=2")->values.at("loss") == 2);
   CHECK(parse_metrics("mlk step=3 step=x")->step == 3);
@@ -225,7 +218,7 @@ TEST_CASE("a repeated key has its last value, but a bad step does not replace an
   CHECK(parse_metrics("mlk step=5 epoch=-1")->step == 5);
 }
 
-TEST_CASE("a metrics line holds at most 64 keys and its step, which may come after these keys") {
+TEST_CASE("a metrics line holds at most 64 keys beside the step") {
   std::string line = "mlk";
   for (int i = 0; i < 63; ++i) line += " k" + std::to_string(i) + "=1";
   line += " word=w more=1 step=7";
@@ -242,7 +235,7 @@ TEST_CASE("a line with terminal control codes is read as a terminal shows it") {
   CHECK(parse_metrics("mlk step=\x1b[1m5\x1b[0m loss=1")->step == 5);
 }
 
-TEST_CASE("a metric without a fraction is written as an integer if its absolute value is less than 1e15") {
+TEST_CASE("a whole number is written as an integer if its absolute value is less than 1e15") {
   CHECK(metric_to_json(999999999999999.0).is_number_integer());
   CHECK(metric_to_json(-999999999999999.0).is_number_integer());
   CHECK_FALSE(metric_to_json(1e15).is_number_integer());

@@ -49,7 +49,7 @@ struct ManyLogs {
   }
 };
 
-TEST_CASE("each line names its own pod, all lines are in the order of time, and a problem is reported once") {
+TEST_CASE("the lines of many logs are sorted by time, and each line names its own pod") {
   ManyLogs logs;
   kube::Client client(logs.server.start());
   std::vector<std::string> problems;
@@ -72,15 +72,14 @@ TEST_CASE("each line names its own pod, all lines are in the order of time, and 
   CHECK(read_run_logs(client, "lab", logs.pods, {}).size() == lines.size());  // without the problems
 }
 
-TEST_CASE("if there are no pods, no log is read and no error is thrown") {
+TEST_CASE("reading logs gives no lines and no error if there are no pods") {
   ManyLogs logs;
   kube::Client client(logs.server.start());
   CHECK(read_run_logs(client, "lab", {}, {}).empty());
   CHECK(read_run_logs(client, "lab", logs.pods, {.role = "chief"}).empty());
 }
 
-TEST_CASE(
-    "reading logs fails if the server answers no request for a log, but not if it answers one request") {
+TEST_CASE("reading logs fails if the server answers no request") {
   ManyLogs logs;
   kube::Config config;
   {

@@ -91,9 +91,7 @@ struct Nodes : test::FakeCluster {
   }
 };
 
-TEST_CASE(
-    "a node that was not ready before it fell silent counts as lost at once, although its pods show no "
-    "sign") {
+TEST_CASE("a node that was not ready and falls silent counts as lost at once") {
   Nodes cluster;
   REQUIRE(eventually([&] { return cluster.knows(); }));
   CHECK(cluster.seen() == "Running");
@@ -105,7 +103,7 @@ TEST_CASE(
   CHECK(cluster.becomes("Running"));
 }
 
-TEST_CASE("if the user may not watch nodes, a doubtful node is polled by name until it is ready again") {
+TEST_CASE("a doubtful node is polled by name if the user may not watch nodes") {
   Nodes cluster({"list"});
   cluster.mark("False");
   cluster.say("False");
@@ -125,7 +123,7 @@ TEST_CASE("if the user may not watch nodes, a doubtful node is polled by name un
   CHECK(cluster.asked("list") == 1);
 }
 
-TEST_CASE("a node counts as gone if it is deleted, but not if mlk never saw it") {
+TEST_CASE("a node that mlk has seen counts as gone if it is deleted") {
   Nodes cluster;
   cluster.run.pod(1)["spec"]["nodeName"] = "hidden";
   REQUIRE(eventually([&] { return cluster.knows(); }));
@@ -138,7 +136,7 @@ TEST_CASE("a node counts as gone if it is deleted, but not if mlk never saw it")
   CHECK(cluster.becomes("Running"));
 }
 
-TEST_CASE("a node whose label has another value does not count as gone, and is polled when it is in doubt") {
+TEST_CASE("a node with an unexpected hostname label is polled when it is in doubt") {
   Nodes cluster;
   cluster.store.create("nodes", node("n2", "True", "n2.lab"));
   for (json& pod : cluster.run.objects.pods) pod["spec"]["nodeName"] = "n2";
@@ -151,7 +149,7 @@ TEST_CASE("a node whose label has another value does not count as gone, and is p
   CHECK(cluster.becomes("Missing"));
 }
 
-TEST_CASE("one stream watches the nodes of live pods, and is opened again when other nodes are added") {
+TEST_CASE("one watch covers the nodes of all live pods") {
   Nodes cluster;
   REQUIRE(eventually([&] { return cluster.knows() && cluster.asked("watch") == 1; }));
   CHECK(cluster.asked("list kubernetes.io/hostname in (n1)") == 1);
@@ -172,7 +170,7 @@ TEST_CASE("one stream watches the nodes of live pods, and is opened again when o
   CHECK(cluster.asked("list") == 2);
 }
 
-TEST_CASE("one poll is enough to see a silent node, also if the user may only list or only get nodes") {
+TEST_CASE("one poll is enough to see a silent node, even if the user may only list nodes") {
   const auto seen = [](const std::set<std::string>& refuse, bool marked) {
     Nodes cluster(refuse);
     if (marked) cluster.mark("False");
@@ -188,9 +186,7 @@ TEST_CASE("one poll is enough to see a silent node, also if the user may only li
 }
 
 // The first watch of this server ends at once, since its version is too old, so the nodes are listed again.
-TEST_CASE(
-    "if a node falls silent or is deleted while the watch is broken, mlk knows this after the watch has "
-    "resumed") {
+TEST_CASE("mlk learns from the next list that a node fell silent while the watch was broken") {
   for (const bool stays : {true, false}) {
     FakeServer server;
     std::atomic<int> lists = 0;
@@ -224,7 +220,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the last state of a node is forgotten when no pod of the run is on the node any more") {
+TEST_CASE("mlk forgets the state of a node when no pod of the run is on it any more") {
   Nodes cluster({"list"});
   const auto move_to = [&](const char* name) {
     for (json& pod : cluster.run.objects.pods) pod["spec"]["nodeName"] = name;
@@ -241,8 +237,7 @@ TEST_CASE("the last state of a node is forgotten when no pod of the run is on th
   CHECK(cluster.seen() == "Running");
 }
 
-TEST_CASE(
-    "a list with an older version of a Node does not replace a newer answer to a request for this Node") {
+TEST_CASE("a list with an older version of a Node does not replace a newer answer") {
   std::atomic<bool> go = false;
   FakeServer server;
   const auto version = [](json object, const char* number) {
@@ -323,7 +318,7 @@ TEST_CASE(
   CHECK(run.objects.nodes.size() == 65);
 }
 
-TEST_CASE("at most 64 nodes are polled within one polling interval, and at most 64 are watched") {
+TEST_CASE("at most 64 nodes are polled within one polling interval") {
   AskedServer server;
   test::Run run = spread(200, true);
   kube::Client client(server.start());

@@ -84,13 +84,13 @@ TEST_CASE("ranks whose containers have not started are reported together") {
   CHECK(read_with({}, {pod_in_phase(0)}).problems.empty());
 }
 
-TEST_CASE("logs that cannot be read are reported before ranks whose containers have not started") {
+TEST_CASE("logs that cannot be read are reported before ranks that have not started") {
   CHECK(read_with({{"worker0", 400}, {"worker1", 404}}, {pod_in_phase(0, "Pending"), pod_in_phase(1)})
             .problems == Texts{"no logs of worker1 on node n1: no log",
                                "worker/0 has no log yet: its container has not started"});
 }
 
-TEST_CASE("a refused log throws an error that has the status of the refusal and names the log") {
+TEST_CASE("the error for a refused log names the log and has the status of the refusal") {
   for (const int status : {403, 410, 422}) {
     CAPTURE(status);
     LogAnswers cluster;
@@ -107,8 +107,7 @@ TEST_CASE("a refused log throws an error that has the status of the refusal and 
   }
 }
 
-TEST_CASE(
-    "if each rank has one log, its last lines are requested once, without a request that counts lines") {
+TEST_CASE("--tail needs one request for each log if each rank has one log") {
   LogAnswers cluster;
   kube::Client client(cluster.server.start());
   // A server with the same number is another rank.
@@ -124,7 +123,7 @@ TEST_CASE(
   CHECK(cluster.asked == Texts{"worker0  "});
 }
 
-TEST_CASE("mlk asks the API for no more lines than its limit allows") {
+TEST_CASE("tail_lines() returns at most 1000000000") {
   CHECK(tail_lines(0) == 0);
   CHECK(tail_lines(999'999'999) == 999'999'999);
   CHECK(tail_lines(1'000'000'000) == 1'000'000'000);

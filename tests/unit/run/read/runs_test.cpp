@@ -24,7 +24,7 @@ json owner(const std::string& run, const std::string& name, const std::string& c
             {"labels", {{"mlk.dev/run", run}, {"mlk.dev/name", name}}}}}};
 }
 
-TEST_CASE("a name means the run with this name, or else the newest run of the experiment with this name") {
+TEST_CASE("a name means the run with this name, else the newest run of the experiment") {
   const std::vector<json> owners{owner("mnist-aaaaa", "mnist", "2026-01-03T00:00:00Z"),
                                  owner("mnist-bbbbb", "mnist", "2026-01-05T00:00:00Z"),
                                  owner("mnist", "other", "2026-01-01T00:00:00Z"),
@@ -35,7 +35,7 @@ TEST_CASE("a name means the run with this name, or else the newest run of the ex
   CHECK(choose_run({owners[1], owners[0], owners[3]}, "lab", "mnist").run == "mnist-bbbbb");
 }
 
-TEST_CASE("if sweeps are preferred, the newest sweep of the name is found although there are newer runs") {
+TEST_CASE("choose_run() passes over newer runs if sweeps are preferred") {
   json older = owner("mnist-aaaaa", "mnist", "2026-01-01T00:00:00Z"),
        sweep = owner("mnist-bbbbb", "mnist", "2026-01-03T00:00:00Z");
   older["metadata"]["labels"]["mlk.dev/sweep"] = "mnist-aaaaa";
@@ -48,7 +48,7 @@ TEST_CASE("if sweeps are preferred, the newest sweep of the name is found althou
   CHECK(choose_run({owners[2]}, "lab", "mnist", Prefer::sweeps).run == "mnist-ccccc");
 }
 
-TEST_CASE("an unknown name gets the nearest name as a hint, and a ConfigMap of a run is not a run") {
+TEST_CASE("an unknown name of a run gets the nearest name as a hint") {
   json files = owner("mnist-aaaaa-files", "mnist", "2026-01-03T00:00:00Z");
   files["metadata"]["labels"]["mlk.dev/run"] = "mnist-aaaaa";
   const std::vector<json> owners{files, owner("digits-aaaaa", "digits", "2026-01-03T00:00:00Z")};
@@ -91,7 +91,7 @@ TEST_CASE("NAME/NUMBER means only a trial of a sweep") {
   CHECK_THROWS_WITH_AS(choose_run(owners, "lab", "l/1"), "there is no run 'l/1' in namespace 'lab'", Error);
 }
 
-TEST_CASE("if a Job has ended but its pods still run, the pods count as read before the Job") {
+TEST_CASE("pods count as read before their Job if the Job has ended but the pods still run") {
   RunObjects objects = load("succeeded").objects;
   CHECK(!pods_are_older(objects));
   for (json& pod : objects.pods) pod["status"]["phase"] = "Running";
@@ -99,7 +99,7 @@ TEST_CASE("if a Job has ended but its pods still run, the pods count as read bef
   CHECK(!pods_are_older(load("running").objects));
 }
 
-TEST_CASE("all runs are observed together, each with its own objects and name, newest first") {
+TEST_CASE("observe_all() gives each run its own objects, and lists the newest run first") {
   std::vector<json> owners, jobs, pods;
   const Time now = load("succeeded").now;
   std::map<std::string, Phase> expected;
@@ -123,7 +123,7 @@ TEST_CASE("all runs are observed together, each with its own objects and name, n
   CHECK(observe_all(group_by_run({}, jobs, pods), now).empty());
 }
 
-TEST_CASE("a tag is matched by its whole text, or by the part before its '='") {
+TEST_CASE("has_tag() matches a whole tag, or the part before the '='") {
   json tagged = owner("mnist-aaaaa", "mnist", "2026-01-03T00:00:00Z");
   CHECK_FALSE(has_tag(tagged, "paper"));
   tagged["metadata"]["annotations"]["mlk.dev/tags"] = R"(["paper", "team=vision", 3])";
@@ -134,7 +134,7 @@ TEST_CASE("a tag is matched by its whole text, or by the part before its '='") {
   CHECK_FALSE(has_tag(tagged, "paper"));
 }
 
-TEST_CASE("the total number of steps is known from an owner that was read as metadata only") {
+TEST_CASE("the total number of steps is read from an annotation of the owner") {
   json steps = owner("mnist-aaaaa", "mnist", "2026-01-03T00:00:00Z");
   const auto total = [&] { return observe_all(group_by_run({steps}, {}, {}), Time{}).at(0).steps; };
   CHECK(total() == 0);
@@ -146,8 +146,7 @@ TEST_CASE("the total number of steps is known from an owner that was read as met
   }
 }
 
-TEST_CASE(
-    "gone pods are remembered in their last state, and a gone pod that had not ended counts as failed") {
+TEST_CASE("a gone pod that had been running is remembered as failed") {
   const auto pod = [](const std::string& uid, const std::string& phase) {
     return json{
         {"metadata", {{"name", "p-" + uid}, {"uid", uid}, {"creationTimestamp", "2026-01-03T00:00:00Z"}}},
@@ -203,7 +202,7 @@ TEST_CASE("a run is incomplete if one of its roles has no Job") {
   CHECK(fixture.observed().phase == Phase::running);
 }
 
-TEST_CASE("a run's state ignores pods that ended before the latest start of their Job") {
+TEST_CASE("the state of a run ignores pods that ended before the latest start of their Job") {
   Fixture fixture = load("restarting");
   CHECK(fixture.observed().why == "worker/1: restarting after exit code 3: cannot open /data/x (try 2 of 2)");
   REQUIRE(fixture.observed().last_failure);
@@ -213,7 +212,7 @@ TEST_CASE("a run's state ignores pods that ended before the latest start of thei
   CHECK(resumed.why.find("exit code") == std::string::npos);
 }
 
-TEST_CASE("a rank of a stopped run is shown as Stopped, and not as gone or failed") {
+TEST_CASE("a rank of a stopped run is shown as Stopped even if its pod has failed") {
   Fixture fixture = load("stopping");
   json& pod = fixture.objects.pods[0];
   pod["metadata"]["deletionTimestamp"] = format_time(fixture.now);

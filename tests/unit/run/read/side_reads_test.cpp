@@ -69,8 +69,7 @@ json node_that_is(const char* ready) {
           {"status", {{"conditions", {{{"type", "Ready"}, {"status", ready}}}}}}};
 }
 
-TEST_CASE(
-    "a node with several doubtful pods is polled once, and a node without doubtful pods is not polled") {
+TEST_CASE("a node with two doubtful pods is polled once") {
   AsideCluster calm(200, node_that_is("Unknown"));
   CHECK(calm.read().nodes.empty());
   CHECK(calm.asked_nodes == 0);
@@ -82,9 +81,7 @@ TEST_CASE(
   CHECK(silent.run.state(0) == "Missing");
 }
 
-TEST_CASE(
-    "the state of a node stays unknown if the user may not read the node, but a missing node counts as "
-    "gone") {
+TEST_CASE("a missing node counts as gone, and a node that the user may not read as unknown") {
   AsideCluster forbidden(403, {{"kind", "Status"}});
   forbidden.doubt(0);
   CHECK(forbidden.read().nodes.empty());
@@ -98,7 +95,7 @@ TEST_CASE(
   CHECK(gone.run.state(0) == "Missing");
 }
 
-TEST_CASE("the last words of a failed container in the pod's status are completed with lines from its log") {
+TEST_CASE("the last words of a failed container are completed from its log") {
   AsideCluster cluster(200, node_that_is("True"));
   json& pod = cluster.run.pod(0);
   pod["spec"]["initContainers"] = {{{"name", "fetch"}}};
@@ -133,7 +130,7 @@ int asked_services(const std::function<void(test::Run&)>& change,
   return cluster.asked_services;
 }
 
-TEST_CASE("the Service of a run is requested once, and only while ranks of the run may look up each other") {
+TEST_CASE("the Service of a run is requested if the run is active and has several ranks") {
   const auto annotate = [](test::Run& run, const char* annotation, const char* value) {
     run.objects.owner["metadata"]["annotations"][annotation] = value;
   };
@@ -156,7 +153,7 @@ TEST_CASE("the Service of a run is requested once, and only while ranks of the r
         }) == 0);
 }
 
-TEST_CASE("a Service counts as gone only if the API server reports that it does not exist") {
+TEST_CASE("a Service counts as gone if the API server answers NotFound") {
   for (const auto& [status, reason, gone] :
        {std::tuple{404, "NotFound", true}, {404, "", false}, {403, "Forbidden", false}, {200, "", false}}) {
     AsideCluster cluster(200, node_that_is("True"));
@@ -167,7 +164,7 @@ TEST_CASE("a Service counts as gone only if the API server reports that it does 
   }
 }
 
-TEST_CASE("last words are read from the logs of the eight newest pods at most, ten lines each") {
+TEST_CASE("last words are read from the logs of at most the eight newest pods") {
   FakeServer server;
   std::mutex mutex;
   std::vector<std::string> asked;
@@ -228,7 +225,7 @@ int asked_words(std::chrono::seconds ago, std::chrono::milliseconds time) {
   return cluster.asked_logs;
 }
 
-TEST_CASE("last words are requested again each second as long as lines may be on their way") {
+TEST_CASE("last words are requested again each second while more lines may come") {
   CHECK(asked_words(1h, 1200ms) == 1);
   const int asked = asked_words(0s, 1200ms);
   CHECK(asked >= 2);

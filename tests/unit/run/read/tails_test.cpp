@@ -104,7 +104,7 @@ void fail_worker(Logs& run, int rank, const std::string& message, const std::str
             {{"exitCode", 1}, {"reason", "Error"}, {"message", message}, {"finishedAt", at}}}}}}}}};
 }
 
-TEST_CASE("if the status of a failed pod lacks the error, more of its log is read, and the error is shown") {
+TEST_CASE("more of a failed pod's log is read if the pod's status lacks the error") {
   Logs run;
   fail_worker(run, 0, "ValueError: said", "");
   fail_worker(run, 1, launcher_alone,
@@ -118,7 +118,7 @@ TEST_CASE("if the status of a failed pod lacks the error, more of its log is rea
   CHECK(status.ranks.at(0).reason.starts_with("exit code 1: ValueError: said"));
 }
 
-TEST_CASE("the last words of a program are taken from its log if the kubelet has read the log too early") {
+TEST_CASE("the last words of a program come from its log if the kubelet has read the log too early") {
   Logs run;
   fail_worker(run, 0, "epoch 1\n", Logs::said("epoch 1") + Logs::said("fatal: the disk is full"));
   fail_worker(run, 1, "gave up", Logs::said("epoch 1") + Logs::said("bye"));
@@ -128,7 +128,7 @@ TEST_CASE("the last words of a program are taken from its log if the kubelet has
   CHECK(status.ranks.at(1).reason.starts_with("exit code 1: gave up"));
 }
 
-TEST_CASE("an end of a log that fills the requested bytes counts as cut off, and is ignored") {
+TEST_CASE("the end of a log is ignored if it fills all requested bytes") {
   constexpr std::size_t asked_for = 256 * 1024;
   for (const std::size_t size : {asked_for - 1, asked_for}) {
     Logs run;
@@ -142,8 +142,7 @@ TEST_CASE("an end of a log that fills the requested bytes counts as cut off, and
   }
 }
 
-TEST_CASE(
-    "only the logs of the three pods that failed first are read, and the reason stays if a request fails") {
+TEST_CASE("only the logs of the three pods that failed first are read for their errors") {
   Logs run;
   for (int rank = 0; rank < 5; ++rank)
     fail_worker(run, rank, launcher_alone, "", "2026-01-03T00:00:0" + std::to_string(9 - rank) + "Z");
@@ -161,9 +160,7 @@ TEST_CASE(
   CHECK(endings_to_read(run.objects).empty());
 }
 
-TEST_CASE(
-    "if the lowest rank's log has recent lines, one short read is enough, and the last of these lines is "
-    "shown") {
+TEST_CASE("only the lowest rank's log is read if it has recent lines") {
   Logs run;
   run.worker(0, Logs::said("mlk step=3 loss=1") + Logs::said("hello") + Logs::said("mlk step=4 loss=1"));
   run.worker(1, Logs::said("mlk step=9"));
@@ -172,7 +169,7 @@ TEST_CASE(
   CHECK(run.step(1) == -1);
 }
 
-TEST_CASE("an old line of the lowest rank is shown, and the logs of the other ranks are read as well") {
+TEST_CASE("the logs of the other ranks are read if the lowest rank's line is old") {
   Logs run;
   run.worker(0, Logs::said("mlk step=3", 60s));
   run.worker(1, Logs::said("mlk step=9"));
@@ -184,7 +181,7 @@ TEST_CASE("an old line of the lowest rank is shown, and the logs of the other ra
   CHECK(run.step(1) == 9);
 }
 
-TEST_CASE("if a short log is complete and has no metrics line, the logs of the other ranks are read") {
+TEST_CASE("the logs of the other ranks are read if the lowest rank has no metrics line") {
   Logs run;
   run.worker(0, Logs::said("hello"));
   run.worker(1, "");
@@ -192,7 +189,7 @@ TEST_CASE("if a short log is complete and has no metrics line, the logs of the o
   CHECK(run.objects.lines.empty());
 }
 
-TEST_CASE("if the end of a log has no metrics line, a longer end is read once") {
+TEST_CASE("a longer end of a log is read if the first end has no metrics line") {
   Logs run;
   std::string text;
   for (int i = 0; i < 40; ++i) text += Logs::said("hello");
@@ -200,13 +197,13 @@ TEST_CASE("if the end of a log has no metrics line, a longer end is read once") 
   CHECK(run.read() == AskedLogs{"w0 40 32768", "w0 1000 262144"});
 }
 
-TEST_CASE("if the answer cuts off the end of a log with long lines, the end is requested again") {
+TEST_CASE("the end of a log is requested again if long lines fill the answer") {
   Logs run;
   run.worker(0, Logs::said(std::string(40'000, 'x')));
   CHECK(run.read() == AskedLogs{"w0 40 32768", "w0 3 262144"});
 }
 
-TEST_CASE("a refused log leaves out its rank, and the logs of the other ranks are read") {
+TEST_CASE("the logs of the other ranks are read even if one log is refused") {
   for (const int status : {404, 500}) {
     Logs run;
     run.worker(0, status_body(status, "Whatever", "mlk step=3"), status);
@@ -217,7 +214,7 @@ TEST_CASE("a refused log leaves out its rank, and the logs of the other ranks ar
   }
 }
 
-TEST_CASE("a log that does not answer in time is abandoned, and no further log is requested") {
+TEST_CASE("no further log is requested if a log does not answer in time") {
   Logs run;
   run.worker(0, "");
   run.worker(1, Logs::said("mlk step=9"));
@@ -226,8 +223,7 @@ TEST_CASE("a log that does not answer in time is abandoned, and no further log i
   CHECK(run.objects.lines.empty());
 }
 
-TEST_CASE(
-    "logs of several runs are read in parallel, and a log that does not answer does not delay other logs") {
+TEST_CASE("logs of several runs are read in parallel") {
   Logs run;
   RunObjects other = run.objects;
   run.worker(0, "");
@@ -240,12 +236,12 @@ TEST_CASE(
   CHECK(other.lines.empty());
 }
 
-TEST_CASE("if there is no log to read, no request is sent") {
+TEST_CASE("no request is sent if there is no log to read") {
   Logs run;
   CHECK(run.read().empty());
 }
 
-TEST_CASE("a line is found with its time, and a log that fills the bytes of one read exactly is read again") {
+TEST_CASE("a log that fills the bytes of one read exactly is read again") {
   Logs run;
   const std::string line = "2026-01-03T00:00:05Z mlk step=3 loss=1\n";
   run.worker(0, "2026-01-03T00:00:04Z " + std::string(32 * 1024 - line.size() - 22, 'x') + "\n" + line);
@@ -269,7 +265,7 @@ TEST_CASE("a log with fewer lines than requested counts as complete and is not r
   CHECK(run.read() == AskedLogs{"w0 40 32768", "w1 40 32768", "w1 1000 262144"});
 }
 
-TEST_CASE("if the lowest rank's line is older than half a minute, the logs of the other ranks are read") {
+TEST_CASE("a metrics line of the lowest rank counts as old after half a minute") {
   for (const auto& [ago, asked] :
        {std::pair{15s, AskedLogs{"w0 40 32768"}}, {31s, {"w0 40 32768", "w1 40 32768"}}}) {
     Logs run;
@@ -279,7 +275,7 @@ TEST_CASE("if the lowest rank's line is older than half a minute, the logs of th
   }
 }
 
-TEST_CASE("only an answer with status 200 is a log, whatever the body of an error says") {
+TEST_CASE("an answer counts as a log if it has status 200") {
   for (const int status : {203, 404, 500}) {
     Logs run;
     run.worker(0, Logs::said("mlk step=3"), status);

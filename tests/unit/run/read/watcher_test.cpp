@@ -80,7 +80,7 @@ void remove_pod(Watched& cluster, mlk::RunWatcher& watcher, const std::function<
 
 }  // namespace
 
-TEST_CASE("a watcher has only the objects of its own run, and only the warnings about these objects") {
+TEST_CASE("a watcher has the objects of its own run and the warnings about them") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
@@ -98,7 +98,7 @@ TEST_CASE("a watcher has only the objects of its own run, and only the warnings 
   CHECK(again.events.size() == 1);
 }
 
-TEST_CASE("a watcher reports each change once, and reports no change while the objects stay the same") {
+TEST_CASE("a watcher reports each change once") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
@@ -112,8 +112,7 @@ TEST_CASE("a watcher reports each change once, and reports no change while the o
   CHECK_FALSE(watcher.wait_for_change(50ms));
 }
 
-TEST_CASE(
-    "a pod that disappears while it runs is kept as a failed pod, also after everything is read again") {
+TEST_CASE("a pod that disappears while it runs is kept as a failed pod") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
@@ -121,7 +120,7 @@ TEST_CASE(
   CHECK(watcher.read_again().pods.at(0)["status"]["phase"] == "Failed");
 }
 
-TEST_CASE("a watcher knows the end of a pod that disappears right after it has ended") {
+TEST_CASE("a watcher knows the end of a pod that disappears right after its end") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
@@ -143,8 +142,7 @@ TEST_CASE("a run does not exist any more after its owner is deleted") {
   CHECK_THROWS_WITH_AS(watcher.read_again(), "there is no run 'r' in namespace 'default'", Error);
 }
 
-TEST_CASE(
-    "a watcher works without the right to read events, but not without the right to read other objects") {
+TEST_CASE("a watcher works even if the user may not read events") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   cluster.refuse("events", 403);
@@ -188,9 +186,7 @@ TEST_CASE("a watcher reports no trouble if the server fails only for a moment") 
   CHECK(eventually([&] { return watcher.synced(); }));
 }
 
-TEST_CASE(
-    "runs are listed newest first, can be filtered by name and tag, and have their experiments only on "
-    "request") {
+TEST_CASE("list_runs() filters by name and tag, and puts the newest run first") {
   Watched cluster;
   cluster.store.modify("configmaps", "default", "r", [](json& owner) {
     owner["metadata"]["labels"][mlk::labels::name] = "mnist";
@@ -218,7 +214,7 @@ TEST_CASE(
   CHECK(listed({.name = "", .tag = "", .configured = true}) == Names{"other", "r"});
 }
 
-TEST_CASE("a run is found by the name of its experiment, and an empty name is refused") {
+TEST_CASE("find_run() finds a run by the name of its experiment") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   CHECK(mlk::find_run(client, "default", "r").run == "r");
@@ -257,7 +253,7 @@ TEST_CASE("the pods are read again if their Job has ended after they were read")
   CHECK(objects.pods.at(0)["status"]["phase"] == "Succeeded");
 }
 
-TEST_CASE("a command that sees the end of a run suspends only the Jobs that would continue") {
+TEST_CASE("suspend_what_goes_on() suspends only the Jobs that would continue") {
   Watched cluster;
   cluster.ask("POST", mlk::test::jobs_path, mlk::test::job_of("r", "server"));
   cluster.store.modify("jobs", "default", "r-worker", [](json& job) {
