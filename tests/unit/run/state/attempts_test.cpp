@@ -32,7 +32,7 @@ mlk::Submitted submit(FakeCluster& cluster, bool again) {
 
 }  // namespace
 
-TEST_CASE("--again continues from the highest number, in whatever order the runs are listed") {
+TEST_CASE("--again continues from the highest number of an attempt") {
   FakeCluster cluster;
   const std::string run = submit(cluster, false).run;
   const auto stop = [](json& owner) {

@@ -21,9 +21,7 @@ constexpr char deleted_at[] = "2026-01-03T11:58:30Z";
 
 void mark_deleted(json& object) { object["metadata"]["deletionTimestamp"] = deleted_at; }
 
-TEST_CASE(
-    "a rank that is tried again is shown before a lost node, and a lost node before a rank that failed for "
-    "good") {
+TEST_CASE("a rank that is tried again is shown before a lost node") {
   Run run;
   run.job()["status"]["failedIndexes"] = "0";
   run.job()["spec"]["maxFailedIndexes"] = 3;
@@ -39,9 +37,7 @@ TEST_CASE(
   CHECK(run.state(2) == "Failed");
 }
 
-TEST_CASE(
-    "a rank that failed for good is shown before an unschedulable rank, and both before a rank that "
-    "restarts") {
+TEST_CASE("a rank that failed for good is shown before a rank that cannot be scheduled") {
   Run run;
   run.job()["spec"]["maxFailedIndexes"] = 3;
   run.job()["status"]["failedIndexes"] = "0";
@@ -62,9 +58,7 @@ TEST_CASE(
   CHECK_FALSE(status.cannot_start);
 }
 
-TEST_CASE(
-    "failures in an ended or ending Job are shown without the number of the try and the time of the next "
-    "try") {
+TEST_CASE("a failure in an ended or ending Job is shown without the time of a next try") {
   for (const char* type : {"Failed", "FailureTarget"}) {
     Run run;
     run.condition(type, "BackoffLimitExceeded");
@@ -80,9 +74,7 @@ TEST_CASE(
   CHECK(run.observed().ranks.at(1).reason == "failed for good: exit code 3 (try 1 of 4)");
 }
 
-TEST_CASE(
-    "a pod that is deleted at the end of its Job or run has not failed, but a pod that ended by itself has "
-    "failed") {
+TEST_CASE("a pod that was deleted at the end of its Job has not failed") {
   const auto failure_of = [](const std::function<void(Run&)>& change) {
     Run run;
     run.fail(run.pod(1), 137);
@@ -110,7 +102,7 @@ TEST_CASE(
         }) == "killed by signal 9 (SIGKILL)");
 }
 
-TEST_CASE("a pod that was deleted before its Job decided to fail is shown as the cause of the failure") {
+TEST_CASE("a pod that was deleted before its Job decided to fail is the cause of the failure") {
   Run run;
   run.job()["spec"]["backoffLimitPerIndex"] = 0;
   run.fail(run.pod(1), 143, "2026-01-03T11:57:59Z");
@@ -144,9 +136,7 @@ TEST_CASE("a pod that was deleted before its Job decided to fail is shown as the
   CHECK_FALSE(first()->disruption);
 }
 
-TEST_CASE(
-    "a rank that blames a peer is ordered after the peer, and a disrupted pod by the start of its "
-    "disruption") {
+TEST_CASE("a rank that blames a peer is not the cause if a peer failed at nearly the same time") {
   Run run;
   const auto says = [&](int rank, const char* message) {
     run.pod(rank)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = message;
@@ -175,7 +165,7 @@ TEST_CASE(
   CHECK(run.observed().first_failure->reason == "preempted by a pod of higher priority");
 }
 
-TEST_CASE("a pod that had failed before its Job deleted it is still shown as the cause") {
+TEST_CASE("a pod that failed before its Job deleted it is still the cause") {
   Run run;
   run.fail(run.pod(0), 1);
   run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "Broken pipe";
@@ -189,7 +179,7 @@ TEST_CASE("a pod that had failed before its Job deleted it is still shown as the
   CHECK(run.why() == "worker/0: exit code 1: Broken pipe (4 of 4 tries failed)");
 }
 
-TEST_CASE("if failures of a peer used up the tries of a rank, the run names the peer as the cause") {
+TEST_CASE("the cause of a failed run is the peer whose failure made the other rank fail") {
   Run run;
   run.fail(run.pod(0), 1);
   run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "Socket closed";
@@ -201,9 +191,7 @@ TEST_CASE("if failures of a peer used up the tries of a rank, the run names the 
   CHECK(run.why() == "worker/1: exit code 3");
 }
 
-TEST_CASE(
-    "a running pod has not failed if it is being deleted or its node is lost, but has failed if both are "
-    "true") {
+TEST_CASE("a running pod has failed if it is being deleted and its node is lost") {
   Run run;
   mark_deleted(run.pod(0));
   CHECK_FALSE(run.observed().first_failure);
@@ -215,9 +203,7 @@ TEST_CASE(
   CHECK(run.observed().first_failure->rank == 1);
 }
 
-TEST_CASE(
-    "if a Job is succeeding, the pods that it removes count as missing, but an evicted pod counts as "
-    "failed") {
+TEST_CASE("a pod that a succeeding Job has removed counts as missing, not as failed") {
   Run run;
   run.condition("SuccessCriteriaMet");
   run.fail(run.pod(1), 137);
@@ -232,8 +218,7 @@ TEST_CASE(
   CHECK(run.state(1) == "Failed");
 }
 
-TEST_CASE(
-    "the number of failed tries is shown only for a rank of the deciding Job that has used up its tries") {
+TEST_CASE("the number of failed tries is shown for a rank that has used up its tries") {
   Run run;
   run.condition("Failed", "FailedIndexes");
   run.job()["status"]["failedIndexes"] = "0";
@@ -250,9 +235,7 @@ TEST_CASE(
   CHECK(run.why() == "worker/0: exit code 4");  // the rank was not tried again
 }
 
-TEST_CASE(
-    "if the failure policy of a Job decides the failure, the run is shown as failing until the Job reports "
-    "this") {
+TEST_CASE("a run is shown as failing if the failure policy decides before the Job reports") {
   Run run;
   run.job()["spec"]["podFailurePolicy"]["rules"] = {
       R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [66]}})"_json};
@@ -265,8 +248,7 @@ TEST_CASE(
   CHECK(run.observed().ended == parse_time("2026-01-03T11:58:00Z"));
 }
 
-TEST_CASE(
-    "if several ranks have the deciding exit code, the rank with a reason of its own is shown as the cause") {
+TEST_CASE("the cause is the rank with a reason of its own if several ranks have the same exit code") {
   for (const int code : {64, 65, 66, 67}) {
     CAPTURE(code);
     Run run;
@@ -290,7 +272,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a run reports that it is being deleted if its deciding Job or its owner is being deleted") {
+TEST_CASE("a run reports that it is being deleted if its deciding Job or its owner is") {
   Run run;
   mark_deleted(run.job());
   CHECK(run.phase() == "Running");
@@ -303,7 +285,7 @@ TEST_CASE("a run reports that it is being deleted if its deciding Job or its own
   CHECK(run.why() == "it is being deleted");
 }
 
-TEST_CASE("missing pods are shown as the reason only if the run has no pod at all") {
+TEST_CASE("missing pods are the reason of a run if the run has no pod at all") {
   Run run;
   run.objects.pods.clear();
   CHECK(run.phase() == "Scheduling");
@@ -313,8 +295,7 @@ TEST_CASE("missing pods are shown as the reason only if the run has no pod at al
   CHECK(run.why().empty());
 }
 
-TEST_CASE(
-    "the folder of the checkpoints and the newest checkpoint are shown also for a run that has not ended") {
+TEST_CASE("the newest checkpoint is shown even if the run has not ended") {
   Run run;
   run.objects.owner["data"]["experiment"] =
       R"({"train": {"steps": 90}, "checkpoint": {"volume": {"pvc": "claim"}}})";
@@ -339,8 +320,7 @@ TEST_CASE(
   CHECK(run.observed().last_checkpoint == "a?b");
 }
 
-TEST_CASE(
-    "if a rank had not ended when its run was recorded, it is shown with the present state of its pod") {
+TEST_CASE("a rank that had not ended at the time of the record is shown with the state of its pod") {
   Run run;
   run.condition("Complete");
   run.finish(run.pod(2));
@@ -376,7 +356,7 @@ TEST_CASE(
   CHECK(status.steps == 70);
 }
 
-TEST_CASE("in a recorded run, each rank whose pods are gone is shown with its recorded reason and end time") {
+TEST_CASE("a rank of a recorded run whose pods are gone is shown with the recorded reason") {
   Run run;
   run.condition("Complete");
   RunStatus earlier = run.observed();
@@ -390,9 +370,7 @@ TEST_CASE("in a recorded run, each rank whose pods are gone is shown with its re
   CHECK(rank.since == parse_time("2026-01-03T11:00:01Z"));
 }
 
-TEST_CASE(
-    "the record of a stop supplies facts that the objects no longer show, and present objects override the "
-    "record") {
+TEST_CASE("the record of a stopped run supplies facts that the objects no longer show") {
   Run run;
   run.stop();
   RunStatus earlier = run.observed();

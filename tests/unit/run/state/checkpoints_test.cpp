@@ -21,7 +21,7 @@ json training_on(const json& volume) {
   return {{"train", {{"steps", 10}}}, {"checkpoint", {{"every", 5}, {"volume", volume}}}};
 }
 
-TEST_CASE("the path of the newest checkpoint is made from the run's folder in its volume and the step") {
+TEST_CASE("the path of the newest checkpoint consists of the run's folder and the step") {
   const json owner = owner_with(training_on({{"pvc", "ckpt"}}));
   auto place = checkpoint_place(owner, {{"checkpoint", 3000}});
   REQUIRE(place);
@@ -70,7 +70,7 @@ TEST_CASE("unsaved_text() says since which step no checkpoint was saved, and the
   CHECK(unsaved_text({{"unsaved", "many"}}) == "");
 }
 
-TEST_CASE("the checkpoint line names the newest checkpoint only if the run has reported a checkpoint") {
+TEST_CASE("checkpoint_text() says \"none yet\" if the run has reported no checkpoint but may still do so") {
   const std::string where = "claim c, folder mnist-aaaaa-12345678";
   auto place = checkpoint_place(owner_with(training_on({{"pvc", "c"}})), nullptr);
   REQUIRE(place);

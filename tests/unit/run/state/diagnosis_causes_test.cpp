@@ -50,7 +50,7 @@ std::string trouble_with(ContainerKind kind, const std::function<void(Container&
   }));
 }
 
-TEST_CASE("a container beside main is shown if it failed or does not start, but not while it is starting") {
+TEST_CASE("a container beside main is shown if it failed or does not start") {
   using enum ContainerKind;
   const auto nothing = [](Container&) {};
   const auto ends = [](int code, const std::string& message = "", const std::string& reason = "") {
@@ -105,8 +105,7 @@ TEST_CASE("a container beside main is shown if it failed or does not start, but 
         }) == "container agent: exit code 2");
 }
 
-TEST_CASE(
-    "if another container is to blame for the end of a pod, the end is shown as the end of that container") {
+TEST_CASE("describe_end() describes the end of the container that is to blame") {
   using enum ContainerKind;
   const auto failure = [](const std::function<void(Container&)>& change) {
     return describe_end(failed_with([&](PodFacts& pod) {
@@ -143,9 +142,7 @@ TEST_CASE("the advice for a program that was denied a file is appended to its la
   CHECK(what_happened(failure) == "exit code 1: Permission denied (advice)");
 }
 
-TEST_CASE(
-    "the end of a pod that is being deleted counts as a disruption, except if the program ran out of "
-    "memory") {
+TEST_CASE("the end of a deleted pod counts as a disruption if the program did not run out of memory") {
   const auto disrupted = [](const std::string& reason) {
     return describe_end(failed_with([&](PodFacts& pod) {
                           pod.deleting = true;
@@ -158,7 +155,7 @@ TEST_CASE(
   CHECK_FALSE(disrupted("OOMKilled"));
 }
 
-TEST_CASE("the exit code of a faulty machine is shown with the node, if the node is known") {
+TEST_CASE("the exit code 70 of a faulty machine is shown with the name of the node") {
   const auto reason = [](int code, const std::string& node) {
     return reason_of([&](PodFacts& pod) {
       pod.exit_code = code;
@@ -188,8 +185,7 @@ TEST_CASE("a program that failed before its pod was deleted is shown with its ex
   CHECK(reason(0, noon) == "its pod was deleted");
 }
 
-TEST_CASE(
-    "a request that alone exceeds a quota is refused for good; if it exceeds only the free rest, it waits") {
+TEST_CASE("a run cannot start if one of its pods alone needs more than the quota") {
   const auto told = [](const std::string& amounts) {
     return why_none("Error creating: pods \"x\" is forbidden: exceeded quota: q, requested: pods=1" +
                     amounts);
@@ -207,7 +203,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the text about the image or the start of a container before main names this container") {
+TEST_CASE("the reason for a container before main that does not start names the container") {
   const auto why_of = [](const std::string& reason, const std::string& message) {
     return why([&](PodFacts& pod) {
       pod.others = {beside_main(ContainerKind::init, [&](Container& container) {
@@ -227,7 +223,7 @@ TEST_CASE("the text about the image or the start of a container before main name
   CHECK(why_of("", "") == Waiting{15, "waits for init container agent"});
 }
 
-TEST_CASE("a pod on a lost node is shown as waiting for the node, whatever else it waits for") {
+TEST_CASE("a pod on a lost node is shown as waiting for the node") {
   CHECK(why([](PodFacts& pod) {
           pod.node_lost = true;
           pod.waiting_reason = "ErrImagePull";
@@ -238,9 +234,7 @@ TEST_CASE("a pod on a lost node is shown as waiting for the node, whatever else 
         }).weight == 60);
 }
 
-TEST_CASE(
-    "if a program has ended but its pod has not, the program is shown with the containers that the pod waits "
-    "for") {
+TEST_CASE("an ended program is shown with the containers that its pod still waits for") {
   using enum ContainerKind;
   const auto waits_for = [](std::vector<Container> others, int code) {
     return why([&](PodFacts& pod) {
@@ -260,7 +254,7 @@ TEST_CASE(
   CHECK(waits_for({}, 3) == Waiting{45, "exit code 3"});
 }
 
-TEST_CASE("a failure whose last words were cut to the program's error shows this error") {
+TEST_CASE("what_happened() shows the program's error instead of the whole last words") {
   Failure failure;
   failure.reason = "exit code 1";
   failure.message = "other";

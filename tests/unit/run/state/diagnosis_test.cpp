@@ -25,8 +25,7 @@ using told::warning;
 using told::why;
 using told::why_none;
 
-TEST_CASE(
-    "each kind of end of a pod has its text, and if several kinds apply, the most specific text is shown") {
+TEST_CASE("each kind of end of a pod has its own text") {
   const struct {
     const char* words;
     std::function<void(PodFacts&)> change;
@@ -128,7 +127,7 @@ TEST_CASE(
   for (const auto& row : table) CHECK(reason_of(row.change) == row.words);
 }
 
-TEST_CASE("the last words of a program that was ended from outside are kept, but not shown as the cause") {
+TEST_CASE("what_happened() leaves out the last words of a program that was ended from outside") {
   const auto told = [](const std::string& disruption) {
     const Failure failure = describe_end(failed_with([&](PodFacts& pod) {
                                            pod.disruption = disruption;
@@ -144,7 +143,7 @@ TEST_CASE("the last words of a program that was ended from outside are kept, but
   CHECK(told("") == "exit code 1: low");
 }
 
-TEST_CASE("a failure is described with its role, its rank, its exit code, its signal and its last words") {
+TEST_CASE("describe_end() returns the rank, exit code, signal and last words of a failed pod") {
   const Failure killed = describe_end(failed_with([](PodFacts& pod) {
                                         pod.exit_code = 137;
                                         pod.end_message = " one\ntwo \n";
@@ -182,7 +181,7 @@ TEST_CASE("a failure is described with its role, its rank, its exit code, its si
   CHECK(signal(1, "OOMKilled") == 9);
 }
 
-TEST_CASE("a failure shows only the message of a result, and only the end of long last words") {
+TEST_CASE("the message of a failure is at most the last 4096 bytes of the program's words") {
   const auto message = [](const std::string& text) {
     return describe_end(failed_with([&](PodFacts& pod) { pod.end_message = text; }), job_of_workers(), true)
         .message;
@@ -215,7 +214,7 @@ TEST_CASE("a failure that the program did not cause is a disruption") {
   CHECK_FALSE(disrupted(deleted, [](JobFacts& job) { job.deleting = true; }));
 }
 
-TEST_CASE("a failure shows the number of its try, and when the next try begins if there is one") {
+TEST_CASE("a failure has the number of its try and the time of the next try") {
   const auto end = [](const std::function<void(PodFacts&)>& change,
                       const std::function<void(JobFacts&)>& in = {}, bool newest = true) {
     JobFacts job = job_of_workers();
@@ -248,9 +247,7 @@ TEST_CASE("a failure shows the number of its try, and when the next try begins i
   CHECK(final.attempts == 1);
 }
 
-TEST_CASE(
-    "a failure in one line shows what happened, the last words only once, the try, and the wait for the "
-    "next try") {
+TEST_CASE("a failure in one line shows the last words and the wait for the next try") {
   Failure failure;
   failure.reason = "exit code 3";
   CHECK(one_line(failure, noon) == "exit code 3");
@@ -341,8 +338,7 @@ TEST_CASE("each reason why a pod waits has its text and its weight") {
         }) == Waiting{0, ""});
 }
 
-TEST_CASE(
-    "a warning is shown as the reason why a pod does not start on its node, except if it is temporary") {
+TEST_CASE("a warning is the reason why a scheduled pod does not start if the warning is not temporary") {
   for (const char* reason :
        {"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "NetworkNotReady"})
     CHECK(why([](PodFacts&) {}, warning("pod-uid", reason, "no such disk")) == Waiting{50, "no such disk"});
@@ -376,7 +372,7 @@ TEST_CASE("while an image is pulled again, the last error of the pull is still s
   CHECK(why([](PodFacts& pod) { pod.waiting_reason = "PodInitializing"; }, facts) == Waiting{0, ""});
 }
 
-TEST_CASE("the reason why a Job has no pods shows whether the run cannot start or whether waiting helps") {
+TEST_CASE("the reason why a Job has no pods says whether the run cannot start at all") {
   CHECK(why_none("Error creating: pods \"x\" is forbidden: exceeded quota: small") ==
         Waiting{55, "the quota of the namespace is used up: exceeded quota: small"});
   CHECK(why_none("unable to create new content because it is being terminated") ==
@@ -397,9 +393,7 @@ TEST_CASE("the reason why a Job has no pods shows whether the run cannot start o
   CHECK(why_no_pod(job_of_workers(), warning("another", "FailedCreate", "is forbidden")).weight == 0);
 }
 
-TEST_CASE(
-    "merge_causes() joins equal causes of several ranks, sorts by weight, and keeps the order of equal "
-    "weights") {
+TEST_CASE("merge_causes() joins equal causes of several ranks, and sorts the causes by weight") {
   const auto cause = [](int weight, const char* text, int rank, const char* role = "worker") {
     return Cause{weight, text, false, role, {rank}};
   };
@@ -414,14 +408,14 @@ TEST_CASE(
   CHECK(one_line(Cause{1, "alone", false, "", {1}}) == "alone");
 }
 
-TEST_CASE("the last line of a text is its last line with content") {
+TEST_CASE("last_line() returns the last line that is not blank") {
   CHECK(last_line("").empty());
   CHECK(last_line(" \n\n").empty());
   CHECK(last_line("only") == "only");
   CHECK(last_line("one\n two \n\n") == "two");
 }
 
-TEST_CASE("a termination message is a result only if it is an object with a schema") {
+TEST_CASE("parse_result() accepts a termination message that is an object with a schema") {
   CHECK(parse_result(" {\"schema\":1,\"step\":2}\n")["step"] == 2);
   CHECK(parse_result(R"({"step":2})").is_null());
   CHECK(parse_result(R"([{"schema":1}])").is_null());

@@ -20,24 +20,24 @@ RunStatus run(const std::string& name, const std::string& of, const json& experi
 
 using Differences = std::map<std::string, std::string>;
 
-TEST_CASE("each run shows the paths of its differing values, and no equal values") {
+TEST_CASE("differences_of() shows the values in which runs of one name differ") {
   CHECK(differences_of({run("a", "x", {{"train", {{"lr", 0.1}, {"steps", 10}}}, {"image", "i"}}),
                         run("b", "x", {{"train", {{"lr", 0.2}, {"steps", 10}}}, {"image", "j"}})}) ==
         Differences{{"a", "image=i train.lr=0.1"}, {"b", "image=j train.lr=0.2"}});
 }
 
-TEST_CASE("runs of different names are not compared, and the only run of a name has no differences") {
+TEST_CASE("differences_of() does not compare runs of different names") {
   CHECK(differences_of({run("a", "x", {{"image", "i"}}), run("b", "y", {{"image", "j"}})}) ==
         Differences{{"a", ""}, {"b", ""}});
   CHECK(differences_of({}).empty());
 }
 
-TEST_CASE("a run does not show a value that it lacks, also if another run has an empty text there") {
+TEST_CASE("differences_of() shows no value for a key that a run lacks") {
   CHECK(differences_of({run("a", "x", {{"image", "i"}}), run("b", "x", {{"other", ""}})}) ==
         Differences{{"a", "image=i"}, {"b", "other="}});
 }
 
-TEST_CASE("a sweep, which has no experiment, is not compared with the runs of its name") {
+TEST_CASE("differences_of() does not compare a sweep with runs") {
   CHECK(differences_of({run("a", "x", nullptr), run("b", "x", {{"image", "i"}})}) ==
         Differences{{"a", ""}, {"b", ""}});
   CHECK(differences_of({run("a", "x", nullptr), run("b", "x", {{"lr", 1}, {"image", "i"}}),
@@ -51,13 +51,13 @@ TEST_CASE("tags, note and mode do not count as differences") {
         Differences{{"a", ""}, {"b", ""}});
 }
 
-TEST_CASE("lists and empty maps are compared as values, and texts are shown without quotes") {
+TEST_CASE("differences_of() compares lists and empty maps as whole values") {
   CHECK(differences_of({run("a", "x", {{"list", {1, 2}}, {"map", json::object()}}),
                         run("b", "x", {{"list", {1, 3}}, {"map", {{"k", true}}}})}) ==
         Differences{{"a", "list=[1,2] map={}"}, {"b", "list=[1,3] map.k=true"}});
 }
 
-TEST_CASE("at most six differences are shown, with long values cut and without control characters") {
+TEST_CASE("differences_of() shows at most six differences of a run") {
   json one, other;
   for (const char* key : {"a", "b", "c", "d", "e", "f"}) {
     one[key] = 1;
@@ -72,7 +72,7 @@ TEST_CASE("at most six differences are shown, with long values cut and without c
   CHECK(differences_of({run("1", "x", {{"k\x1b", "\x1b"}}), run("2", "x", json::object())})["1"] == "k?=?");
 }
 
-TEST_CASE("a value that is nested deeper than an experiment file allows is compared as a whole") {
+TEST_CASE("differences_of() compares a value that is nested too deeply as a whole") {
   json deep = 1;
   for (int i = 0; i < 40; ++i) deep = {{"k", deep}};
   const auto differences = differences_of({run("a", "x", deep), run("b", "x", json::object({{"k", 2}}))});

@@ -16,7 +16,7 @@ namespace {
 using test::Fixture;
 using test::load;
 
-TEST_CASE("the cause of a failed run is its first failure, and not a later end by the Job controller") {
+TEST_CASE("the first failure of a run is not a pod that the Job controller ended later") {
   Fixture fixture = load("ending");
   const RunStatus status = fixture.observed();
   REQUIRE(status.first_failure);
@@ -64,7 +64,7 @@ TEST_CASE("exit codes distinguish failure, disruption and stop") {
   CHECK(exit_code(fixture.observed()) == ExitCode::disrupted);
 }
 
-TEST_CASE("an early disruption from which the run recovered is not the cause of its failure") {
+TEST_CASE("an early disruption is not the cause of a failure if the run recovered from it") {
   // Rank 1 was evicted first, then failed for good by itself.
   Fixture fixture = load("failed_exit_code");
   bool first = true;

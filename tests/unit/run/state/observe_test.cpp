@@ -80,7 +80,7 @@ const Row table[] = {
     {"failed_deadline", Phase::failed, false, "the time limit of 4s passed"},
 };
 
-TEST_CASE("a run in each kind of waiting, running and ending is shown with its phase and its reason") {
+TEST_CASE("each recorded cluster state has the expected phase and reason") {
   for (const Row& row : table) {
     CAPTURE(row.fixture);
     const RunStatus status = load(row.fixture).observed();
@@ -90,7 +90,7 @@ TEST_CASE("a run in each kind of waiting, running and ending is shown with its p
   }
 }
 
-TEST_CASE("a refusal by Pod Security is final, and its reason names the required settings") {
+TEST_CASE("a run that Pod Security refuses cannot start, and its reason names the required settings") {
   const RunStatus status = load("pod_security").observed();
   CHECK(status.phase == Phase::scheduling);
   CHECK(status.cannot_start);
@@ -99,7 +99,7 @@ TEST_CASE("a refusal by Pod Security is final, and its reason names the required
         std::string::npos);
 }
 
-TEST_CASE("on a lost node a server is replaced, and a worker waits for the node") {
+TEST_CASE("a server on a lost node is replaced, and a worker waits for the node") {
   for (const char* name : {"node_not_ready", "node_lost"}) {
     Fixture fixture = load(name);
     if (std::string(name) == "node_not_ready") {
@@ -128,8 +128,7 @@ TEST_CASE("on a lost node a server is replaced, and a worker waits for the node"
   CHECK(later.first_failure->reason == "node n2 was lost");
 }
 
-TEST_CASE(
-    "a run with too few ranks is restarting, and a run with enough ranks runs and reports the missing rank") {
+TEST_CASE("a run is restarting if too few ranks are left") {
   Fixture fixture = load("node_lost");
   std::erase_if(fixture.objects.jobs,
                 [](const auto& job) { return job["metadata"]["name"] == "node-aaaaa-server"; });
@@ -159,7 +158,7 @@ TEST_CASE("a run whose end is decided does not wait for the pods of a lost node"
   CHECK(fixture.observed().phase == Phase::failed);
 }
 
-TEST_CASE("a run whose owner has no Jobs counts as cut off once the owner is old enough") {
+TEST_CASE("a run without Jobs counts as cut off a minute after its owner was created") {
   Fixture fixture = load("incomplete");
   CHECK(fixture.observed().absence == Absence::not_yet);
   fixture.now += std::chrono::seconds(61);
@@ -169,7 +168,7 @@ TEST_CASE("a run whose owner has no Jobs counts as cut off once the owner is old
         "submit was cut off before the cluster had all of it; submit the same file again to complete it");
 }
 
-TEST_CASE("long last words of a failure are cut only between characters of UTF-8") {
+TEST_CASE("the last words of a failure are cut only between characters of UTF-8") {
   Fixture fixture = load("failed_exit_code");
   for (int length = 0; length < 4; ++length) {
     std::string bar(static_cast<std::size_t>(length), '-');
@@ -213,7 +212,7 @@ TEST_CASE("restarts are taken from the Job controller's count, which includes po
   CHECK(status.ranks[1].restarts == 0);
 }
 
-TEST_CASE("the result is taken from a rank that is done, or else from the rank with the largest step") {
+TEST_CASE("the result comes from a rank that is done, or else from the rank with the largest step") {
   CHECK(load("running").observed().result.is_null());  // a running container has no termination message
   Fixture fixture = load("succeeded");
   CHECK(fixture.observed().result["step"] == 40);
@@ -247,7 +246,7 @@ TEST_CASE("recorded restarts still count when the pods are gone") {
   CHECK(fixture.observed().restarts == 1);
 }
 
-TEST_CASE("the newest warning about an object is shown, in whatever order the warnings come") {
+TEST_CASE("a run shows the newest warning even if an older one comes later in the list") {
   for (const bool reversed : {false, true}) {
     Fixture fixture = load("missing_service_account");
     nlohmann::json newer;
@@ -266,7 +265,7 @@ TEST_CASE("the newest warning about an object is shown, in whatever order the wa
   }
 }
 
-TEST_CASE("if several ranks share a cause, the joined cause has the largest of their weights") {
+TEST_CASE("a cause that several ranks share has the largest of their weights") {
   const auto cause = [](int weight, const char* role, int rank) {
     return Cause{weight, role == std::string("a") ? "same" : "other", false, role, {rank}};
   };
@@ -299,7 +298,7 @@ TEST_CASE("a refusal because a namespace is still new is not final") {
   }
 }
 
-TEST_CASE("the marked Job decides, whatever the name of its role") {
+TEST_CASE("the marked Job decides even if its role is not worker") {
   Fixture fixture = load("succeeded");
   for (auto& job : fixture.objects.jobs) {
     const bool server = job["metadata"]["name"] == "ok-aaaaa-server";
@@ -308,7 +307,7 @@ TEST_CASE("the marked Job decides, whatever the name of its role") {
   CHECK(fixture.observed().phase == Phase::running);  // the servers still run
 }
 
-TEST_CASE("without a marked Job the workers' Job decides, or else the only Job") {
+TEST_CASE("the workers' Job decides if no Job is marked") {
   Fixture fixture = load("succeeded");
   for (auto& job : fixture.objects.jobs) job["metadata"].erase("annotations");
   CHECK(fixture.observed().phase == Phase::succeeded);
@@ -318,7 +317,7 @@ TEST_CASE("without a marked Job the workers' Job decides, or else the only Job")
   CHECK(fixture.observed().phase == Phase::failed);
 }
 
-TEST_CASE("a run with enough ranks that ended well has succeeded, also if its Job reports failed ranks") {
+TEST_CASE("a run with enough good ranks has succeeded even if its Job reports failed ranks") {
   for (const char* condition : {"Failed", "FailureTarget"}) {
     Fixture fixture = load("running_with_a_failed_rank");
     auto& status = fixture.objects.jobs[0]["status"];
@@ -336,7 +335,7 @@ TEST_CASE("a run with enough ranks that ended well has succeeded, also if its Jo
   }
 }
 
-TEST_CASE("if the kubelet evicted a pod, the reason names the resource that the pod has used up") {
+TEST_CASE("the reason of an evicted pod names the resource that the pod used up") {
   Fixture fixture = load("running_with_a_failed_rank");
   auto& status = fixture.objects.pods[1]["status"];
   status["reason"] = "Evicted";
@@ -347,7 +346,7 @@ TEST_CASE("if the kubelet evicted a pod, the reason names the resource that the 
         "containers 8Mi.");
 }
 
-TEST_CASE("if a node rejects a pod, the reason names the node") {
+TEST_CASE("the reason of a rejected pod names the node that rejected it") {
   Fixture fixture = load("running_with_a_failed_rank");
   auto& status = fixture.objects.pods[1]["status"];
   status["reason"] = "TopologyAffinityError";
@@ -386,7 +385,7 @@ TEST_CASE("warnings about an earlier object of the same name are ignored") {
   CHECK_FALSE(fixture.observed().cannot_start);
 }
 
-TEST_CASE("a kubelet that has not read a Secret yet is not shown as the reason to wait") {
+TEST_CASE("a Secret that the kubelet has not read yet is no reason why a pod waits") {
   Fixture fixture = load("missing_config_map_volume");
   for (auto& event : fixture.objects.events) {
     event["message"] =

@@ -18,9 +18,7 @@ using json = nlohmann::json;
 using test::now;
 using test::Run;
 
-TEST_CASE(
-    "a succeeded run has ended with the last good rank of its deciding Job, and another Job keeps its own "
-    "end time") {
+TEST_CASE("a succeeded run ended with the last good rank of its deciding Job") {
   Run run;
   run.job()["metadata"]["annotations"]["mlk.dev/trains"] = "true";
   run.job()["metadata"]["annotations"]["mlk.dev/decides"] = "true";
@@ -45,7 +43,7 @@ TEST_CASE(
   CHECK_FALSE(read_facts(run.objects).jobs[1].ended_at);
 }
 
-TEST_CASE("a rank that ended well without a known end time does not affect the end time of the run") {
+TEST_CASE("a good rank without an end time does not affect the end time of the run") {
   Run run;
   run.job()["status"]["completedIndexes"] = "0-2";
   run.finish(run.pod(1));
@@ -81,7 +79,7 @@ TEST_CASE("facts that no object has set have their default values") {
     CHECK_FALSE(flag);
 }
 
-TEST_CASE("the JSON of a status without known values has every key, and so has its record") {
+TEST_CASE("the JSON of a status has every key even if nothing is known") {
   json known = {{"run", ""},
                 {"name", ""},
                 {"mode", ""},
@@ -112,7 +110,7 @@ TEST_CASE("the JSON of a status without known values has every key, and so has i
                 ": scripts rely on these keys; a new one belongs into this list and man/mlk-status.1");
 }
 
-TEST_CASE("the JSON of a failure and of a rank without known values has every key") {
+TEST_CASE("the JSON of a failure and of a rank has every key even if nothing is known") {
   RunStatus status;
   status.first_failure = Failure{};
   status.ranks.resize(1);
@@ -147,7 +145,7 @@ TEST_CASE("the JSON of a failure and of a rank without known values has every ke
   CHECK(to_record(status)["ranks"][0]["reason"] == std::string(500, 'x'));
 }
 
-TEST_CASE("values that a record lacks get their default values when the record is read") {
+TEST_CASE("values that a record lacks get their defaults") {
   const std::optional<RunStatus> read = from_record(
       {{"schema", 1}, {"phase", "Failed"}, {"ranks", {json::object()}}, {"first_failure", json::object()}});
   REQUIRE(read);
@@ -171,7 +169,7 @@ TEST_CASE("values that a record lacks get their default values when the record i
   CHECK_FALSE(from_record(json::array()));
 }
 
-TEST_CASE("the summary of a record has no ranks and no curve, and only the end of long last words") {
+TEST_CASE("the summary of a record has no ranks and no curve") {
   RunStatus status = Run().observed();
   status.phase = Phase::failed;
   status.result = {{"schema", 1}, {"step", 3}, {"curve", {1, 2}}};
@@ -193,7 +191,7 @@ TEST_CASE("the summary of a record has no ranks and no curve, and only the end o
              {"data", {{"record", nullptr}}}});
 }
 
-TEST_CASE("mlk reads a record of up to half a MiB, but reads the summary instead of a larger record") {
+TEST_CASE("recorded_status() reads the summary if the record is larger than half a MiB") {
   json owner = {{"metadata", {{"annotations", {{"mlk.dev/summary", R"({"schema":1,"phase":"Stopped"})"}}}}}};
   const auto record_of = [](std::size_t bytes) {
     std::string text = R"({"schema":1,"phase":"Failed","why":""})";
@@ -208,9 +206,7 @@ TEST_CASE("mlk reads a record of up to half a MiB, but reads the summary instead
   CHECK(recorded_status(owner)->phase == Phase::stopped);
 }
 
-TEST_CASE(
-    "if two runs were created in the same second, the run whose name is later in the alphabet is listed "
-    "first") {
+TEST_CASE("observe_all() sorts runs of the same second by name, the last name first") {
   std::vector<RunObjects> runs;
   for (const char* name : {"b", "c", "a"}) {
     Run run;

@@ -17,7 +17,7 @@ using json = nlohmann::json;
 using test::now;
 using test::Run;
 
-TEST_CASE("a running run is shown with its name, its start and all of its ranks, workers first") {
+TEST_CASE("a running run is shown with its name, its start and all of its ranks") {
   const RunStatus status = Run().observed();
   CHECK(status.run == "r");
   CHECK(status.name == "exp");
@@ -68,7 +68,7 @@ TEST_CASE("the needed ranks that do not run decide the phase") {
   CHECK(run.phase() == "Starting");
 }
 
-TEST_CASE("a rank without a pod is missing, and its reason is that the cluster has not made the pod yet") {
+TEST_CASE("a rank without a pod is missing") {
   Run run;
   run.objects.pods.clear();
   CHECK(run.phase() == "Scheduling");
@@ -78,9 +78,7 @@ TEST_CASE("a rank without a pod is missing, and its reason is that the cluster h
   CHECK_FALSE(run.observed().started);
 }
 
-TEST_CASE(
-    "the restarts of a rank are its earlier pods, or the failures that the Job controller counted if these "
-    "are more") {
+TEST_CASE("the restarts of a rank are its earlier pods, or the Job controller's count if that is larger") {
   Run run;
   run.fail(run.pod(1), 1);
   run.pending(run.add_pod("worker", 1, "2026-01-03T11:59:58Z"));
@@ -99,7 +97,7 @@ TEST_CASE(
   CHECK(run.observed().restarts == 2);
 }
 
-TEST_CASE("a pod that ended before the latest start of its Job is ignored, but a live pod is not") {
+TEST_CASE("a pod that ended before the latest start of its Job is ignored") {
   Run run;
   run.fail(run.pod(1), 1, "2026-01-03T11:29:59Z");
   run.job()["status"]["startTime"] = "2026-01-03T11:30:00Z";
@@ -114,9 +112,7 @@ TEST_CASE("a pod that ended before the latest start of its Job is ignored, but a
   CHECK(run.state(1) == "Missing");
 }
 
-TEST_CASE(
-    "at most two causes are shown: a cause that blocks the whole run comes first, then the causes with more "
-    "weight") {
+TEST_CASE("a run shows at most two causes, and counts the others") {
   Run run;
   const auto waits = [&](json& pod, const char* reason) {
     run.pending(pod);
@@ -187,7 +183,7 @@ TEST_CASE("each line of the table of phases overrides the lines below it") {
   CHECK(run.phase() == "Succeeded");
 }
 
-TEST_CASE("a run that is being deleted or has a new owner does not count as cut off") {
+TEST_CASE("a run that is being deleted does not count as cut off") {
   Run run;
   run.objects.jobs.pop_back();
   run.objects.pods.pop_back();  // a Job that does not exist yet has made no pods
@@ -206,9 +202,7 @@ TEST_CASE("a run that is being deleted or has a new owner does not count as cut 
   CHECK(run.phase() == "Incomplete");  // the run has no Job
 }
 
-TEST_CASE(
-    "a stopped run shows when it was stopped and how many pods have not ended, and is stopped also if its "
-    "mark has no valid time") {
+TEST_CASE("a stopped run shows how many of its pods are still ending") {
   Run run;
   run.stop();
   for (json* pod : {&run.pod(0), &run.pod(1), &run.server()}) run.fail(*pod, 143);
@@ -223,7 +217,7 @@ TEST_CASE(
   CHECK(run.observed().ended == now);
 }
 
-TEST_CASE("a stopped run whose deciding Job another program has resumed is not stopped any more") {
+TEST_CASE("a stopped run is not stopped any more if another program resumes its deciding Job") {
   Run run;
   run.stop();
   const auto suspend = [&](const char* role, bool suspended) {
@@ -245,8 +239,7 @@ TEST_CASE("a stopped run whose deciding Job another program has resumed is not s
   CHECK(run.phase() == "Stopped");
 }
 
-TEST_CASE(
-    "a run whose Job is failing shows the reason, and the ranks that the Job ends do not count as failures") {
+TEST_CASE("a rank that a failing Job ends does not count as a failure") {
   Run run;
   run.condition("FailureTarget", "FailedIndexes");
   run.fail(run.pod(1), 3, "2026-01-03T11:57:00Z");
@@ -264,7 +257,7 @@ TEST_CASE(
   CHECK(status.ranks.at(0).state == "Failed");
 }
 
-TEST_CASE("a passed time limit is shown as the cause, with its length if it is known") {
+TEST_CASE("the cause of a run whose time limit has passed names the limit") {
   Run run;
   run.condition("Failed", "DeadlineExceeded");
   CHECK(run.why() == "the time limit passed");
@@ -284,9 +277,7 @@ TEST_CASE("a Job that failed without a failed pod is shown with its own message"
   CHECK(run.why() == "a?[1m");
 }
 
-TEST_CASE(
-    "the cause of a failed run is the failure of a rank that used up its tries, not a failure after the loss "
-    "of a peer") {
+TEST_CASE("the cause of a failed run is a rank that used up its tries by itself") {
   Run run;
   run.condition("Failed", "FailedIndexes");
   run.job()["status"]["failedIndexes"] = "0-1";
@@ -309,8 +300,7 @@ TEST_CASE(
   CHECK(run.why() == "worker/2: exit code 5");
 }
 
-TEST_CASE(
-    "the cause of a failed run is the pod that a failure policy names, or an earlier pod with the same end") {
+TEST_CASE("the cause of a failed run is the pod that the failure policy names, or an earlier such pod") {
   Run run;
   run.condition("Failed", "PodFailurePolicy");
   run.job()["status"]["failedIndexes"] = "0";
@@ -327,8 +317,7 @@ TEST_CASE(
   CHECK(run.observed().first_failure->rank == 0);
 }
 
-TEST_CASE(
-    "if two failures have the same second, the failure that can have caused the other failure comes first") {
+TEST_CASE("a failure that can have caused the other one comes first if both have the same second") {
   Run run;
   const auto order = [&](int first_code, int second_code) {
     run.fail(run.pod(0), first_code);
@@ -347,7 +336,7 @@ TEST_CASE(
   CHECK(run.observed().first_failure->rank == 0);
 }
 
-TEST_CASE("a rank on a lost node is missing, and counts as a failure once its pod is being deleted") {
+TEST_CASE("a rank on a lost node is missing, and counts as failed if its pod is being deleted") {
   Run run;
   run.pod(1)["status"]["reason"] = "NodeLost";
   CHECK(run.phase() == "Restarting");
@@ -359,9 +348,7 @@ TEST_CASE("a rank on a lost node is missing, and counts as a failure once its po
   CHECK(run.observed().first_failure->disruption);
 }
 
-TEST_CASE(
-    "the reason of a rank says that its pod is ending, or that the pod is gone if its Job has ended or is "
-    "suspended") {
+TEST_CASE("a rank without a pod reports that the pod is gone if the Job has ended") {
   Run run;
   run.pod(1)["metadata"]["deletionTimestamp"] = "2026-01-03T11:59:00Z";
   CHECK(run.observed().ranks.at(1).reason == "it is ending");
@@ -378,9 +365,7 @@ TEST_CASE(
   CHECK(run.observed().ranks.at(1).reason == "its pod is gone");
 }
 
-TEST_CASE(
-    "the start of a run is the start of its first pod, or else of its ended Job, and its end is the end of "
-    "its Job") {
+TEST_CASE("the start of a run is the start of its first pod, or else of its ended Job") {
   Run run;
   run.fail(run.pod(2), 1);
   run.pod(2)["status"]["containerStatuses"][0]["state"]["terminated"]["startedAt"] = "2026-01-03T11:00:01Z";
@@ -419,7 +404,7 @@ TEST_CASE("a run is shown with the steps, tags, note and experiment that were su
   CHECK(run.observed().last_checkpoint == "in ? its own words");
 }
 
-TEST_CASE("a run that lost a rank is restarting until it has all needed ranks, whichever rank is missing") {
+TEST_CASE("a run that lost a rank is restarting if any needed rank does not run") {
   Run run;
   run.pod(0)["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = "1";
   CHECK(run.phase() == "Running");

@@ -66,7 +66,7 @@ struct OneJob {
 
 using Codes = std::vector<int>;
 
-TEST_CASE("the state of each rank follows from its newest pod and its Job") {
+TEST_CASE("the state of a rank follows from its newest pod and its Job") {
   const auto state = [](const std::function<void(PodFacts&)>& change,
                         const std::function<void(JobFacts&)>& in = {}) {
     OneJob run;
@@ -120,7 +120,7 @@ TEST_CASE("the state of each rank follows from its newest pod and its Job") {
             ending) == RankState::restarting);
 }
 
-TEST_CASE("a rank has only the pods since the latest start of its Job, and counts its known restarts") {
+TEST_CASE("a rank has the pods of the latest start of its Job") {
   OneJob run;
   run.job().started = moment;
   run.fail(1, 1, seconds(-1)).created = moment - seconds(2);
@@ -164,8 +164,7 @@ TEST_CASE("each state of a rank has its name") {
   CHECK(name(RankState::restarting, &waiting) == "Pending");
 }
 
-TEST_CASE(
-    "ends are ordered by time, and an end that blames a peer is ordered as if it came two seconds later") {
+TEST_CASE("an end that blames a peer is sorted as if it came two seconds later") {
   const auto order = [](seconds first, const std::string& says, seconds second) {
     OneJob run;
     run.fail(0, 1, first, says);
@@ -183,7 +182,7 @@ TEST_CASE(
   CHECK(undated.order() == Codes{2, 1});
 }
 
-TEST_CASE("a disrupted pod is ordered by the time at which it was asked to end, not by its end") {
+TEST_CASE("a disrupted pod is sorted by the time at which it was asked to end") {
   OneJob run;
   run.fail(0, 1, seconds(5));
   PodFacts& evicted = run.fail(1, 143, seconds(9));
@@ -195,7 +194,7 @@ TEST_CASE("a disrupted pod is ordered by the time at which it was asked to end, 
   CHECK(run.order() == Codes{1, 143});
 }
 
-TEST_CASE("only failed pods, pods whose program failed, and deleted pods on a lost node have an end") {
+TEST_CASE("a pod has an end if the pod or its program failed") {
   const auto ends = [](const std::function<void(PodFacts&)>& change) {
     OneJob run;
     run.add(0, change);
@@ -211,7 +210,7 @@ TEST_CASE("only failed pods, pods whose program failed, and deleted pods on a lo
   CHECK(ends([](PodFacts& pod) { pod.node_lost = pod.deleting = true; }) == 1);
 }
 
-TEST_CASE("a pod that its ending Job or a stop has deleted is not a cause") {
+TEST_CASE("a pod that was deleted by its ending Job or by a stop is not a cause") {
   const auto cascades = [](const std::function<void(PodFacts&)>& change,
                            const std::function<void(JobFacts&)>& in, bool stopped = false) {
     OneJob run;

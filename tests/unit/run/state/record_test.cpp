@@ -18,7 +18,7 @@ using test::load;
 // Writes the record of the status into the owner.
 void write_into(nlohmann::json& owner, const RunStatus& status) { owner.merge_patch(record_patch(status)); }
 
-TEST_CASE("an ended run whose other objects are gone has the same status from its record") {
+TEST_CASE("an ended run has the same status from its record after its other objects are gone") {
   for (const char* name : {"failed_exit_code", "succeeded", "failed_oom"}) {
     Fixture fixture = load(name);
     const RunStatus before = fixture.observed();
@@ -32,7 +32,7 @@ TEST_CASE("an ended run whose other objects are gone has the same status from it
   }
 }
 
-TEST_CASE("the end of a run is known also from an owner that was read as metadata only") {
+TEST_CASE("the end of a run can be read from the metadata of its owner") {
   Fixture fixture = load("failed_exit_code");
   const RunStatus before = fixture.observed();
   write_into(fixture.objects.owner, before);
@@ -45,7 +45,7 @@ TEST_CASE("the end of a run is known also from an owner that was read as metadat
   CHECK(fixture.objects.owner["metadata"]["annotations"][annotations::phase] == "Failed");
 }
 
-TEST_CASE("the record of a stopped run has its results, and the run can still be resumed") {
+TEST_CASE("the record of a stopped run keeps the result when the run is resumed") {
   Fixture fixture = load("stopped");
   RunStatus stopped = fixture.observed();
   stopped.result = {{"schema", 1}, {"step", 70}};
@@ -61,7 +61,7 @@ TEST_CASE("the record of a stopped run has its results, and the run can still be
   CHECK(resumed.restarts == 2);
 }
 
-TEST_CASE("a rank that still ran when the record was written is shown with its later end") {
+TEST_CASE("a rank that still ran at the time of the record is shown with its later end") {
   Fixture fixture = load("succeeded");
   const RunStatus early = fixture.observed();
   REQUIRE(early.ranks.back().state == "Running");  // servers end after the workers
@@ -78,7 +78,7 @@ TEST_CASE("a rank that still ran when the record was written is shown with its l
   CHECK(fixture.observed().ranks.back().node == early.ranks.back().node);
 }
 
-TEST_CASE("a rank that its Job removed at the end has not failed, and its restarts still count") {
+TEST_CASE("a rank that its Job removed at the end has not failed") {
   Fixture fixture = load("succeeded");
   nlohmann::json* job = nullptr;
   for (nlohmann::json& each : fixture.objects.jobs) {

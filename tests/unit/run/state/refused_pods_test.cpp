@@ -67,7 +67,7 @@ struct RefusedPods {
 
 }  // namespace
 
-TEST_CASE("a list shows why the cluster refuses the pods of a run, as status does") {
+TEST_CASE("mlk ls shows the same reason as mlk status if the cluster refuses all pods of a run") {
   RefusedPods test;
   test.add_run("y-abcde");
   test.warn("x-abcde", "no such account");
@@ -79,7 +79,7 @@ TEST_CASE("a list shows why the cluster refuses the pods of a run, as status doe
   for (const auto& [run, reason] : why) CHECK(test.status(run) == reason);
 }
 
-TEST_CASE("a list shows why the cluster refuses some of the pods of a run, as status does") {
+TEST_CASE("mlk ls shows the same reason as mlk status if the cluster refuses some pods of a run") {
   RefusedPods test;
   const std::string quota =
       "exceeded quota: gpus, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=2, "
@@ -92,7 +92,7 @@ TEST_CASE("a list shows why the cluster refuses some of the pods of a run, as st
   CHECK(test.status("y-abcde") == test.listed().at("y-abcde"));
 }
 
-TEST_CASE("a list of runs requests events only if a rank that should have a pod has none") {
+TEST_CASE("a list of runs requests events if a rank that should have a pod has none") {
   RefusedPods test;
   test.cluster.store.create("pods", test::pod_of("x-abcde", "Running"));
   test.add_run("y-abcde", 5);
@@ -132,9 +132,7 @@ TEST_CASE("a list of runs requests no events if each Job has pods or is not acti
   CHECK(test.asked.empty());
 }
 
-TEST_CASE(
-    "a list of runs works if the user may not read events, but fails if the server cannot return the "
-    "events") {
+TEST_CASE("a list of runs works even if the user may not read events") {
   RefusedPods test;
   test.warn("x-abcde", "no such account");
   test.events_status = 403;

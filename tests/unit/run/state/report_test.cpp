@@ -75,9 +75,7 @@ std::string result(long step, bool done = false) {
   return json{{"schema", 1}, {"step", step}, {"done", done}, {"checkpoint", 7}, {"curve", {{1, 2}}}}.dump();
 }
 
-TEST_CASE(
-    "the result of a run that has not ended is the newest metrics line of a live rank, with the time of "
-    "this line") {
+TEST_CASE("the result of a run that has not ended is the newest metrics line of a live rank") {
   Workers run;
   CHECK(run.step() == -1);
   run.live("a", 0, start);
@@ -89,7 +87,7 @@ TEST_CASE(
   CHECK(to_json(status)["result_at"] == format_time(start + 5s));
 }
 
-TEST_CASE("the result of a dead pod with a larger step is not shown after a live pod has reported") {
+TEST_CASE("the result of a dead pod is not shown after a live pod has reported") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(7352));
   CHECK(run.step() == 7352);
@@ -100,7 +98,7 @@ TEST_CASE("the result of a dead pod with a larger step is not shown after a live
   CHECK_FALSE(run.report().result.contains("curve"));
 }
 
-TEST_CASE("the result of a rank that has just ended is shown instead of an older line of another rank") {
+TEST_CASE("the result of a rank that has just ended is shown instead of an older line") {
   Workers run;
   run.live("b", 1, start);
   run.line("b", start + 10s, 500);
@@ -110,9 +108,7 @@ TEST_CASE("the result of a rank that has just ended is shown instead of an older
   CHECK(run.step() == 950);
 }
 
-TEST_CASE(
-    "the result of a pod that started after the end of another pod is shown, and of parallel pods the larger "
-    "step") {
+TEST_CASE("the result of the pod that started last is shown if the pods did not run in parallel") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(7352));
   run.ended("b", 0, start + 70s, start + 80s, result(7100));
@@ -123,9 +119,7 @@ TEST_CASE(
   CHECK(run.step() == 10);  // a trained run stays trained
 }
 
-TEST_CASE(
-    "if ranks report at the same time, the report of the lowest live rank is shown, except if this rank has "
-    "become silent") {
+TEST_CASE("the report of the lowest live rank is shown if the ranks report at the same time") {
   Workers run;
   for (int rank = 0; rank < 3; ++rank) run.live(std::to_string(rank), rank, start);
   run.line("0", start + 100s, 10);
@@ -138,7 +132,7 @@ TEST_CASE(
   CHECK(run.step() == 21);
 }
 
-TEST_CASE("after the end of a program without a result, its last metrics line is the result") {
+TEST_CASE("the last metrics line of a program is its result if the program reported none") {
   Workers run;
   run.ended("a", 0, start, start + 60s, "starting\nmlk step=3 loss=1\nmlk step=4 loss=0.5\nboom");
   CHECK(run.step() == 4);
@@ -149,7 +143,7 @@ TEST_CASE("after the end of a program without a result, its last metrics line is
   CHECK(run.step() == 8);
 }
 
-TEST_CASE("logs of the lowest live ranks are read, and logs of earlier pods that may have a newer report") {
+TEST_CASE("the logs of the lowest live ranks are read") {
   Workers run;
   CHECK(logs_to_read(run.objects).empty());
   for (int rank = 7; rank >= 0; --rank) run.live("live" + std::to_string(rank), rank, start + 100s);
@@ -176,8 +170,7 @@ TEST_CASE("mlk reads no logs of a run whose results are known") {
   CHECK(logs_to_read(run.objects).empty());
 }
 
-TEST_CASE(
-    "numbers recorded at a stop are replaced by numbers of the resumed run, also if the step went back") {
+TEST_CASE("the numbers of a resumed run replace the numbers that were recorded at the stop") {
   Workers run;
   run.objects.owner["data"]["record"] =
       R"({"schema":1,"phase":"Stopped","result":{"schema":1,"step":1400},"result_at":"2026-01-03T00:01:00Z"})";
@@ -215,9 +208,7 @@ TEST_CASE(
   CHECK(newer_of(earlier, later).result["checkpoint"] == 15);
 }
 
-TEST_CASE(
-    "lines at most half a minute apart count as simultaneous, and then a live rank comes before an ended "
-    "rank") {
+TEST_CASE("lines at most half a minute apart count as simultaneous") {
   Workers run;
   run.live("0", 0, start);
   run.live("1", 1, start);
@@ -232,8 +223,7 @@ TEST_CASE(
   CHECK(run.step() == 12);
 }
 
-TEST_CASE(
-    "a result has the end of its pod as its time, and a pod whose rank reports no steps has no result") {
+TEST_CASE("the time of a result is the end of its pod") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(10));
   CHECK(run.report().at == start + 60s);
@@ -244,9 +234,7 @@ TEST_CASE(
   CHECK(run.report().at == start + 90s);
 }
 
-TEST_CASE(
-    "the log of the lowest rank's newest ended pod is read first, and only logs of the deciding Job are "
-    "read") {
+TEST_CASE("the log of the lowest rank's newest ended pod is read first") {
   Workers run;
   run.ended("old", 0, start, start + 10s, "");
   run.ended("new", 0, start + 20s, start + 30s, "");
@@ -260,9 +248,7 @@ TEST_CASE(
   CHECK(logs_to_read(run.objects).size() == 3);
 }
 
-TEST_CASE(
-    "with many live ranks the logs of two ended pods are read, and never the log of a pod that did not "
-    "start") {
+TEST_CASE("the logs of two ended pods are read even if there are many live ranks") {
   Workers run;
   for (int rank = 0; rank < 6; ++rank) run.live("live" + std::to_string(rank), rank, start + 100s);
   for (int rank = 0; rank < 3; ++rank) run.ended("dead" + std::to_string(rank), rank, start, start + 60s, "");
@@ -275,7 +261,7 @@ TEST_CASE(
   CHECK(logs_to_read(run.objects).empty());
 }
 
-TEST_CASE("metrics from a log are plain text and limited in number, whatever the program has printed") {
+TEST_CASE("to_result() keeps at most 64 metrics, and drops names that are not plain text") {
   std::string many = "mlk step=1";
   for (int i = 0; i < 500; ++i) many += " k" + std::to_string(i) + "=1";
   CHECK(to_result(*parse_metrics(many))["metrics"].size() == 64);
@@ -289,7 +275,7 @@ TEST_CASE("metrics from a log are plain text and limited in number, whatever the
   CHECK_NOTHROW(told.dump());
 }
 
-TEST_CASE("logs are read for a resumed run that was recorded as stopped, and for a record without a result") {
+TEST_CASE("the logs of a run are read if its record has no result") {
   Workers run;
   run.live("a", 0, start);
   for (const char* record : {R"({"schema":1,"phase":"Stopped","result":{"schema":1,"step":10}})",
@@ -302,7 +288,7 @@ TEST_CASE("logs are read for a resumed run that was recorded as stopped, and for
   CHECK(run.first_log() == "");
 }
 
-TEST_CASE("if results have no times, the result with the larger step is shown") {
+TEST_CASE("the result with the larger step is shown if results have no times") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(100));
   run.ended("b", 1, start + 70s, start + 80s, result(50));
@@ -317,8 +303,7 @@ TEST_CASE("if results have no times, the result with the larger step is shown") 
   CHECK_FALSE(run.report().at);
 }
 
-TEST_CASE(
-    "the log of a pod is the log of its container main at any position, or else of its only container") {
+TEST_CASE("the log of a pod is the log of its container main, or else of its only container") {
   Workers run;
   run.live("a", 0, start);
   run.live("b", 1, start);
@@ -350,8 +335,7 @@ struct LostWords {
   }
 };
 
-TEST_CASE(
-    "if last words lack the error, a longer end of the log is read only for a pod that failed by itself") {
+TEST_CASE("a longer end of a log is read if a pod failed by itself and its last words lack the error") {
   const auto read = [](const std::function<void(LostWords&)>& change) {
     LostWords words;
     change(words);
@@ -398,8 +382,7 @@ TEST_CASE("the logs of the three pods that failed first are read for their error
   CHECK(log.container == "main");
 }
 
-TEST_CASE(
-    "if a program has ended but its pod has not, the program's log is read as the log of an ended pod") {
+TEST_CASE("the log of an ended program is read even if its pod has not ended") {
   Workers run;
   run.ended("a", 0, start, start + 60s, "");
   run.objects.pods[0]["status"]["phase"] = "Running";
@@ -408,8 +391,7 @@ TEST_CASE(
   CHECK(run.first_log() == "");
 }
 
-TEST_CASE(
-    "if lines have the same time, the line of the lowest rank is shown, and of one rank the newest line") {
+TEST_CASE("the line of the lowest rank is shown if the lines have the same time") {
   Workers run;
   run.live("a", 2, start);
   run.live("b", 1, start);
@@ -423,7 +405,7 @@ TEST_CASE(
   CHECK(run.step() == 10);
 }
 
-TEST_CASE("a rank on a lost node does not count as live, and its log is not read") {
+TEST_CASE("the log of a rank on a lost node is not read") {
   Workers run;
   run.live("a", 0, start);
   run.live("b", 1, start);

@@ -113,9 +113,7 @@ std::string phase_of_pod(const json& status) {
   return failed ? "Failed" : "Succeeded";
 }
 
-TEST_CASE(
-    "phase, state, exit code, last words, metrics and logs come from main, whatever a container beside main "
-    "does") {
+TEST_CASE("the phase and exit code of a run come from main, not from a container beside main") {
   int situations = 0;
   for (const bool by_name_first : {true, false}) {
     for (const bool first : {true, false}) {
@@ -190,8 +188,7 @@ TEST_CASE(
   CHECK(situations >= 96);
 }
 
-TEST_CASE(
-    "a failed container beside main is named with its last words, and does not cause another try of main") {
+TEST_CASE("a failed container beside main does not cause another try of main") {
   Pair pair;
   pair.add("containers", "agent", other_ends(2), true);
   pair.main()["state"] = main_ends(0);
@@ -297,7 +294,7 @@ TEST_CASE("a program that ended with 0 while the kubelet ended its pod does not 
   CHECK(done("2026-01-03T12:01:21Z", 0));
 }
 
-TEST_CASE("the end of a pod counts although the Job controller made the pod in the second before the start") {
+TEST_CASE("the end of a pod counts even if the pod was made in the second before the Job's start") {
   // At a resume the controller makes the pods, and then sets the start in whole seconds.
   Pair pair;
   pair.run.job()["status"]["startTime"] = "2026-01-03T11:00:02Z";
@@ -318,8 +315,7 @@ TEST_CASE("the end of a pod counts although the Job controller made the pod in t
   CHECK(run.why() == "worker/1: exit code 3 (4 of 4 tries failed)");
 }
 
-TEST_CASE(
-    "a failed init container is named in the reason, its log is read, and the run counts as not started") {
+TEST_CASE("the reason of a run names the init container that failed") {
   Pair pair;
   pair.add("initContainers", "first", other_ends(0), false);
   json& fetch = pair.add("initContainers", "fetch", other_ends(128), false);
@@ -372,8 +368,7 @@ TEST_CASE("the container that keeps main from starting is shown with its name") 
         "worker/0: container fetch: exit code 1: side says so (started again 5 times)");
 }
 
-TEST_CASE(
-    "a program that could not be started is shown with this reason before and after the end of its pod") {
+TEST_CASE("a program that could not be started is shown with this reason in each phase of its pod") {
   Pair pair;
   json end = main_ends(128);
   end["terminated"]["reason"] = "StartError";
@@ -391,7 +386,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a container that crash-loops beside a running main is shown as a remark, with its exit code") {
+TEST_CASE("a container that crash-loops beside a running main is shown with its exit code") {
   Pair pair;
   json& proxy =
       pair.add("initContainers", "proxy", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}, true, true);
@@ -403,7 +398,7 @@ TEST_CASE("a container that crash-loops beside a running main is shown as a rema
   CHECK(pair.run.observed().ranks.at(0).state == "Running");
 }
 
-TEST_CASE("the record does not store a text that is valid only while a pod waits for another container") {
+TEST_CASE("the record leaves out the reason that a pod waits for another container") {
   Pair pair;
   pair.add("containers", "agent", runs, true);
   pair.main()["state"] = main_ends(0);
@@ -421,9 +416,7 @@ TEST_CASE("the record does not store a text that is valid only while a pod waits
   CHECK(has_live_pods(pair.run.objects, test::now));
 }
 
-TEST_CASE(
-    "a run whose program has ended is settling until its pod ends, since the log would be lost with the "
-    "pod") {
+TEST_CASE("a run whose program has ended is settling until its pod ends") {
   using std::chrono::seconds;
   Pair pair;
   json& status = pair.pod()["status"];
@@ -445,13 +438,13 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("in a pod without a container named main, the only container counts as main") {
+TEST_CASE("the only container of a pod counts as main") {
   CHECK(main_container_of({{"spec", {{"containers", {{{"name", "trainer"}}}}}}}) == "trainer");
   CHECK(main_container_of({{"spec", {{"containers", {{{"name", "a"}}, {{"name", "b"}}}}}}}) == "main");
   CHECK(main_container_of(json::object()) == "main");
 }
 
-TEST_CASE("the log of a requested container is read only if the pod has a container of this name") {
+TEST_CASE("containers_to_read() returns the requested container if the pod has it") {
   Pair pair;
   pair.add("containers", "agent", runs, true);
   pair.add("initContainers", "fetch", other_ends(0), true);

@@ -14,7 +14,7 @@ using test::failure;
 using test::now;
 using test::Run;
 
-TEST_CASE("each phase has its exit code, and a failed run has the exit code of its first failure") {
+TEST_CASE("each phase has its exit code") {
   const auto code = [](Phase phase, bool cannot_start = false, std::optional<bool> disruption = {}) {
     RunStatus status;
     status.phase = phase;
@@ -46,7 +46,7 @@ TEST_CASE("each phase has a name, which parse_phase() reads back") {
   CHECK_FALSE(parse_phase(""));
 }
 
-TEST_CASE("a record has every value of a status, and writing it again gives the same record") {
+TEST_CASE("from_record() reads back every value that to_record() has written") {
   RunStatus status = Run().observed();
   status.phase = Phase::failed;
   status.why = "worker/1: exit code 3";
@@ -88,7 +88,7 @@ TEST_CASE("a record has every value of a status, and writing it again gives the 
   }
 }
 
-TEST_CASE("the JSON of a status has every key, also for unknown values") {
+TEST_CASE("the JSON of a status has every key even if values are unknown") {
   Run run;
   run.fail(run.pod(1), 3);
   run.objects.jobs.pop_back();
@@ -143,7 +143,7 @@ TEST_CASE("the JSON of a status has every key, also for unknown values") {
                 ": scripts rely on these keys; a new one belongs into this list and man/mlk-status.1");
 }
 
-TEST_CASE("the summary in the annotations is the record without ranks and curve, with short last words") {
+TEST_CASE("the summary in the annotations is the record without ranks and curve") {
   RunStatus status = Run().observed();
   status.phase = Phase::failed;
   status.result = {{"schema", 1}, {"step", 40}, {"curve", {1, 2}}};
@@ -164,9 +164,7 @@ TEST_CASE("the summary in the annotations is the record without ranks and curve,
   CHECK(removal["data"].at("record").is_null());
 }
 
-TEST_CASE(
-    "the record of a watcher supplies facts that the objects no longer show, and newer facts override the "
-    "record") {
+TEST_CASE("the record of a stopped run supplies facts that the objects no longer show") {
   Run run;
   run.stop();
   RunStatus before;

@@ -33,7 +33,7 @@ void mark_as_training(Fixture& fixture) {
   worker_job(fixture)["metadata"]["annotations"]["mlk.dev/trains"] = "true";
 }
 
-TEST_CASE("one good rank makes a training run Succeeded, whatever its Job and the other ranks report") {
+TEST_CASE("a training run has succeeded if one rank ended well") {
   const json nothing = json::array();
   for (const json& conditions :
        {nothing, json{condition("Suspended", "JobSuspended")},
@@ -58,7 +58,7 @@ TEST_CASE("one good rank makes a training run Succeeded, whatever its Job and th
   }
 }
 
-TEST_CASE("a training run that was suspended or stopped after a rank had ended well has succeeded") {
+TEST_CASE("a training run that was stopped after a rank had ended well has succeeded") {
   Fixture fixture = load("stopped");
   mark_as_training(fixture);
   CHECK(fixture.observed().phase == Phase::stopped);
@@ -66,8 +66,7 @@ TEST_CASE("a training run that was suspended or stopped after a rank had ended w
   CHECK(fixture.observed().phase == Phase::succeeded);
 }
 
-TEST_CASE(
-    "a run has succeeded if a result says that it is trained, also if the rank with this result was killed") {
+TEST_CASE("a training run has succeeded if a result says done, even if its rank was killed") {
   Fixture fixture = load("failed_exit_code");
   mark_as_training(fixture);
   for (json& pod : fixture.objects.pods) {
@@ -121,7 +120,7 @@ TEST_CASE("a rank of a succeeded run whose Job was suspended counts as removed, 
   }
 }
 
-TEST_CASE("in a stopped run, a rank that was lost earlier and came back is shown as Stopped") {
+TEST_CASE("a rank of a stopped run that was lost earlier and came back is shown as Stopped") {
   Fixture fixture = load("deleted_pod");
   json& lost = fixture.objects.pods[1];
   lost["metadata"].erase("deletionTimestamp");
@@ -140,9 +139,7 @@ TEST_CASE("in a stopped run, a rank that was lost earlier and came back is shown
   CHECK_FALSE(status.last_failure->next);
 }
 
-TEST_CASE(
-    "a rank with an exit code that fails the Job is shown as failed, not as restarting, also before the Job "
-    "reports it") {
+TEST_CASE("a rank whose exit code fails the Job is shown as failed before the Job reports it") {
   Fixture fixture = load("deleted_pod");
   json& pod = fixture.objects.pods[1];
   pod["metadata"].erase("deletionTimestamp");

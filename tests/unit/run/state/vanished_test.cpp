@@ -43,13 +43,13 @@ struct Vanishing : Submitter {
 
 }  // namespace
 
-TEST_CASE("a submit records on the owner that all objects were made, and when the owner was sent") {
+TEST_CASE("a submit records on the owner that all objects were made") {
   Vanishing test;
   CHECK(test.annotation(mlk::annotations::created) == test.run + "-worker");
   CHECK(test.annotation(mlk::annotations::submitted).size() == 19);
 }
 
-TEST_CASE("a run whose Job is gone counts as ended, and --again makes a new run") {
+TEST_CASE("a run whose Job is gone counts as ended") {
   Vanishing test;
   test.lose("jobs", test.run + "-worker");
   mlk::Submitted second = test.submit();
@@ -66,7 +66,7 @@ TEST_CASE("a run whose Job is gone counts as ended, and --again makes a new run"
   CHECK(test.jobs_sent == 1);
 }
 
-TEST_CASE("a Job does not count as gone if one list lacks the Job but the next list has it") {
+TEST_CASE("a Job does not count as gone if the next list has it") {
   Vanishing test;
   bool first = true;
   test.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -83,7 +83,7 @@ TEST_CASE("a Job does not count as gone if one list lacks the Job but the next l
   CHECK(!first);
 }
 
-TEST_CASE("a submit makes a missing Service of an existing run again, and does not train the run twice") {
+TEST_CASE("a submit makes the missing Service of an existing run, but no second Job") {
   Vanishing test;
   test.lose("services", test.run);
   CHECK(test.submit().outcome == SubmitOutcome::completed);
@@ -91,7 +91,7 @@ TEST_CASE("a submit makes a missing Service of an existing run again, and does n
   CHECK(test.jobs_sent == 0);
 }
 
-TEST_CASE("a Job that is deleted while a submit looks for the other objects is not made again") {
+TEST_CASE("a Job that is deleted during a submit of an existing run is not made again") {
   Vanishing test;
   test.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     test.jobs_sent += request.method == "POST" && request.path.ends_with("/jobs") ? 1 : 0;
@@ -103,9 +103,7 @@ TEST_CASE("a Job that is deleted while a submit looks for the other objects is n
   CHECK(test.jobs_sent == 0);
 }
 
-TEST_CASE(
-    "if a submit was killed before it set annotations::created, the next submit completes the run and sets "
-    "this mark") {
+TEST_CASE("the next submit sets annotations::created if a submit was killed before it did") {
   Vanishing test;
   test.annotate(mlk::annotations::created, nullptr);
   CHECK(test.submit().outcome == SubmitOutcome::running);
@@ -118,7 +116,7 @@ TEST_CASE(
   CHECK(test.annotation(mlk::annotations::created) == test.run + "-worker");
 }
 
-TEST_CASE("a user who may not change the owner can still submit") {
+TEST_CASE("a submit works even if the user may not change the owner") {
   Submitter test;
   test.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method == "PATCH") return mlk::test::refusal(403, "Forbidden", "no");
