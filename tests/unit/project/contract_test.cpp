@@ -83,7 +83,7 @@ TEST_CASE("runtime/CONTRACT.md lists exactly the variables that the renderer set
   }
 }
 
-TEST_CASE("mlk-experiment(5) lists exactly the variables that pods get") {
+TEST_CASE("mlk-experiment(5) lists the variables that pods get, and no others") {
   const std::string page = text_of(top / "man" / "mlk-experiment.5");
   const std::size_t begin = page.find("\n.SH VARIABLES OF PROGRAMS\n");
   REQUIRE(begin != std::string::npos);
@@ -94,7 +94,7 @@ TEST_CASE("mlk-experiment(5) lists exactly the variables that pods get") {
   CHECK(listed == set);
 }
 
-TEST_CASE("seven known exit codes of the runtime are in exit_code.h and in runtime/CONTRACT.md") {
+TEST_CASE("exit_code.h and runtime/CONTRACT.md have the seven known exit codes of the runtime") {
   const std::string contract = contract_text();
   const std::string code = text_of(top / "runtime" / "base" / "exit_code.h");
   for (const char* number : {"64", "65", "66", "67", "70", "75", "143"}) {

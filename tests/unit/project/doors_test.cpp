@@ -52,20 +52,18 @@ void only_in(const std::set<std::string>& doors, const std::string& pattern, con
 
 }  // namespace
 
-TEST_CASE("in cli/ and sweeps/, only cli/util/json.cpp parses JSON") {
+TEST_CASE("only cli/util/json.cpp parses JSON in cli/ and sweeps/") {
   only_in({"cli/util/json.cpp"},
           "json::(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\\b|>>\\s*json|\"_json\\b",
           "parse_json() and json_or_null() of cli/util/json.h");
 }
 
-TEST_CASE(
-    "in cli/ and sweeps/, only number.cpp, quantity.cpp and values.cpp convert text to floating-point "
-    "numbers") {
+TEST_CASE("only three files of cli/ and sweeps/ convert text to floating-point numbers") {
   only_in({"cli/util/number.cpp", "cli/util/quantity.cpp", "cli/experiment/values.cpp"},
           "\\b(strto(d|f|ld)|stod|stof|atof|sscanf)\\b", "number_of_word() of cli/util/number.h");
 }
 
-TEST_CASE("only the two files that limit the depth, aliases and size of YAML parse it") {
+TEST_CASE("only two files parse YAML, and both limit its depth, aliases and size") {
   only_in({"cli/experiment/yaml.cpp", "cli/kube/login/kubeconfig_file.cpp"},
           "YAML::(Load|LoadAll|LoadFile|LoadAllFromFile|Parser)\\b",
           "the readers of experiment files and kubeconfigs");
@@ -75,7 +73,7 @@ TEST_CASE("commands write JSON only with json_text(), which escapes terminal con
   only_in({}, "\\.dump\\(", "json_text() of cli/util/json.h", {"cli/commands", "cli/ui"});
 }
 
-TEST_CASE("in cli/, only listed files write to the standard streams without the streams of the session") {
+TEST_CASE("only listed files of cli/ write to the standard streams directly") {
   only_in({"cli/app.cpp", "cli/util/printable_stream.h", "cli/util/printable_stream.cpp"},
           "\\bPrintableStream\\b", "the one door of cli/app.cpp", {"cli"});
   // main() writes before the session exists and after the session has ended. The other files belong to
@@ -88,7 +86,7 @@ TEST_CASE("in cli/, only listed files write to the standard streams without the 
           "Session::out and Session::err", {"cli"});
 }
 
-TEST_CASE("only the code that decides which files may be read opens files that an experiment names") {
+TEST_CASE("only listed files open files that an experiment names") {
   // prepare.cpp reads the experiment file and the user's own templates. local.cpp reads mlk's own kubeconfig.
   only_in({"cli/run/inputs/user_files.cpp", "cli/run/inputs/prepare.cpp", "cli/commands/local.cpp"},
           "\\b(read_file|visit_folder|ifstream|fopen|(recursive_)?directory_iterator)\\s*\\(",

@@ -87,9 +87,7 @@ std::set<std::set<std::string>> circles_of_files() {
 
 }  // namespace
 
-TEST_CASE(
-    "a file includes only headers of its own folder, and of the folders that cmake/rooms.txt allows for this "
-    "folder") {
+TEST_CASE("a file includes only headers of its own folder and of those that cmake/rooms.txt allows") {
   const std::vector<SourceFile> all = sources_below(mlk::test::roots_of_rooms());
   REQUIRE(all.size() > 20);
   for (const SourceFile& source : all) {
@@ -104,7 +102,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("files of one source folder include each other in a circle only in the listed cases") {
+TEST_CASE("files of one folder include each other in a circle only in the listed cases") {
   const std::set<std::set<std::string>> known = {
       // Overrides and rules use the types of load.h, and load.cpp applies both.
       {"cli/experiment/load", "cli/experiment/overrides", "cli/experiment/rules"},
@@ -143,9 +141,7 @@ TEST_CASE("the map in ARCHITECTURE.md shows every folder of cmake/rooms.txt with
   }
 }
 
-TEST_CASE(
-    "outside of the local cluster, cli/ and sweeps/ use no calls that only Linux has, so that mlk can run on "
-    "a Mac") {
+TEST_CASE("cli/ and sweeps/ use no calls that only Linux has, except in the local cluster") {
   const std::regex linux_only(
       "sys/(epoll|inotify|signalfd|eventfd|timerfd)\\.h|\\b(accept4|pipe2|epoll_wait|signalfd)\\s*\\(|\"/"
       "proc/");
@@ -161,9 +157,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "in cli/ and sweeps/, only listed files send signals to processes, and only listed files accept "
-    "connections") {
+TEST_CASE("only listed files of cli/ and sweeps/ send signals or accept connections") {
   const struct {
     std::regex call;
     std::set<std::string> doors;
@@ -192,8 +186,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "the code in cli/experiment and cli/render uses no clock, randomness, environment, printing or files") {
+TEST_CASE("cli/experiment and cli/render use no clock, randomness, environment, printing or files") {
   const std::regex impure(
       "\\b(system_clock|steady_clock|random_bytes|random_device|getenv|std::cout|std::cerr|printf|ifstream|"
       "ofstream|fopen|read_file)\\b");
@@ -219,7 +212,7 @@ TEST_CASE("source files have at most 450 lines, and files of tests at most 600")
   check_lines({"tests"}, 600);
 }
 
-TEST_CASE("the source files of each folder in cmake/rooms.txt have at most 3500 lines together") {
+TEST_CASE("a folder of cmake/rooms.txt has at most 3500 lines of source files") {
   std::map<std::string, std::size_t> lines;
   for (const SourceFile& source : sources_below(mlk::test::roots_of_rooms()))
     lines[room_of(source.path.string())] += source.lines.size();

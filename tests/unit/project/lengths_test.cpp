@@ -73,7 +73,7 @@ const std::map<std::string, std::size_t> known_long = {};
 
 }  // namespace
 
-TEST_CASE("bodies_of() finds functions in namespaces and classes, and counts their lines") {
+TEST_CASE("bodies_of() finds the functions of a file and counts their lines") {
   const std::vector<Body> bodies = bodies_of(lines_of(std::istringstream(R"(
 namespace a {
 struct S : T {

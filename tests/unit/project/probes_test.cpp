@@ -34,7 +34,7 @@ std::multiset<std::string> names_in(const std::string& text, const std::regex& p
 
 }  // namespace
 
-TEST_CASE("each probe occurs in the code once, and has a row in PROTOCOLS.md") {
+TEST_CASE("each probe occurs once in the code and has a row in PROTOCOLS.md") {
   const fs::path runtime = fs::path(mlk::test::source_dir()) / "runtime";
   std::multiset<std::string> in_code;
   for (const auto& entry : fs::recursive_directory_iterator(runtime)) {
@@ -50,7 +50,7 @@ TEST_CASE("each probe occurs in the code once, and has a row in PROTOCOLS.md") {
     CHECK_MESSAGE(on_page.contains(name), name, " has no row in PROTOCOLS.md");
 }
 
-TEST_CASE("PROTOCOLS.md has a row for each message between processes, and no row for an unknown message") {
+TEST_CASE("PROTOCOLS.md has a row for each message between processes, and for no other") {
   const fs::path runtime = fs::path(mlk::test::source_dir()) / "runtime";
   const std::string header = content_of(runtime / "transport/wire.h");
   std::smatch types;
@@ -74,7 +74,7 @@ TEST_CASE("PROTOCOLS.md has a row for each message between processes, and no row
   for (const std::string& name : on_page) CHECK_MESSAGE(in_code.contains(name), name, " is not in wire.h");
 }
 
-TEST_CASE("the code in runtime/membership names each rule of PROTOCOLS.md, and names no unknown rule") {
+TEST_CASE("runtime/membership names exactly the rules of PROTOCOLS.md") {
   const fs::path top = mlk::test::source_dir();
   const auto rules = names_in(content_of(top / "runtime/PROTOCOLS.md"), std::regex("\n- \\*\\*(A[0-9]+),"));
   REQUIRE(rules.size() > 10);

@@ -14,7 +14,7 @@ TEST_SUITE_BEGIN("project/runtime_doors");
 
 namespace fs = std::filesystem;
 
-TEST_CASE("the runtime parses JSON only in runtime/base/json.cpp, which limits depth and size") {
+TEST_CASE("only runtime/base/json.cpp parses JSON in the runtime and the kernels") {
   const std::regex parses(
       "json::(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\\b|>>\\s*json|\"_json\\b");
   const fs::path top = mlk::test::source_dir();

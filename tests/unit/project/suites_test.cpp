@@ -22,7 +22,7 @@ std::string suite_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("each file of unit tests begins exactly one suite, named after the file, before its first test") {
+TEST_CASE("each file of unit tests begins one suite, named after the file, before the first test") {
   int files = 0;
   for (const mlk::test::SourceFile& source : mlk::test::sources_below({"tests/unit"})) {
     const std::string suite = suite_of(source.path.generic_string());
