@@ -61,7 +61,7 @@ accuracy
 )");
 }
 
-TEST_CASE("a logarithmic axis has powers of ten, or numbers between them, and no place for zero") {
+TEST_CASE("a logarithmic axis has powers of ten, and no place for zero") {
   PlotOptions options = labelled();
   options.x.logarithmic = true;
   CHECK(shown(scatter({{0.0001, 0.1}, {0.001, 0.5}, {0.01, 0.9}, {0.1, 0.95}, {0, 9}, {1, 0.1}, {-1, 9}},
@@ -101,7 +101,7 @@ TEST_CASE("a single point is drawn in the middle of the plot") {
 )");
 }
 
-TEST_CASE("categories are side by side, and points without a category are left out") {
+TEST_CASE("a plot leaves out points that belong to no category") {
   PlotOptions options = small();
   options.categories = {"sgd", "adam", "momentum"};
   options.x.logarithmic = true;  // categories ignore this
@@ -150,7 +150,7 @@ c lr=1, momentum=0.9
 )");
 }
 
-TEST_CASE("on a logarithmic axis, a curve has a gap where a value is not a number") {
+TEST_CASE("a curve has a gap where a value is not a number") {
   PlotOptions options = small();
   options.height = 7;
   options.y.logarithmic = true;
@@ -180,7 +180,7 @@ std::string without_colors(const std::string& text) {
   return out;
 }
 
-TEST_CASE("curves with colours are drawn with dots, each in the colour of its legend") {
+TEST_CASE("curves with colours are drawn with dots in the colours of the legend") {
   PlotOptions options = small();
   options.width = 24;
   options.height = 2;
@@ -210,14 +210,14 @@ TEST_CASE("a plot is empty if none of its points has a place on the axes") {
   CHECK(scatter({{1, 0}, {1, -5}}, options).empty());
 }
 
-TEST_CASE("a legend lists at most 26 series, and says how many more there are") {
+TEST_CASE("a legend lists at most 26 series and counts the others") {
   const std::vector<PlotSeries> many(28, {"x", {{0, 0}, {1, 1}}});
   const std::string picture = shown(lines(many, small(true)));
   CHECK(picture.find("z x") != std::string::npos);
   CHECK(picture.find("and 2 more") != std::string::npos);
 }
 
-TEST_CASE("a label or name is written on one line without control characters, and is shortened to fit") {
+TEST_CASE("a label of a plot is one line without control characters, cut to fit") {
   PlotOptions options = labelled(true);
   options.y.label = "a\nb\x1b[31m" + std::string(100, 'x');
   options.x.label = std::string(100, 'y');

@@ -39,7 +39,7 @@ TEST_CASE("a table that is printed to a pipe is aligned and not shortened") {
       "Insufficient nvidia.com/gpu\n");
 }
 
-TEST_CASE("no line of a table with texts is wider than the terminal") {
+TEST_CASE("a table with texts is never wider than the terminal") {
   CHECK(printed(example(), 60) ==
         "RUN                         PHASE       WHY\n"
         "mnist-abcde                 Running\n"
@@ -49,7 +49,7 @@ TEST_CASE("no line of a table with texts is wider than the terminal") {
   }
 }
 
-TEST_CASE("in a table that is too wide, texts are shortened and numbers stay whole") {
+TEST_CASE("a table that is too wide shortens texts, but not numbers") {
   Table table({"RUN", "MODE", "STEP", "LOSS", "AGE", "DIFFERS IN", "WHY"});
   table.add({"mnist-abcde", "allreduce", "3000/3000 (12s ago)", "-1.5e-05", "1h5m",
              "train.optimizer.lr=0.1 train.optimizer.momentum=0.9", "2 of 3 trials failed"});
@@ -105,7 +105,7 @@ TEST_CASE("in ASCII, bars and shortened cells have only ASCII characters") {
   CHECK(printed(example(), 60, Style(false, true)).find("worker/0-3: cannot .\n") != std::string::npos);
 }
 
-TEST_CASE("auto gives colours only on a terminal without NO_COLOR, but always and never ignore both") {
+TEST_CASE("the mode auto gives colours on a terminal without NO_COLOR") {
   CHECK(wants_color("auto", true, ""));
   CHECK_FALSE(wants_color("auto", false, ""));
   CHECK_FALSE(wants_color("auto", true, "1"));
@@ -116,7 +116,7 @@ TEST_CASE("auto gives colours only on a terminal without NO_COLOR, but always an
   CHECK(color_of("worker/1") == color_of("worker/1"));
 }
 
-TEST_CASE("without a terminal, Progress writes only the lines that stay") {
+TEST_CASE("Progress writes only the lines that stay if there is no terminal") {
   std::ostringstream out;
   {
     Progress progress(out, false, [] { return std::size_t{80}; });
@@ -128,7 +128,7 @@ TEST_CASE("without a terminal, Progress writes only the lines that stay") {
   CHECK(out.str() == "a line\n");
 }
 
-TEST_CASE("on a terminal, the live line is below other lines and is removed at the end") {
+TEST_CASE("Progress keeps the live line below other lines, and removes it at the end") {
   std::ostringstream out;
   {
     Progress progress(out, true, [] { return std::size_t{12}; });
@@ -146,7 +146,7 @@ TEST_CASE("a sparkline is lower where its values are lower") {
   CHECK(sparkline({3, 0}, 10, true) == "^_");
 }
 
-TEST_CASE("a sparkline leaves out values that are not numbers, and can draw very large values") {
+TEST_CASE("a sparkline leaves out values that are not numbers") {
   const double big = std::numeric_limits<double>::max();
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(sparkline({}, 10) == "");
