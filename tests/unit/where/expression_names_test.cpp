@@ -26,7 +26,7 @@ std::string names_refusal(const std::string& text) {
   return refusal_of([&] { names_after_check(text); });
 }
 
-TEST_CASE("names() returns the names with their places") {
+TEST_CASE("names() returns the names in an expression with their places") {
   const std::vector<NameUse> names =
       parse_expression("lr < 1 &&\n !(loss > 2 || lr == 3)", "--where").names();
   REQUIRE(names.size() == 3);
@@ -37,7 +37,7 @@ TEST_CASE("names() returns the names with their places") {
   CHECK(names[2].name == "lr");
 }
 
-TEST_CASE("the last words of a path represent the path if no other path ends with these words") {
+TEST_CASE("a path may be shortened to its last words if no other path ends with them") {
   CHECK(names_after_check("lr < 0.1 and optimizer.type == sgd and not loss > 1") ==
         "train.optimizer.lr < 0.1 and train.optimizer.type == \"sgd\" and not loss > 1");
   CHECK(to_string(check_names(parse_expression("loss < 1", ""), {"x.loss", "loss"})) == "loss < 1");
@@ -105,7 +105,7 @@ TEST_CASE("the hint for an unknown name lists all names of a short list") {
   CHECK(hint_of({}) == "");
 }
 
-TEST_CASE("check_values() checks ==, !=, in and not in, and ignores case only for state and phase") {
+TEST_CASE("check_values() checks ==, !=, in and not in, but not <, >, <= and >=") {
   const auto said = [](const std::string& text, const std::string& name) {
     const std::string all =
         refusal_of([&] { check_values(parse_expression(text, "--where"), name, {"ps", "single"}); });
