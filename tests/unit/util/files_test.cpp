@@ -40,7 +40,7 @@ TEST_CASE("read_file() returns a whole file whose size is within the limit") {
   CHECK(mlk::read_file(folder.write("empty", ""), 0).empty());
 }
 
-TEST_CASE("read_file() refuses a missing file, a folder, and each device except /dev/null") {
+TEST_CASE("read_file() refuses folders, missing files and devices other than /dev/null") {
   const TemporaryFolder folder;
   CHECK(read_code(folder.path() / "nothing") == ExitCode::not_found);
   CHECK(read_code(folder.path()) == ExitCode::usage);
@@ -55,7 +55,7 @@ TEST_CASE("read_file() refuses a file of one tebibyte") {
   CHECK(read_code(file) == ExitCode::usage);
 }
 
-TEST_CASE("visit_folder() visits all entries, and its error names a missing or unreadable folder") {
+TEST_CASE("visit_folder() visits all entries of a folder") {
   const TemporaryFolder folder;
   folder.write("a", "");
   folder.write("b", "");
@@ -86,7 +86,7 @@ TEST_CASE("a child process reads a named pipe to its end") {
   CHECK(mlk::run_process(command).output == "hello");
 }
 
-TEST_CASE("read_descriptor() reads a non-blocking socket to its end, and fails if the limit is exceeded") {
+TEST_CASE("read_descriptor() reads a non-blocking socket to its end") {
   const auto read_from = [](const std::string& sent, std::size_t limit) {
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
@@ -109,7 +109,7 @@ TEST_CASE("read_descriptor() reads a non-blocking socket to its end, and fails i
   CHECK(read_from("name: x", 6) == "standard input is too large: more than 6 bytes");
 }
 
-TEST_CASE("an atomic write replaces the file, sets its mode and leaves no temporary file") {
+TEST_CASE("write_file_atomically() replaces the file and leaves no temporary file") {
   const TemporaryFolder folder;
   const auto file = folder.write("x", "old");
   mlk::write_file_atomically(file, "new text", 0600);
@@ -122,7 +122,7 @@ TEST_CASE("an atomic write replaces the file, sets its mode and leaves no tempor
   CHECK(count == 1);
 }
 
-TEST_CASE("a failed atomic write is an error and leaves no temporary file") {
+TEST_CASE("write_file_atomically() leaves no temporary file if the write fails") {
   const TemporaryFolder folder;
   const std::string nowhere = folder.path() / "no" / "such" / "folder";
   CHECK_THROWS_WITH_AS(mlk::write_file_atomically(nowhere, "x"),
@@ -147,7 +147,7 @@ TEST_CASE("the folders of mlk follow XDG, with defaults below HOME") {
   CHECK_THROWS_AS(mlk::state_home(), Error);
 }
 
-TEST_CASE("an atomic write uses an unpredictable temporary name, so that it follows no planted link") {
+TEST_CASE("write_file_atomically() follows no planted link, since its temporary name is unpredictable") {
   const TemporaryFolder folder;
   const std::filesystem::path victim = folder.write("victim", "untouched");
   std::filesystem::create_symlink(victim, folder.path() / ("x.tmp-" + std::to_string(::getpid())));

@@ -32,7 +32,7 @@ TEST_CASE("JSON within its bounds is parsed") {
   CHECK(mlk::parse_json(nested(200), "x").is_array());
 }
 
-TEST_CASE("JSON that is nested too deeply is refused before it becomes a value") {
+TEST_CASE("parse_json() refuses JSON that is nested too deeply") {
   CHECK(problem(nested(201)) == "x: nested deeper than 200 levels");
   CHECK(problem(nested(3), {.depth = 2}) == "x: nested deeper than 2 levels");
   CHECK(problem(nested(2), {.depth = 2}).empty());
@@ -45,13 +45,13 @@ TEST_CASE("JSON that is nested too deeply is refused before it becomes a value")
   CHECK(problem(R"(["\\", "[[[[[["])", {.depth = 1}).empty());
 }
 
-TEST_CASE("JSON with more values than the bound is refused") {
+TEST_CASE("parse_json() refuses JSON with more values than the bound") {
   CHECK(problem("[1,2,3]", {.depth = 9, .values = 4}).empty());
   CHECK(problem("[1,2,3]", {.depth = 9, .values = 3}) == "x: more than 3 values");
   CHECK(problem("[{},{},[]]", {.depth = 9, .values = 4}) == "x: more than 4 values");
 }
 
-TEST_CASE("text that is not JSON is refused, and the error does not repeat the text") {
+TEST_CASE("the error for text that is not JSON does not repeat the text") {
   for (const char* bad : {"", "{", "[1,]", "password", "{\"a\": 1} x", "1e999", "\"\xff\"", "[\"\x1b\"]"}) {
     CHECK_MESSAGE(problem(bad).find("x is not JSON") == 0, bad);
     CHECK(mlk::json_or_null(bad).is_null());
@@ -70,7 +70,7 @@ TEST_CASE("the error for text that is not JSON has the byte where the parser sto
   }
 }
 
-TEST_CASE("json_text() escapes terminal controls, and its result parses to the same value") {
+TEST_CASE("json_text() escapes terminal controls without changing the value") {
   const json value = {{"a\x1b", "\u009b31m\u202e\x7f\u2028 gr\u00fcn\nb"}};
   const std::string text = mlk::json_text(value);
   CHECK(text == "{\"a\\u001b\":\"\\u009b31m\\u202e\\u007f\\u2028 gr\u00fcn\\nb\"}");

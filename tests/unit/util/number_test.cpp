@@ -13,7 +13,7 @@ namespace {
 using mlk::number_beside_signs;
 using mlk::number_of_word;
 
-TEST_CASE("number_of_word() accepts a word only if the whole word is a number") {
+TEST_CASE("number_of_word() refuses a word of which only a part is a number") {
   for (const auto& [word, value] : std::initializer_list<std::pair<const char*, double>>{
            {"0", 0},
            {"12", 12},
@@ -40,7 +40,7 @@ TEST_CASE("number_of_word() accepts a word only if the whole word is a number") 
   }
 }
 
-TEST_CASE("number_beside_signs() ignores punctuation around a number, but not between its digits") {
+TEST_CASE("number_beside_signs() ignores punctuation before and after a number") {
   for (const char* text : {"0.5", "0.5,", "(0.5)", "[0.5],", "'0.5'.", "\"0.5\";", "=0.5", ": 0.5", "0.5%",
                            "~0.5", "<0.5>", "**0.5**", "“0.5”", "0.5...", "0.5-"}) {
     CAPTURE(text);

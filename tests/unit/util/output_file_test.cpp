@@ -41,8 +41,7 @@ struct Umask {
 
 }  // namespace
 
-TEST_CASE(
-    "way_to_write() replaces the user's plain files, refuses folders, and writes other files in place") {
+TEST_CASE("way_to_write() replaces plain files of the user, and writes other files in place") {
   CHECK(way_to_write(std::nullopt) == WriteWay::as_new);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 1, true}) == WriteWay::replaced);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 2, true}) == WriteWay::in_place);
@@ -54,7 +53,7 @@ TEST_CASE(
   CHECK(way_to_write(Goal{S_IFDIR | 0755, 1, true}) == WriteWay::refused);
 }
 
-TEST_CASE("the umask decides the mode of a new file, and an existing file keeps its mode") {
+TEST_CASE("write_user_file() keeps the mode of an existing file, and applies the umask to a new one") {
   const TemporaryFolder folder;
   const Umask narrow(077);
   write_user_file(folder.path() / "new", "x");
@@ -70,7 +69,7 @@ TEST_CASE("the umask decides the mode of a new file, and an existing file keeps 
   CHECK(entries_of(folder.path()) == 3);
 }
 
-TEST_CASE("a link is followed and stays a link, even if its target does not exist yet") {
+TEST_CASE("write_user_file() follows a link even if the target does not exist yet") {
   const TemporaryFolder folder;
   fs::create_directory(folder.path() / "sub");
   folder.write("sub/file", "old");
@@ -87,7 +86,7 @@ TEST_CASE("a link is followed and stays a link, even if its target does not exis
   CHECK(entries_of(folder.path() / "sub") == 2);
 }
 
-TEST_CASE("a pipe and a device are written in place, and stay a pipe and a device") {
+TEST_CASE("write_user_file() writes a pipe or a device in place") {
   const TemporaryFolder folder;
   const fs::path pipe = folder.path() / "p";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -99,7 +98,7 @@ TEST_CASE("a pipe and a device are written in place, and stay a pipe and a devic
   CHECK(fs::is_character_file("/dev/null"));
 }
 
-TEST_CASE("a file with two hard links is written in place, and a folder is refused") {
+TEST_CASE("write_user_file() writes a file with two hard links in place") {
   const TemporaryFolder folder;
   folder.write("one", "long before");
   fs::create_hard_link(folder.path() / "one", folder.path() / "two");
@@ -111,7 +110,7 @@ TEST_CASE("a file with two hard links is written in place, and a folder is refus
                        mlk::Error);
 }
 
-TEST_CASE("without finish() no temporary file stays, and the old file stays unchanged") {
+TEST_CASE("OutputFile leaves the old file unchanged without finish()") {
   const TemporaryFolder folder;
   folder.write("old", "before");
   {

@@ -34,7 +34,7 @@ TEST_CASE("is_own() is false for a file that another user owns or may write to")
   CHECK_FALSE(is_own(status_of_mode(S_IFREG | 0600, me + 1)));
 }
 
-TEST_CASE("make_own_folder() makes missing parents, and closes new and existing folders to other users") {
+TEST_CASE("make_own_folder() closes new and existing folders to other users") {
   const TemporaryFolder folder;
   const fs::path made = folder.path() / "a/b";
   mlk::make_own_folder(made, "hint");
@@ -46,7 +46,7 @@ TEST_CASE("make_own_folder() makes missing parents, and closes new and existing 
   CHECK(is_own(made));
 }
 
-TEST_CASE("links, plain files and folders of other users are refused, but not missing folders") {
+TEST_CASE("make_own_folder() refuses links and plain files") {
   const TemporaryFolder folder;
   fs::create_directory(folder.path() / "real");
   fs::create_directory_symlink("real", folder.path() / "link");

@@ -32,14 +32,14 @@ TEST_CASE("all text passes the stream in printable form") {
   CHECK(through("\x1b[31mred\x1b[0m\r\x1b[Kx", {}) == "?[31mred?[0m??[Kx");
 }
 
-TEST_CASE("only mlk's own control sequences pass, and only where they are allowed") {
+TEST_CASE("PrintableStream passes only those control sequences that it allows") {
   const std::string own = "\r\x1b[K\x1b[1;31mred\x1b[0m";
   CHECK(through(own, {.colors = true, .live_line = true}) == own);
   CHECK(through(own, {.colors = false, .live_line = true}) == "\r\x1b[K?[1;31mred?[0m");
   CHECK(through("a\rb\x1b[2K", {.colors = true, .live_line = true}) == "a?b?[2K");
 }
 
-TEST_CASE("output for another program passes unchanged, between other output in printable form") {
+TEST_CASE("PrintableStream passes output for another program unchanged") {
   std::ostringstream out;
   {
     bool all_bytes = false;
@@ -70,7 +70,7 @@ TEST_CASE("a character or sequence that is written in pieces is checked as a who
   CHECK(same);
 }
 
-TEST_CASE("a stream with a full target fails, and stays failed after the PrintableStream is gone") {
+TEST_CASE("a stream with a full target stays failed after its PrintableStream is gone") {
   Full full;
   std::ostream out(&full);
   {

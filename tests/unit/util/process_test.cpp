@@ -38,7 +38,7 @@ ExitCode code_of(const Command& command) {
 
 }  // namespace
 
-TEST_CASE("stdout, stderr and the exit code of a process are captured separately") {
+TEST_CASE("run_process() captures stdout, stderr and the exit code separately") {
   const auto result = run_process(shell("echo out; echo err >&2; exit 3"));
   CHECK(result.output == "out\n");
   CHECK(result.error == "err\n");
@@ -83,7 +83,7 @@ TEST_CASE("a program that is found through a relative entry of PATH is refused")
   CHECK(run_with("") == "ran\n");
 }
 
-TEST_CASE("input larger than a pipe is written while output is read") {
+TEST_CASE("run_process() writes large input and reads output at the same time") {
   Command command;
   command.argv = {"cat"};
   command.input = std::string(3'000'000, 'x') + "end";
@@ -127,7 +127,7 @@ TEST_CASE("the result has the signal that ended the process") {
   CHECK(result.exit_code == -1);
 }
 
-TEST_CASE("at its time-out, a process is killed together with its children") {
+TEST_CASE("run_process() kills a process and its children at the time-out") {
   const TemporaryFolder folder;
   const std::string pid_file = (folder.path() / "pid").string();
   Command command = shell("sleep 1000 & echo $! > " + pid_file + "; wait");
@@ -149,7 +149,7 @@ TEST_CASE("at its time-out, a process is killed together with its children") {
   CHECK(gone);
 }
 
-TEST_CASE("run_process() returns after the child's end, even if a grandchild keeps the pipes open") {
+TEST_CASE("run_process() returns after the child's end even if a grandchild keeps the pipes open") {
   const TemporaryFolder folder;
   const std::string pid_file = (folder.path() / "pid").string();
   Command command = shell("sleep 1000 & echo $! > " + pid_file + "; echo done");
@@ -162,7 +162,7 @@ TEST_CASE("run_process() returns after the child's end, even if a grandchild kee
   CHECK(result.ok());
 }
 
-TEST_CASE("a program that is missing, cannot run or prints too much is an error") {
+TEST_CASE("run_process() fails if the program is missing, cannot run or prints too much") {
   Command command;
   command.argv = {"no-such-program-of-mlk"};
   CHECK(code_of(command) == ExitCode::not_found);
@@ -182,7 +182,7 @@ TEST_CASE("a program that is missing, cannot run or prints too much is an error"
   CHECK(code_of(Command()) == ExitCode::usage);
 }
 
-TEST_CASE("with inherit_error the result has only the child's stdout") {
+TEST_CASE("inherit_error leaves the child's stderr out of the result") {
   Command command = shell("echo out");
   command.inherit_error = true;
   const auto result = run_process(command);
@@ -201,7 +201,7 @@ TEST_CASE("several threads run processes at the same time") {
   for (std::size_t i = 0; i < outputs.size(); ++i) CHECK(outputs[i] == std::to_string(i) + "\n");
 }
 
-TEST_CASE("a process is killed before its time-out if go_on returns false") {
+TEST_CASE("run_process() kills the process if go_on returns false") {
   Command command = shell("echo begun; exec sleep 1000");
   command.go_on = [](const mlk::ProcessResult& so_far) { return so_far.output.empty(); };
   const auto result = run_process(command);
@@ -212,8 +212,7 @@ TEST_CASE("a process is killed before its time-out if go_on returns false") {
   CHECK(result.output == "begun\n");
 }
 
-TEST_CASE(
-    "a process with of_terminal is in the process group of mlk, and any other process leads its own group") {
+TEST_CASE("of_terminal keeps a process in the process group of mlk") {
   Command command = shell("cut -d' ' -f5 /proc/$$/stat; echo $$");
   const std::string own = run_process(command).output;  // the child's process group and its process ID
   CHECK(own.substr(0, own.find('\n') + 1) == own.substr(own.find('\n') + 1));

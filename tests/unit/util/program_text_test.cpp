@@ -69,7 +69,7 @@ TEST_CASE("program_line() returns the text that a terminal would show") {
   }
 }
 
-TEST_CASE("program_line() keeps the colours that a terminal would show, and resets them at its end") {
+TEST_CASE("program_line() keeps the colours that a terminal would show") {
   CHECK(kept("\033[1;31mred\033[0m plain") == "\033[1;31mred\033[0m plain");
   CHECK(kept("\033[1;31mred") == "\033[1;31mred\033[0m");
   CHECK(kept("\033[31mred\033[m") == "\033[31mred\033[m");
@@ -81,7 +81,7 @@ TEST_CASE("program_line() keeps the colours that a terminal would show, and rese
   CHECK(kept(once) == once);
 }
 
-TEST_CASE("in program_text(), a line that moves the cursor up at its end is replaced by the next line") {
+TEST_CASE("program_text() replaces a line that moves the cursor up by the next line") {
   CHECK(mlk::program_text("") == "");
   CHECK(mlk::program_text("one\n\n\033[31mtwo\033[0m\n") == "one\n\ntwo\n");
   CHECK(mlk::program_text("\router 0/2\n\rinner 1/2\033[A\n\rinner 2/2\033[A\router 1/2\nend") ==

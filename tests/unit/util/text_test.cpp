@@ -7,7 +7,7 @@ TEST_SUITE_BEGIN("util/text");
 using mlk::nearest;
 using Parts = std::vector<std::string>;
 
-TEST_CASE("text is split at every separator and joined again") {
+TEST_CASE("split() splits a text at every separator, and join() joins the parts again") {
   CHECK(mlk::split("a,b", ',') == Parts{"a", "b"});
   CHECK(mlk::split("a,,b", ',') == Parts{"a", "", "b"});
   CHECK(mlk::split(",", ',') == Parts{"", ""});
@@ -62,7 +62,7 @@ TEST_CASE("printable() replaces control characters other than newline and tab") 
   CHECK(mlk::printable("grün") == "grün");
 }
 
-TEST_CASE("a word for a shell is quoted if the shell would split or change it") {
+TEST_CASE("shell_word() quotes a word that the shell would split or change") {
   CHECK(mlk::shell_word("/home/me/.kube/config") == "/home/me/.kube/config");
   CHECK(mlk::shell_word("") == "''");
   CHECK(mlk::shell_word("kube config") == "'kube config'");
@@ -86,7 +86,7 @@ TEST_CASE("printable() replaces 8-bit controls, bidirectional controls and bytes
   CHECK(mlk::printable("\u00a0\u2027\u202f\u2065\U0001f600") == "\u00a0\u2027\u202f\u2065\U0001f600");
 }
 
-TEST_CASE("join_or() joins choices with commas, and the last choice with the word or") {
+TEST_CASE("join_or() joins choices with commas and a final or") {
   CHECK(mlk::join_or({}) == "");
   CHECK(mlk::join_or({"a"}) == "a");
   CHECK(mlk::join_or({"a", "b"}) == "a or b");

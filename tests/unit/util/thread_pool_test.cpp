@@ -16,7 +16,7 @@ TEST_SUITE_BEGIN("util/thread_pool");
 
 using mlk::ThreadPool;
 
-TEST_CASE("work() returns after all tasks are done, including tasks that other tasks added") {
+TEST_CASE("work() returns after all tasks are done, even those that other tasks added") {
   std::atomic<int> done = 0;
   ThreadPool pool({.most = 3, .when_waiting = 8});
   const std::function<void(int)> act = [&](int depth) {
@@ -36,7 +36,7 @@ TEST_CASE("work() runs a few tasks in the thread of the caller, without helpers"
   CHECK(threads == std::set{std::this_thread::get_id()});
 }
 
-TEST_CASE("tasks that wait for each other run at the same time, with and without a pace") {
+TEST_CASE("tasks that wait for each other run at the same time") {
   constexpr std::ptrdiff_t all = 4;
   for (const mlk::Helpers helpers :
        {mlk::Helpers{.most = all - 1}, mlk::Helpers{.most = all - 1, .pace = std::chrono::milliseconds(1)}}) {
@@ -48,7 +48,7 @@ TEST_CASE("tasks that wait for each other run at the same time, with and without
   }
 }
 
-TEST_CASE("work() starts only the first helper if all tasks end within the pace") {
+TEST_CASE("work() uses one thread if all tasks end within the pace") {
   std::set<std::thread::id> threads;
   std::mutex mutex;
   ThreadPool pool({.most = 9, .pace = std::chrono::hours(1)});
@@ -79,7 +79,7 @@ TEST_CASE("the number of helpers does not grow while tasks end") {
 
 TEST_CASE("work() returns if the pool has no tasks") { ThreadPool({.most = 3}).work(); }
 
-TEST_CASE("work() rethrows the exception of a task, and no task begins after the exception") {
+TEST_CASE("work() rethrows the exception of a task and begins no further task") {
   std::atomic<int> begun = 0;
   ThreadPool pool({.most = 0});
   for (int i = 0; i < 100; ++i) {
