@@ -41,8 +41,7 @@ json shared_memory(const json& pod) {
 
 constexpr char run[] = "name: x\nmode: single\nrun: a\n";
 
-TEST_CASE(
-    "a pod with a GPU has memory at /dev/shm, and a pod without a GPU has NVIDIA_VISIBLE_DEVICES=void") {
+TEST_CASE("a pod without a GPU has NVIDIA_VISIBLE_DEVICES=void") {
   for (const std::string program : {"train: {data: {path: /d}, steps: 1}\n", "run: a\n"}) {
     const std::string text = "name: x\nmode: ps\n" + program + "workers: {gpu: 1}\n";
     const json server = pod_of(text), worker = pod_of(text, true);
@@ -57,7 +56,7 @@ TEST_CASE(
   CHECK_FALSE(shared_memory(both).is_null());
 }
 
-TEST_CASE("/dev/shm and NVIDIA_VISIBLE_DEVICES are not changed if the file or a patch sets them") {
+TEST_CASE("mlk leaves /dev/shm and NVIDIA_VISIBLE_DEVICES as a file or patch sets them") {
   CHECK(visible_devices(pod_of(std::string(run) + "env: {NVIDIA_VISIBLE_DEVICES: all}\n"))["value"] == "all");
   const std::string own =
       "workers: {gpu: 1}\n"

@@ -28,25 +28,25 @@ std::string refusal(const std::string& text) {
   return "accepted";
 }
 
-TEST_CASE("a scalar that is exactly one reference becomes the value with its type") {
+TEST_CASE("a value that is just one reference keeps the type of what it refers to") {
   CHECK(evaluated("a: ${n}\nb: \"${half}\"\nc: ${yes}\nd: ${list}\ne: ${worker.count}\nf: ${worker}\n") ==
         json{{"a", 3}, {"b", 0.5}, {"c", true}, {"d", {1, 2}}, {"e", 5}, {"f", {{"count", 5}}}});
 }
 
-TEST_CASE("the value of a reference inside a text becomes a part of the text") {
+TEST_CASE("a reference inside a text is replaced by its value") {
   CHECK(evaluated("${word}-${n}-${yes}") == "w-3-true");
   CHECK(evaluated("${n}${n}") == "33");
 }
 
-TEST_CASE("$${ becomes a literal ${, and Kubernetes' own $(NAME) is not changed") {
+TEST_CASE("$${ becomes a literal ${") {
   CHECK(evaluated("$${n} costs $5 $(MLK_RANK) $$") == "${n} costs $5 $(MLK_RANK) $$");
 }
 
-TEST_CASE("if the value of a reference is null, its key or its list entry is left out") {
+TEST_CASE("a key or list entry is left out if it refers to null") {
   CHECK(evaluated("a: ${nothing}\nb: [1, \"${nothing}\", 2]\n") == json{{"b", {1, 2}}});
 }
 
-TEST_CASE("a map with $if is left out if the value of $if is empty, null, false or 0") {
+TEST_CASE("a map is left out if its $if is empty, null, false or 0") {
   for (const char* something : {"${n}", "${yes}", "${word}", "${list}"}) {
     CHECK(evaluated(std::string("a: {b: 1, $if: \"") + something + "\"}") == json{{"a", {{"b", 1}}}});
   }
@@ -55,7 +55,7 @@ TEST_CASE("a map with $if is left out if the value of $if is empty, null, false 
   }
 }
 
-TEST_CASE("an unknown name is an error with template, line and column") {
+TEST_CASE("the error for an unknown name has the template, line and column") {
   CHECK(refusal("a: 1\nb: x-${wrd}\n") ==
         "t.yaml:2:6: there is no ${wrd}; did you mean 'word'?\n  b: x-${wrd}\n       ^");
   CHECK(refusal("b: ${worker.cuont}") ==
@@ -65,14 +65,14 @@ TEST_CASE("an unknown name is an error with template, line and column") {
   CHECK(refusal("a: x${n").find("not closed") != std::string::npos);
 }
 
-TEST_CASE("an entry of a list whose $if is false is removed, and the result has no $if") {
+TEST_CASE("a list entry is left out if its $if is false") {
   CHECK(evaluated("[{$if: '${no}', a: 1}, 2, {$if: '${yes}', b: '${n}'}]") == json::array({2, {{"b", 3}}}));
   CHECK(evaluated("{$if: '${no}', a: 1}").is_null());
   CHECK(evaluated("a: {$if: some text}\nb: {$if: \"\"}\nc: {$if: null}\n") == json{{"a", json::object()}});
   CHECK(evaluated("a: null\nb: 1.5\nc: \"7\"\n") == json{{"a", nullptr}, {"b", 1.5}, {"c", "7"}});
 }
 
-TEST_CASE("numbers and booleans in a text are written as in JSON, and an error has the place of a mistake") {
+TEST_CASE("numbers and booleans in a text are written as in JSON") {
   CHECK(evaluated("<${half}|${no}|${zero}|${blank}>") == "<0.5|false|0|>");
   CHECK(refusal("a: ${word.length}").find("there is no ${word.length}") != std::string::npos);
   CHECK(refusal("a: ${qqqqqqqq}").starts_with("t.yaml:1:4: there is no ${qqqqqqqq}\n"));

@@ -25,7 +25,7 @@ void check(const std::string& name, const std::string& text, const FileContents&
   test::check_golden(name, test::as_list(rendered));
 }
 
-TEST_CASE("mode single renders one worker with the bundled runtime, and files are sent with the run") {
+TEST_CASE("mode single renders one worker with the bundled runtime") {
   check("single", R"(
 name: digits
 mode: single
@@ -59,7 +59,7 @@ data: [{name: digits, mount: /data/digits, configMap: digits}]
 )");
 }
 
-TEST_CASE("the folder of code: is sent with the run, and each pod unpacks it before its program starts") {
+TEST_CASE("each pod unpacks the folder of `code:` before its program starts") {
   FileContents files;
   files.code = CodeArchive{.digest = std::string(64, 'd'),
                            .bytes = std::string("\x1f\x8b\0\1", 4),
@@ -122,7 +122,7 @@ patch:
         digits, options, uid);
 }
 
-TEST_CASE("a user's program in a single pod is not retried after an exit code, but after a signal") {
+TEST_CASE("a user's program in a single pod is retried after a signal, but not after an exit code") {
   check("run-single", R"(
 name: script
 mode: single
@@ -133,7 +133,7 @@ checkpoint: {volume: {emptyDir: {}}}
 )");
 }
 
-TEST_CASE("a user's program on several workers is retried after every exit code except 126 to 128") {
+TEST_CASE("a user's program on several workers is retried after an exit code other than 126 to 128") {
   check("run-allreduce", R"(
 name: script
 mode: allreduce
@@ -143,7 +143,7 @@ workers: {count: 4, min: 3}
 )");
 }
 
-TEST_CASE("hostPath and NFS volumes are rendered, although the Pod Security level restricted refuses them") {
+TEST_CASE("hostPath and NFS volumes are rendered even if Pod Security may refuse them") {
   check("unrestricted", R"(
 name: host
 mode: single

@@ -51,7 +51,7 @@ Templates with_job_type(const std::string& text) {
   return templates;
 }
 
-TEST_CASE("own() adds the owner's uid to the folder for checkpoints in every container") {
+TEST_CASE("own() adds the owner's uid to the value of MLK_CHECKPOINTS") {
   const std::string checkpoints = std::string(one_program) + "checkpoint: {volume: {pvc: c}}\n";
   Rendered run = whole_run(checkpoints + "metrics: {tensorboard: true}\n", {}, {});
   const std::string before = "/mlk/checkpoints/" + run.run;
@@ -97,7 +97,7 @@ TEST_CASE("a given identity replaces the name and the hash from the experiment")
   CHECK_FALSE(find_object(run, "Job", "sweep-abcde-worker").is_null());
 }
 
-TEST_CASE("the name of a run ends with the number of its attempt, except for the first attempt") {
+TEST_CASE("the name of a run ends with the number of the attempt from the second attempt on") {
   const Experiment experiment = test::load(one_program);
   const Identity first = identify(experiment, json::object(), Templates(), 1);
   CHECK(first.run == "x-" + first.run.substr(2, 5));
@@ -105,7 +105,7 @@ TEST_CASE("the name of a run ends with the number of its attempt, except for the
   CHECK(first.hash.size() == 64);
 }
 
-TEST_CASE("the name of a run does not depend on the registry of its image or on mlk's own templates") {
+TEST_CASE("the name of a run does not depend on the registry") {
   const std::string plain = whole_run(one_program).hash;
   CHECK(whole_run(std::string(one_program) + "registry: registry.example/team\n").hash == plain);
   Templates templates;
@@ -118,7 +118,7 @@ TEST_CASE("the name of a run does not depend on the registry of its image or on 
         std::map<std::string, std::string>{{"shapes/service.yaml", sha256_hex(text)}});
 }
 
-TEST_CASE("the record of a run has the given values, and no keys for missing values") {
+TEST_CASE("the record of a run has no keys for values that are missing") {
   RenderOptions options;
   options.version = "1.2.3";
   const Rendered run = whole_run(one_training, {}, options);
@@ -143,7 +143,7 @@ TEST_CASE("the record of a run has the given values, and no keys for missing val
   CHECK_FALSE(said.owner["metadata"]["annotations"].contains("mlk.dev/steps"));
 }
 
-TEST_CASE("if train has epochs, the configuration and the record of the run have epochs and no steps") {
+TEST_CASE("the configuration of a run has no steps if train has epochs") {
   const std::string text = "name: x\nmode: single\nimage: i\ntrain: {data: {path: /d}, epochs: 3}\n";
   const json config = runtime_config(test::load(text));
   CHECK(config["epochs"] == 3);
@@ -153,7 +153,7 @@ TEST_CASE("if train has epochs, the configuration and the record of the run have
   CHECK_FALSE(runtime_config(test::load(one_training)).contains("epochs"));
 }
 
-TEST_CASE("the runtime's configuration has times in seconds, the sample and the processes") {
+TEST_CASE("the runtime's configuration has times in seconds") {
   const json config = runtime_config(
       test::load("name: x\nmode: ps\nimage: i\ntrain: {model: {type: gpt, weights: /d/w}, sample: {tokens: "
                  "5}, steps: 1,\n"
@@ -171,7 +171,7 @@ TEST_CASE("the runtime's configuration has times in seconds, the sample and the 
   CHECK_FALSE(config["data"].contains("path"));
 }
 
-TEST_CASE("a file is sent with the run only if its name can be a key of a ConfigMap") {
+TEST_CASE("a file is sent with the run if its name can be a key of a ConfigMap") {
   const std::string text = std::string(one_program) + "data: [{name: d, mount: /d, files: f}]\n";
   const auto with_file = [&](const std::string& name) {
     return refusal_of_run(text, {{{"d", {{name, "1"}}}}});
@@ -186,7 +186,7 @@ TEST_CASE("a file is sent with the run only if its name can be a key of a Config
         "'_' and '.' only");
 }
 
-TEST_CASE("a run is refused if all its files, with their names, have more than 900 KiB") {
+TEST_CASE("a run is refused if its files and their names have more than 900 KiB together") {
   const std::string text =
       std::string(one_program) + "data: [{name: c, mount: /c, files: e}, {name: d, mount: /d, files: f}]\n";
   const auto with_bytes = [&](std::size_t second) {
@@ -198,7 +198,7 @@ TEST_CASE("a run is refused if all its files, with their names, have more than 9
         "data 'd': f holds 501 KiB, and at most 900 KiB can travel with a run in all `files:`");
 }
 
-TEST_CASE("digests_of() returns the digests of the files that are sent with the run and of the code") {
+TEST_CASE("digests_of() returns the digests of the code and of the files that are sent") {
   const Experiment experiment =
       test::load(std::string(one_program) +
                  "data: [{name: d, mount: /d, files: f}, {name: p, mount: /p, pvc: claim}]\ncode: .\n");
@@ -212,8 +212,7 @@ TEST_CASE("digests_of() returns the digests of the files that are sent with the 
   CHECK_FALSE(digests_of(experiment, contents).contains("code.tar"));
 }
 
-TEST_CASE(
-    "each folder of files has its own ConfigMap, and a trial mounts the ConfigMaps of its sweep instead") {
+TEST_CASE("each folder of files has its own ConfigMap") {
   const std::string text =
       std::string(one_program) + "data: [{name: c, mount: /c, files: e}, {name: d, mount: /d, files: f}]\n";
   const FileContents contents{{{"c", {{"a", "1"}}}, {"d", {{"b", "2"}}}}};
@@ -232,7 +231,7 @@ TEST_CASE(
                      [](const json& each) { return each["kind"] == "ConfigMap"; }));
 }
 
-TEST_CASE("fragments are merged in this order: framework, job type, patch, patch of the role") {
+TEST_CASE("the patch of a role is merged last, after the framework, the job type and the patch") {
   Templates templates = with_job_type(
       "roles:\n  - name: a\n    ends_run: true\n    environment: {WHO: type, TYPE: t}\n"
       "    pod: {spec: {hostname: type, dnsPolicy: type, priority: 2, schedulerName: type}}\n"
@@ -286,7 +285,7 @@ TEST_CASE("the error for a broken pod or Job names the layer at fault") {
         "patch.job: metadata.labels must be a map");
 }
 
-TEST_CASE("the objects that job types and frameworks define get the labels and the namespace of the run") {
+TEST_CASE("objects of job types and frameworks get the labels and the namespace of the run") {
   Templates templates = with_job_type(
       "roles: [{name: a, count: 2, ends_run: true}]\n"
       "objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: first}, data: {role: "
@@ -312,7 +311,7 @@ TEST_CASE("the objects that job types and frameworks define get the labels and t
   CHECK(refusal_of_run(text, {}, templates) == "/home/me/own.yaml: objects[0]: apiVersion must be text");
 }
 
-TEST_CASE("a run is refused if two of its objects, including the owner, have the same kind and name") {
+TEST_CASE("a run is refused if two of its objects have the same kind and name") {
   const auto with_objects = [](const std::string& objects) {
     return refusal_of_run("name: x\nmode: mine\nimage: i\nrun: a\n", {},
                           with_job_type("roles: [{name: a, ends_run: true}]\nobjects: [" + objects + "]\n"));
@@ -342,7 +341,7 @@ TEST_CASE("a run is refused if the host name of its last rank has more than 63 c
         std::string::npos);
 }
 
-TEST_CASE("a parameter has the type of its default, or any type if the default is null") {
+TEST_CASE("a parameter must have the type of its default if the default is not null") {
   const Templates templates =
       with_job_type("parameters: {depth: 1, word: w, anything: null}\nroles: [{name: a, ends_run: true}]\n");
   const auto given = [&](const std::string& parameters) {
@@ -355,7 +354,7 @@ TEST_CASE("a parameter has the type of its default, or any type if the default i
   CHECK(given("qqqqqqqq: 1") == "job type mine has no parameter 'qqqqqqqq'");
 }
 
-TEST_CASE("all pods of a role must succeed if the experiment gives no minimum for the role") {
+TEST_CASE("all pods of a role must succeed if the role has no minimum") {
   const Rendered run = whole_run("name: x\nmode: mine\nimage: i\nrun: a\n", {}, {},
                                  with_job_type("roles: [{name: a, count: 3, ends_run: true}]\n"));
   const json job = find_object(run, "Job", run.run + "-a");
@@ -385,7 +384,7 @@ TEST_CASE("each warning about checkpoints and data has its own text") {
             .warnings.empty());
 }
 
-TEST_CASE("the GPUs of all roles together are compared with the GPUs of this machine") {
+TEST_CASE("mlk compares the GPUs of all roles together with the GPUs of this machine") {
   RenderOptions options;
   options.local = true;
   options.local_gpus = 1;
@@ -405,7 +404,7 @@ TEST_CASE("the GPUs of all roles together are compared with the GPUs of this mac
                                  "with `gpu: 0` they compute on its processors"});
 }
 
-TEST_CASE("the digest of the helper is a part of the name of its ConfigMap") {
+TEST_CASE("the name of the helper's ConfigMap has the digest of the helper") {
   const Rendered run = whole_run("name: x\nmode: single\nimage: i\nframework: mpi\nrun: a\n");
   const auto map = std::find_if(run.objects.begin(), run.objects.end(),
                                 [](const json& each) { return each["kind"] == "ConfigMap"; });

@@ -19,7 +19,7 @@ json with_packages(json environment, const std::string& of_base, bool on_machine
 
 }  // namespace
 
-TEST_CASE("path_first() puts a folder at the beginning of a list, but only once") {
+TEST_CASE("path_first() puts a folder first in a list, but not twice") {
   CHECK(mlk::path_first("/a", "/b:/c") == "/a:/b:/c");
   CHECK(mlk::path_first("/a", "/a:/b") == "/a:/b");
   CHECK(mlk::path_first("/a", "/a") == "/a");
@@ -29,7 +29,7 @@ TEST_CASE("path_first() puts a folder at the beginning of a list, but only once"
   CHECK(mlk::path_first("", "").empty());
 }
 
-TEST_CASE("packages are first in PYTHONPATH and PATH, and the PYTHONPATH of the base image is last") {
+TEST_CASE("packages come first in PYTHONPATH and PATH") {
   const json said = {{{"name", "PYTHONPATH"}, {"value", "src"}},
                      {{"name", "PATH"}, {"value", "/opt/bin:/bin"}}};
   json found = with_packages(said, "/opt/site", false);
@@ -41,12 +41,12 @@ TEST_CASE("packages are first in PYTHONPATH and PATH, and the PYTHONPATH of the 
   CHECK(found[0]["value"] == "/mlk/python:/opt/site");
 }
 
-TEST_CASE("if the experiment has no PYTHONPATH, a pod gets PYTHONPATH from mlk only on this machine") {
+TEST_CASE("a pod without its own PYTHONPATH gets mlk's value if it runs on this machine") {
   CHECK(with_packages(json::array(), "/opt/site", false) == json::array());
   CHECK(with_packages(json::array(), "", true) == json{{{"name", "PYTHONPATH"}, {"value", "/mlk/python"}}});
 }
 
-TEST_CASE("a PYTHONPATH in a Secret gets a new name, and a new PYTHONPATH refers to this name") {
+TEST_CASE("a PYTHONPATH from a Secret gets a new name, to which the new PYTHONPATH refers") {
   const json from = {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}};
   CHECK(with_packages({{{"name", "PYTHONPATH"}, {"valueFrom", from}}}, "/opt/site", false) ==
         json{{{"name", "MLK_OWN_PYTHONPATH"}, {"valueFrom", from}},

@@ -70,7 +70,7 @@ TEST_CASE("a dash in the name of a role becomes an underscore in the names of va
   CHECK(value_in(spec, "MLK_ADDRESS") == run.run + "-my-role-$(MLK_RANK)." + run.run + ":7070");
 }
 
-TEST_CASE("only workers get MLK_GPUS and MLK_WEIGHTS, even if servers have GPUs") {
+TEST_CASE("servers get no MLK_GPUS and no MLK_WEIGHTS even if they have GPUs") {
   const Rendered run = run_of(
       "name: x\nmode: ps\nimage: i\n"
       "train: {model: {type: mlp, weights: /d/w.safetensors}, data: {path: /d}, steps: 1}\n"
@@ -85,7 +85,7 @@ TEST_CASE("only workers get MLK_GPUS and MLK_WEIGHTS, even if servers have GPUs"
   CHECK_FALSE(pod_spec_of(without)["containers"][0]["resources"]["limits"].contains("nvidia.com/gpu"));
 }
 
-TEST_CASE("a program keeps the home of its image's user, and gets a user name") {
+TEST_CASE("a program keeps the home of its image's user") {
   FileContents contents;
   contents.user.image = ImageUser{"1234", "/home/app"};
   const json spec = pod_spec_of(run_of(plain_program, contents));
@@ -104,7 +104,7 @@ TEST_CASE("a pod has no user and no file group if the namespace assigns the user
   CHECK(context["runAsNonRoot"] == true);
 }
 
-TEST_CASE("MLK_TENSORBOARD and MLK_METRICS_PORT are set only if the experiment asks for them") {
+TEST_CASE("MLK_TENSORBOARD and MLK_METRICS_PORT are set if the experiment asks for them") {
   const std::string volume = std::string(plain_program) + "checkpoint: {volume: {pvc: c}}\n";
   CHECK(value_in(pod_spec_of(run_of(volume)), "MLK_TENSORBOARD") == "<unset>");
   CHECK(value_in(pod_spec_of(run_of(volume + "metrics: {tensorboard: false}\n")), "MLK_TENSORBOARD") ==
@@ -123,9 +123,7 @@ TEST_CASE("the folder for checkpoints is named by the run and eight digits of th
   CHECK(pod_address("x-abcde", "worker", "3") == "x-abcde-worker-3.x-abcde:7070");
 }
 
-TEST_CASE(
-    "PYTHONPATH has the packages of the code first, then the experiment's value, then the base image's "
-    "value") {
+TEST_CASE("PYTHONPATH has the packages first, then the experiment's value, then the image's value") {
   const std::string text =
       std::string(plain_program) + "code: {path: ., python: requirements.txt}\nenv: {PYTHONPATH: src}\n";
   CodeArchive code{.digest = std::string(64, '1'), .bytes = "b", .layer_file = "-"};
@@ -138,7 +136,7 @@ TEST_CASE(
   CHECK(value_in(pod_spec_of(run_of(without, with_code(code))), "PYTHONPATH") == "src");
 }
 
-TEST_CASE("with --local, packages and code are mounted from folders of this machine") {
+TEST_CASE("--local mounts packages and code from folders of this machine") {
   CodeArchive code{.digest = std::string(64, '1'), .bytes = "", .on_machine = "/cache/code"};
   FileContents contents = with_code(code);
   contents.python_on_machine = "/cache/python";
@@ -173,7 +171,7 @@ TEST_CASE("code in an image layer is neither unpacked nor mounted") {
         "/mlk/code/src");
 }
 
-TEST_CASE("a pod unpacks the archive into the folder of the code, and the program starts in workdir") {
+TEST_CASE("a pod unpacks the code, and starts the program in workdir") {
   const FileContents archive = with_code({.digest = std::string(64, '1'), .bytes = "b"});
   const auto command = [&](const std::string& more) {
     return pod_spec_of(run_of(std::string(plain_program) + "code: .\n" + more, archive))["containers"][0];
@@ -195,7 +193,7 @@ TEST_CASE("a pod unpacks the archive into the folder of the code, and the progra
   CHECK(script.find("$(") == std::string::npos);
 }
 
-TEST_CASE("without code, the arguments of the script for checkpoints are mlk and the words of the program") {
+TEST_CASE("the script for checkpoints gets mlk and the words of the program as arguments") {
   const json command = pod_spec_of(
       run_of(std::string(plain_program) + "checkpoint: {volume: {pvc: c}}\n"))["containers"][0]["command"];
   REQUIRE(command.size() == 6);
@@ -205,7 +203,7 @@ TEST_CASE("without code, the arguments of the script for checkpoints are mlk and
   CHECK(command[2].get<std::string>().find("tar ") == std::string::npos);
 }
 
-TEST_CASE("if the ConfigMap of the code exists, the code is mounted and not sent again") {
+TEST_CASE("the code is mounted and not sent again if its ConfigMap exists") {
   const FileContents known = with_code({.digest = std::string(64, '2'), .bytes = ""});
   const Rendered run = run_of(std::string(plain_program) + "code: .\n", known);
   CHECK(std::none_of(run.objects.begin(), run.objects.end(),
@@ -213,7 +211,7 @@ TEST_CASE("if the ConfigMap of the code exists, the code is mounted and not sent
   CHECK(named(pod_spec_of(run)["volumes"], "mlk-code")["configMap"]["name"] == "mlk-code-2222222222222222");
 }
 
-TEST_CASE("the ConfigMap of code has the bytes and the digest, which is also in its name") {
+TEST_CASE("the ConfigMap of code is named after the digest of the code") {
   const Rendered run = run_of(std::string(plain_program) + "code: .\n",
                               with_code({.digest = std::string(64, 'd'), .bytes = "xy"}));
   const auto map = std::find_if(run.objects.begin(), run.objects.end(),
@@ -225,7 +223,7 @@ TEST_CASE("the ConfigMap of code has the bytes and the digest, which is also in 
   CHECK(base64_decode((*map)["binaryData"]["code.tar.gz"].get<std::string>()) == "xy");
 }
 
-TEST_CASE("the group can read the key of a run with train, and all users can read the key of any other run") {
+TEST_CASE("all users of a pod can read the key of a run without train") {
   CHECK(named(pod_spec_of(run_of(training_ps))["volumes"], "mlk-secret")["secret"]["defaultMode"] == 0440);
   const Rendered mpi = run_of("name: x\nmode: allreduce\nimage: i\nframework: mpi\nrun: a\n");
   CHECK(named(pod_spec_of(mpi)["volumes"], "mlk-secret")["secret"]["defaultMode"] == 0444);
@@ -235,7 +233,7 @@ json disruption_rule(const std::string& text) {
   return job_of_role(run_of(text))["spec"]["podFailurePolicy"]["rules"][0];
 }
 
-TEST_CASE("a disrupted pod fails its run if restart.on is given and does not list preemption") {
+TEST_CASE("a disrupted pod fails its run if restart.on is given without preemption") {
   const std::string text = plain_program;
   CHECK(disruption_rule(text)["action"] == "Ignore");
   CHECK(disruption_rule(text + "restart: {on: [preemption, 3]}\n")["action"] == "Ignore");
@@ -244,7 +242,7 @@ TEST_CASE("a disrupted pod fails its run if restart.on is given and does not lis
         json::array({{{"type", "DisruptionTarget"}, {"status", "True"}}}));
 }
 
-TEST_CASE("the rule for exit codes applies to the program's container, and is absent without final codes") {
+TEST_CASE("the rule for exit codes applies to the container of the program") {
   const json rules = job_of_role(run_of(plain_program))["spec"]["podFailurePolicy"]["rules"];
   REQUIRE(rules.size() == 2);
   CHECK(rules[1]["action"] == "FailJob");
@@ -254,7 +252,7 @@ TEST_CASE("the rule for exit codes applies to the program's container, and is ab
   CHECK(job_of_role(run_of(any))["spec"]["podFailurePolicy"]["rules"].size() == 1);
 }
 
-TEST_CASE("a range of exit codes in restart.on includes its first and last code, but no code beyond") {
+TEST_CASE("a range in restart.on includes its first and its last exit code") {
   const json rules =
       job_of_role(run_of(std::string(plain_program) +
                          "restart: {on: [\"5-7\", \"254-255\"]}\n"))["spec"]["podFailurePolicy"]["rules"];
@@ -264,7 +262,7 @@ TEST_CASE("a range of exit codes in restart.on includes its first and last code,
   CHECK(codes.count(0) == 0);
 }
 
-TEST_CASE("other containers report the end of their logs if a patch sets no terminationMessagePolicy") {
+TEST_CASE("other containers report the end of their logs as their last words") {
   const std::string patch =
       "patch: {pod: {spec: {initContainers: [{name: first, image: i}],\n"
       "  containers: [{name: side, image: i}, {name: own, image: i, terminationMessagePolicy: File}]}}}\n";

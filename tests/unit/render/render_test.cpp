@@ -53,8 +53,7 @@ std::string variable(const json& job, const std::string& name) {
   return "<unset>";
 }
 
-TEST_CASE(
-    "the name of a run stays the same if only notes or tags change, and differs if the program changes") {
+TEST_CASE("the name of a run stays the same if only notes or tags change") {
   const Rendered first = rendered(ps);
   CHECK(first.run.size() == std::string("x-").size() + 5);
   CHECK(rendered(ps).run == first.run);
@@ -71,7 +70,7 @@ TEST_CASE(
   CHECK(first.owner["metadata"]["labels"]["mlk.dev/hash"] == first.hash.substr(0, 16));
 }
 
-TEST_CASE("a worker has a process for each of its GPUs, and the runtime's configuration counts processes") {
+TEST_CASE("a worker has one process for each of its GPUs") {
   const char* text =
       "name: x\nmode: allreduce\ntrain: {data: {path: /d}, steps: 1}\nworkers: {count: 3, min: 2, gpu: 4}\n"
       "data: [{name: d, mount: /d, files: f}]\n";
@@ -116,7 +115,7 @@ TEST_CASE("render() returns the objects in the order in which they are created")
   CHECK(kinds == std::vector<std::string>{"ConfigMap", "Secret", "ConfigMap", "Service", "Job", "Job"});
 }
 
-TEST_CASE("the Secret has the given key of the run, or else a placeholder") {
+TEST_CASE("the Secret of a run has the given key, or else a placeholder") {
   RenderOptions options;
   options.secret = std::string(64, 'f');
   const Rendered with = rendered(ps, files, options);
@@ -128,7 +127,7 @@ TEST_CASE("the Secret has the given key of the run, or else a placeholder") {
       "placeholder"));
 }
 
-TEST_CASE("the seeds of a role are its first 64 pods, and a role that is missing has no seeds") {
+TEST_CASE("the seeds of a role are its first 64 pods") {
   const Rendered run =
       rendered("name: x\nmode: ps\nrun: a\nworkers: {count: 100}\nservers: {count: 2}\n", {});
   const json& job = object(run, "Job", run.run + "-worker");
@@ -198,7 +197,7 @@ TEST_CASE("a run is refused if the number of its attempt makes a host name too l
   CHECK_THROWS_AS(rendered(text, {}, options, templates), Error);
 }
 
-TEST_CASE("a run gets warnings if it has no checkpoint volume, or if its data is on no volume") {
+TEST_CASE("a run gets a warning if it trains without a volume for checkpoints") {
   const std::string with_image = std::string(ps) + "image: i\n";
   CHECK(rendered(with_image).warnings.size() == 1);
   CHECK(rendered(with_image + "checkpoint: {volume: {pvc: c}}\n").warnings.empty());
@@ -211,7 +210,7 @@ TEST_CASE("a run gets warnings if it has no checkpoint volume, or if its data is
             .warnings.size() == 2);
 }
 
-TEST_CASE("a warning says that this machine has fewer GPUs than the pods ask for") {
+TEST_CASE("a run gets a warning if this machine has fewer GPUs than the pods ask for") {
   const auto warnings = [](int workers, int gpus, int there) {
     RenderOptions options;
     options.local = there >= 0;
@@ -237,7 +236,7 @@ TEST_CASE("a warning says that this machine has fewer GPUs than the pods ask for
                  "until others have ended"});
 }
 
-TEST_CASE("memory too small for a container gives a warning, which suggests Mi for a plain number") {
+TEST_CASE("a container with too little memory gives a warning") {
   const auto warnings = [](const std::string& memory) {
     return rendered("name: x\nmode: single\nimage: i\nrun: a\nworkers: {memory: " + memory + "}\n", {})
         .warnings;
@@ -252,7 +251,7 @@ TEST_CASE("memory too small for a container gives a warning, which suggests Mi f
   for (const char* enough : {"4194304", "4Mi", "2Gi"}) CHECK(warnings(enough).empty());
 }
 
-TEST_CASE("an experiment without an image gives a warning only outside of the embedded cluster") {
+TEST_CASE("an experiment without an image gives a warning if it does not run on this machine") {
   const char text[] = "name: x\nmode: single\nrun: a\n";
   RenderOptions options;
   CHECK(rendered(text, {}, options).warnings ==
@@ -314,7 +313,7 @@ TEST_CASE("the error for an object that a patch has made invalid names the patch
   CHECK(patched("job: {metadata: {labels: {team: a}}}, pod: {metadata: {labels: {team: a}}}") == "accepted");
 }
 
-TEST_CASE("the error for an invalid object names its template, but an object with a false $if is ignored") {
+TEST_CASE("the error for an invalid object names the template") {
   const auto with_objects = [](const std::string& objects) {
     Templates templates;
     templates.add("jobs/mine.yaml",
@@ -352,7 +351,7 @@ FileContents with_digest(char digit, const std::string& source) {
   return out;
 }
 
-TEST_CASE("the identity of a run depends on the digest of its code, but not on the git commit of its code") {
+TEST_CASE("the identity of a run depends on the digest of the code, but not on the git commit") {
   const std::string text = "name: x\nmode: single\nimage: i\nrun: [a, b]\ncode: .\n";
   const Rendered first = rendered(text, with_digest('1', ""));
   CHECK(rendered(text, with_digest('1', "{\"commit\":\"2\"}")).hash == first.hash);
@@ -360,7 +359,7 @@ TEST_CASE("the identity of a run depends on the digest of its code, but not on t
   CHECK(rendered(text + "workdir: src\n", with_digest('1', "")).hash != first.hash);
 }
 
-TEST_CASE("a trial mounts the ConfigMap of code that its sweep has sent, and sends no ConfigMap") {
+TEST_CASE("a trial mounts the ConfigMap of code that its sweep has sent") {
   RenderOptions options;
   options.files_of = "sweep-abcde";
   const Rendered trial =

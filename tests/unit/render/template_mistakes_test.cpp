@@ -86,7 +86,7 @@ TEST_CASE("the name of a role must be a label of at most ten characters") {
   says(refusal_of_job_type("roles: [{ends_run: true}]\n"), "a role needs a name");
 }
 
-TEST_CASE("a job type has the values of its file, and defaults for missing values") {
+TEST_CASE("load_job_type() reads a job type, with defaults for missing values") {
   Templates templates;
   templates.add("jobs/mine.yaml",
                 {"roles:\n"
@@ -129,7 +129,7 @@ TEST_CASE("a key of a framework with a value of the wrong kind is refused") {
   says(refusal_of_own_framework("qqqqqqqq: 1\n"), "unknown key 'qqqqqqqq'; there are role_names, outside, ");
 }
 
-TEST_CASE("a framework has the values of its file, and framework none has no values") {
+TEST_CASE("load_framework() reads a framework from its file") {
   Templates templates;
   templates.add("frameworks/own.yaml",
                 {"always_launch: true\nkey: true\nhelper: mlk-mpi\noutside: [b]\nrole_names: {a: c}\n"
@@ -160,7 +160,7 @@ TEST_CASE("a framework has the values of its file, and framework none has no val
   CHECK_FALSE(load_framework(templates, "own").always_launch);
 }
 
-TEST_CASE("with always_launch, the launcher starts the program in pods of every size") {
+TEST_CASE("always_launch lets the launcher start the program even if a pod has one process") {
   const auto command_of = [](const std::string& text, const std::string& framework) {
     Templates templates;
     templates.add("frameworks/own.yaml", {framework, "own.yaml"});
@@ -176,7 +176,7 @@ TEST_CASE("with always_launch, the launcher starts the program in pods of every 
         json{"x", "2", "a"});
 }
 
-TEST_CASE("a variable of a framework is refused if its name and value have more than 128 KiB") {
+TEST_CASE("a variable of a framework may have 128 KiB with its name, but not more") {
   const auto with_value = [](std::size_t bytes) {
     Templates templates;
     templates.add("frameworks/own.yaml",
@@ -195,7 +195,7 @@ TEST_CASE("a variable of a framework is refused if its name and value have more 
         "own.yaml: NAME has 128 KiB, and a variable has at most 128 KiB: there are too many pods");
 }
 
-TEST_CASE("only YAML files in jobs/ and frameworks/ are job types and frameworks") {
+TEST_CASE("a YAML file in jobs/ is a job type, and one in frameworks/ a framework") {
   Templates templates;
   templates.add("jobs/mine.yaml", {"", "a"});
   templates.add("jobs/notes.txt", {"", "a"});
@@ -208,7 +208,7 @@ TEST_CASE("only YAML files in jobs/ and frameworks/ are job types and frameworks
   CHECK(templates.find("jobs/mine.yaml")->source == "a");
 }
 
-TEST_CASE("a template is parsed only once, and once again after add() has replaced the template") {
+TEST_CASE("a template is parsed again after add() has replaced it") {
   Templates templates;
   int read = 0;
   const auto tree = [&] {
@@ -224,8 +224,7 @@ TEST_CASE("a template is parsed only once, and once again after add() has replac
   CHECK(read == 2);
 }
 
-TEST_CASE(
-    "the error for a missing template names it, and messages have the user's file or the built-in path") {
+TEST_CASE("the error for a missing template names the template") {
   Templates templates;
   try {
     (void)load_framework(templates, "gone");
@@ -240,7 +239,7 @@ TEST_CASE(
   CHECK(name_of_template(templates, "jobs/gone.yaml") == "templates/jobs/gone.yaml");
 }
 
-TEST_CASE("cluster_text has all roles by their names in the framework, but addresses has only one role") {
+TEST_CASE("cluster_text has all roles by their names in the framework") {
   Framework framework;
   framework.name = "own";
   framework.role_names = {{"server", "ps"}};

@@ -35,7 +35,7 @@ std::string chosen_for(const Experiment& experiment, const UserFacts& facts) {
          text(user.source) + (user.is_guess ? " guess" : "");
 }
 
-TEST_CASE("the file, or else the namespace, or else the image decides the user of a program, or else 1000") {
+TEST_CASE("the user of a program comes from the file, else the namespace, else the image, else it is 1000") {
   const UserFacts unknown, assigned{.is_assigned = true},
       both{.is_assigned = true, .image = ImageUser{"1234", ""}}, here{.on_machine = true};
   const std::string guess = "1000 - 65532 /mlk/home mlk default guess";
@@ -82,7 +82,7 @@ TEST_CASE("the file, or else the namespace, or else the image decides the user o
   }
 }
 
-TEST_CASE("the bundled runtime runs as the user of its image, with the same file group as other programs") {
+TEST_CASE("the bundled runtime runs as user 65532 if the file and the namespace set no user") {
   const UserFacts unknown, assigned{.is_assigned = true}, here{.on_machine = true};
   CHECK(chosen_for(training(), unknown) == "65532 65532 65532 - - -");
   CHECK(chosen_for(training(), here) == "65532 65532 65532 - - -");
@@ -90,7 +90,7 @@ TEST_CASE("the bundled runtime runs as the user of its image, with the same file
   CHECK(chosen_for(training("user: 1001\n"), unknown) == "1001 - 65532 - - file");
 }
 
-TEST_CASE("note_on_user() returns one sentence if the user is a guess, and an empty text otherwise") {
+TEST_CASE("note_on_user() returns a sentence if the user is a guess") {
   const auto note = [](const UserFacts& facts, const std::string& why = "", const std::string& more = "") {
     return note_on_user(program(more), facts, why);
   };
@@ -110,7 +110,7 @@ TEST_CASE("note_on_user() returns one sentence if the user is a guess, and an em
   CHECK(note_on_user(training(), {}, "").empty());
 }
 
-TEST_CASE("the key `user` accepts only auto, image or a number") {
+TEST_CASE("the key `user` accepts auto, image or a number") {
   const auto said = [](const std::string& value) {
     try {
       (void)program("user: " + value + "\n");
@@ -127,7 +127,7 @@ TEST_CASE("the key `user` accepts only auto, image or a number") {
   CHECK(said("2147483648").find("from 0 to 2147483647") != std::string::npos);
 }
 
-TEST_CASE("the name of a run depends on the user in the file, not on the user that mlk chooses") {
+TEST_CASE("the name of a run does not depend on the user that mlk chooses") {
   const auto name = [](const std::string& more, const UserFacts& facts) {
     FileContents files;
     files.user = facts;
@@ -155,9 +155,7 @@ std::string variable_in(const json& pod, const std::string& name) {
   return "<unset>";
 }
 
-TEST_CASE(
-    "a program gets a home, a user name and a thread for each CPU, and the experiment's `env` can replace "
-    "these") {
+TEST_CASE("a program gets a home, a user name and a thread for each CPU") {
   const json pod = pod_of(render(program("workers: {cpu: 3500m}\n"), {}, Templates(), {}));
   CHECK(variable_in(pod, "HOME") == "/mlk/home");
   CHECK(variable_in(pod, "USER") == "mlk");
@@ -179,7 +177,7 @@ TEST_CASE(
   CHECK_FALSE(replaced.contains("volumes"));
 }
 
-TEST_CASE("the threads of a pod are divided among its processes, and each process has at least one thread") {
+TEST_CASE("the threads of a pod are divided among its processes") {
   const auto threads = [](const std::string& workers) {
     return variable_in(
         pod_of(render(program("framework: torch\nworkers: " + workers + "\n"), {}, Templates(), {})),
@@ -191,7 +189,7 @@ TEST_CASE("the threads of a pod are divided among its processes, and each proces
   CHECK(threads("{cpu: 250m}") == "1");
 }
 
-TEST_CASE("on this machine, a program runs with the home, name and number of the user who runs mlk") {
+TEST_CASE("a program on this machine runs as the user who runs mlk") {
   FileContents files;
   files.user.on_machine = true;
   RenderOptions options;
@@ -211,7 +209,7 @@ TEST_CASE("`user: 0` and `user: image` render a pod without runAsNonRoot") {
   CHECK_FALSE(image.contains("runAsNonRoot"));
 }
 
-TEST_CASE("UserFacts do not change in a conversion to JSON and back, and other JSON gives no facts") {
+TEST_CASE("parse_user_facts() reads back what to_json() has written") {
   for (const UserFacts& facts : {UserFacts{}, UserFacts{.on_machine = true}, UserFacts{.is_assigned = true},
                                  of_image("app", "/h"), of_image("", "")}) {
     const UserFacts again = parse_user_facts(to_json(facts));
@@ -225,14 +223,14 @@ TEST_CASE("UserFacts do not change in a conversion to JSON and back, and other J
         to_json(of_image("", "/h")));
 }
 
-TEST_CASE("the record of a run has the number of the user and the source of the number") {
+TEST_CASE("the record of a run has the number of the user and where the number comes from") {
   const Rendered run = render(program(), {}, Templates(), {});
   CHECK(json::parse(run.owner["data"]["user"].get<std::string>()) ==
         json{{"number", 1000}, {"from", "default"}});
   CHECK_FALSE(render(training(), {}, Templates(), {}).owner["data"].contains("user"));
 }
 
-TEST_CASE("number_of_user() returns only numbers that Kubernetes accepts, and never 0") {
+TEST_CASE("number_of_user() returns a number that Kubernetes accepts, and never 0") {
   const struct {
     const char* user;
     long long number;  // 0: none

@@ -57,7 +57,7 @@ TEST_CASE("text of several lines becomes a literal block that keeps the newlines
   CHECK(to_yaml(json{{"a", "one\n\n\n"}}) == "a: |+\n  one\n\n\n");
 }
 
-TEST_CASE("characters that YAML refuses or reads as line breaks are escaped, also in text of several lines") {
+TEST_CASE("to_yaml() escapes characters that YAML refuses or reads as line breaks") {
   CHECK(to_yaml(json("a\u2028b")) == "\"a\\u2028b\"\n");
   CHECK(to_yaml(json("a\u2029\u0085b")) == "\"a\\u2029\\u0085b\"\n");
   CHECK(to_yaml(json("\x7f\u0080\u009f\ufeff\ufffe\uffff")) ==
@@ -66,12 +66,12 @@ TEST_CASE("characters that YAML refuses or reads as line breaks are escaped, als
   CHECK(to_yaml(json{{"a", "\u00e4\n\U0001f600\n"}}) == "a: |\n  \u00e4\n  \U0001f600\n");
 }
 
-TEST_CASE("text of several lines is quoted if a literal block would change it") {
+TEST_CASE("to_yaml() quotes a text of several lines if a literal block would change it") {
   for (const char* text : {" a\nb", "\na", "a \nb", "a\tb\nc", "a\x01\nb"})
     CHECK_MESSAGE(to_yaml(json{{"k", text}}) == "k: " + json(text).dump() + "\n", text);
 }
 
-TEST_CASE("lists in lists, keys that need quotes and single values are valid YAML") {
+TEST_CASE("to_yaml() writes lists in lists and keys that need quotes as valid YAML") {
   CHECK(to_yaml(json::array({json::array({1, 2}), true, nullptr, 1.5})) ==
         "-\n  - 1\n  - 2\n- true\n- null\n- 1.5\n");
   CHECK(to_yaml(json{{"no", 1}, {"a b", {{"c", "x\ny\n"}}}}) ==
