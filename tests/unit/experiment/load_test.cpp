@@ -122,7 +122,7 @@ TEST_CASE("different spellings of a path become one normal form") {
   CHECK(x.effective["data"][1]["hostPath"] == "/");
 }
 
-TEST_CASE("a command runs in a shell if it is a text, and without a shell if it is a list of words") {
+TEST_CASE("a command runs in a shell if it is a text and not a list of words") {
   CHECK(load("name: x\nmode: single\nrun: python train.py | tee log\n").command ==
         std::vector<std::string>{"sh", "-c", "python train.py | tee log"});
   CHECK(load("name: x\nmode: single\nrun: [python, train.py, 3]\n").command ==
@@ -155,7 +155,7 @@ TEST_CASE("the type of an optimizer or a schedule decides its keys and defaults"
         json{{"type", "step"}, {"warmup", 0}, {"every", 3}, {"factor", 0.1}});
 }
 
-TEST_CASE("train.optimizer.lr accepts numbers of JSON, and numbers that begin with the point") {
+TEST_CASE("train.optimizer.lr accepts a number that begins with the point") {
   for (const char* lr : {"0.001", "1e-3", ".001", "1E-3"}) {
     CHECK(load(std::string(smallest) + "",
                {.set = {std::string("train.optimizer.lr=") + lr}, .env = {}, .image = ""})
@@ -207,7 +207,7 @@ TEST_CASE("an error shows only whole characters of a long line") {
   }
 }
 
-TEST_CASE("a toleration with a value is accepted with operator Equal, and refused with Exists") {
+TEST_CASE("a toleration with a value is refused if its operator is Exists") {
   const auto with = [](const std::string& toleration) {
     return refusal(std::string(smallest) + "scheduling: {node: {tolerations: [" + toleration + "]}}\n");
   };
@@ -218,7 +218,7 @@ TEST_CASE("a toleration with a value is accepted with operator Equal, and refuse
   CHECK(contains(with("{value: a}"), "without a key"));
 }
 
-TEST_CASE("the largest allowed values are accepted, and larger values are refused") {
+TEST_CASE("the largest allowed value of a key is accepted, and a larger one refused") {
   const auto set = [](const std::string& argument) {
     return refusal("name: x\nmode: ps\ntrain: {data: {path: /data}, steps: 10}\n",
                    {.set = {argument}, .env = {}, .image = ""});
@@ -233,14 +233,14 @@ TEST_CASE("the largest allowed values are accepted, and larger values are refuse
   CHECK(contains(set("train.optimizer.schedule={type: constant, warmup: 10}"), "it would never end"));
 }
 
-TEST_CASE("checkpoints on an emptyDir are accepted with one server and refused with several servers") {
+TEST_CASE("checkpoints on an emptyDir are refused if there are several servers") {
   const std::string text =
       "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 10}\ncheckpoint: {volume: {emptyDir: {}}}\n";
   CHECK(refusal(text + "servers: {count: 1}\n") == "accepted");
   CHECK(contains(refusal(text + "servers: {count: 2}\n"), "every pod has for itself"));
 }
 
-TEST_CASE("an error has the mistakes of the file in the order of the text, then those of flags") {
+TEST_CASE("an error has the mistakes of the file first, then those of flags") {
   const std::string message = refusal("name: x\nmode: singel\ntrain: {data: {path: d}, steps: 1}\n",
                                       {.set = {"workers.cpu=no"}, .env = {}, .image = ""});
   const std::size_t mode = message.find("x.yaml:2:1"), path = message.find("x.yaml:3:"),
@@ -250,7 +250,7 @@ TEST_CASE("an error has the mistakes of the file in the order of the text, then 
   CHECK(flag < message.size());
 }
 
-TEST_CASE("a megabyte of brackets or other repeated signs is refused, and so is a file over the limit") {
+TEST_CASE("a file of a megabyte of repeated signs is refused") {
   constexpr std::size_t large = 1 << 20;
   for (const std::string& piece :
        {std::string("["), std::string("{"), std::string("- "), std::string("? "), std::string("a: b\n"),
@@ -262,7 +262,7 @@ TEST_CASE("a megabyte of brackets or other repeated signs is refused, and so is 
   CHECK(contains(refusal(std::string(large + 1, ' ')), "x.yaml: larger than 1024 KiB"));
 }
 
-TEST_CASE("loading a prefix or a damaged copy of a valid file throws no exception other than Error") {
+TEST_CASE("load_experiment() throws only Error for a damaged or cut file") {
   const std::string text =
       std::string(smallest) +
       "data: [{name: a, mount: /a, nfs: {server: s, path: /p}}]\nenv: {A: \"b\", C: {secret: s/k}}\n"
@@ -312,7 +312,7 @@ TEST_CASE("the error for a word of another tool suggests mlk's key") {
         "x.yaml:4:1: unknown key 'retries'; did you mean 'restart.retries'?");
 }
 
-TEST_CASE("an unusable folder in `files:` is reported at its place, together with the other mistakes") {
+TEST_CASE("a missing folder in `files:` is reported together with the other mistakes") {
   const FileContext file_context{
       .wrong_with_folder =
           [](const std::string& folder) { return folder == "good" ? "" : "there is no folder " + folder; },

@@ -25,7 +25,7 @@ json roles_of(const std::string& lines, const std::vector<std::string>& argument
   return json{{"worker", x.roles.at("worker").count}, {"server", x.roles.at("server").count}};
 }
 
-TEST_CASE("--set accepts the short and the long form of a role, whichever form the file has") {
+TEST_CASE("--set accepts both forms of a role, such as workers and roles.worker") {
   const json both = {{"worker", 3}, {"server", 4}};
   for (const char* file :
        {"", "workers: {count: 2}\nservers: {count: 2}\n", "roles: {worker: {count: 2}, server: {count: 2}}\n",
@@ -71,14 +71,14 @@ TEST_CASE("the message for a mistake in --set has the column of the mistake") {
         "--set:1:7: train.data is missing: the data set");
 }
 
-TEST_CASE("a later --set replaces an earlier one, and --set has precedence over -e") {
+TEST_CASE("--set has precedence over an earlier --set and over -e") {
   CHECK(test::load(smallest, set({"note=a", "note=b"})).effective["note"] == "b");
   const Experiment x =
       test::load(smallest, {.set = {"env={A: set}"}, .env = {"A=first", "B=lost"}, .image = ""});
   CHECK(x.effective["env"] == json{{"A", "set"}});
 }
 
-TEST_CASE("-e sets a variable to the given text, even if the file has no variables") {
+TEST_CASE("-e sets a variable even if the file has no variables") {
   const auto env = [](const std::string& line, const std::vector<std::string>& arguments) {
     return test::load(std::string(smallest) + line, {.set = {}, .env = arguments, .image = ""})
         .effective["env"];
@@ -169,7 +169,7 @@ TEST_CASE("--set with null stores a null below patch, where any content is allow
   CHECK_FALSE(test::load(text, set({"patch=null"})).effective["patch"].contains("job"));
 }
 
-TEST_CASE("--set can set any key or entry, and its value is read as YAML") {
+TEST_CASE("--set reads the value of a key as YAML") {
   const std::string text =
       "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n"
       "data: [{name: a, mount: /a, pvc: p}, {name: b, mount: /b, pvc: p}]\n";
@@ -189,7 +189,7 @@ TEST_CASE("--set can set any key or entry, and its value is read as YAML") {
   CHECK(x.effective["checkpoint"]["volume"]["pvc"] == "c");
 }
 
-TEST_CASE("if the file is not a map, the error has only this mistake and no mistake of --set") {
+TEST_CASE("the error for a file that is not a map has no mistakes of --set") {
   const std::string said = refusal("only text", {.set = {"train.steps=5"}, .env = {}, .image = ""});
   CHECK_FALSE(contains(said, "below"));
   CHECK_FALSE(contains(said, "--set:"));
@@ -224,7 +224,7 @@ TEST_CASE("the message for a mistake in --set shows the argument with a caret") 
   CHECK(refusal(smallest, {.set = {}, .env = {}, .image = "\xff"}) == "MLK_IMAGE:1:1: not UTF-8 text");
 }
 
-TEST_CASE("the error for a --set whose value is not YAML also has all other mistakes") {
+TEST_CASE("the error for a --set that is not YAML also has the other mistakes") {
   const std::string message = refusal(
       "name: x\nmode: single\ntrain: {data: {path: d}, steps: 1}\n",
       {.set = {"train.model.hidden=[1", "train.steps={", "note=a\xff", "tags=5"}, .env = {}, .image = ""});
@@ -237,7 +237,7 @@ TEST_CASE("the error for a --set whose value is not YAML also has all other mist
   CHECK_FALSE(contains(message, "train.steps has"));
 }
 
-TEST_CASE("a flag such as --steps has precedence over --set, and its mistakes name the flag") {
+TEST_CASE("a flag such as --steps has precedence over --set") {
   const Overrides good{
       .set = {"train.steps=5"}, .env = {}, .image = "", .flags = {{"--steps", "train.steps", "7"}}};
   CHECK(test::load(smallest, good).effective["train"]["steps"] == 7);

@@ -30,7 +30,7 @@ std::string shown(std::string text, std::size_t line, std::size_t column) {
   return said(problems);
 }
 
-TEST_CASE("throw_if_any() throws an Error{usage} with the hint only if there is a mistake") {
+TEST_CASE("throw_if_any() throws an Error with the hint if there is a mistake") {
   Problems problems;
   CHECK(problems.empty());
   CHECK(problems.size() == 0);
@@ -47,14 +47,14 @@ TEST_CASE("throw_if_any() throws an Error{usage} with the hint only if there is 
   }
 }
 
-TEST_CASE("a message counts lines and characters from 1, and the caret is below the mistake") {
+TEST_CASE("a message counts lines and characters from 1") {
   CHECK(shown("a\nbc d\ne", 1, 3) == "f:2:4: no\n  bc d\n     ^");
   CHECK(shown("äöü d", 0, 7) == "f:1:5: no\n  äöü d\n      ^");
   CHECK(shown("ab", 0, 0) == "f:1:1: no\n  ab\n  ^");
   CHECK(shown("ab", 0, 2) == "f:1:3: no\n  ab\n    ^");
 }
 
-TEST_CASE("a column beyond its line is shown at the line's end, and a line beyond the text is not shown") {
+TEST_CASE("the caret for a column beyond the line is at the line's end") {
   CHECK(shown("ab\nc", 0, 9) == "f:1:3: no\n  ab\n    ^");
   CHECK(shown("ab", 3, 2) == "f:4:1: no");
 }
@@ -69,7 +69,7 @@ TEST_CASE("an excerpt has no carriage return, no tab and no terminal controls") 
   CHECK(said(problems) == "f?:1:1: no?\n  a\n  ^");
 }
 
-TEST_CASE("a line of 100 bytes is shown whole, and a longer line only 100 bytes around the mistake") {
+TEST_CASE("an excerpt shows at most 100 bytes of a line, around the mistake") {
   const std::string head(60, 'a'), tail(40, 'b');
   CHECK(shown(head + tail, 0, 60) == "f:1:61: no\n  " + head + tail + "\n  " + std::string(60, ' ') + "^");
   const std::string line = head + tail + "c";
@@ -97,7 +97,7 @@ TEST_CASE("an error does not show a line that may hold a secret") {
   }
 }
 
-TEST_CASE("mistakes have the order of the text, and mistakes of flags come after those of the file") {
+TEST_CASE("mistakes are sorted by their place in the text, and mistakes of flags come last") {
   const auto file = source_of("abc\ndef\nghi"), flag = source_of("k=v", "--set");
   Problems problems;
   problems.add({flag, 0, 0}, "flag");
@@ -129,7 +129,7 @@ TEST_CASE("the same mistake at the same place is reported once") {
   CHECK(problems.size() == 5);
 }
 
-TEST_CASE("an error shows at most twenty mistakes and counts the other mistakes, up to a thousand in total") {
+TEST_CASE("an error shows at most twenty mistakes and counts the others") {
   const auto source = source_of(" ");
   Problems problems;
   for (std::size_t i = 0; i < 20; ++i) problems.add({source, 0, 0}, std::to_string(i));

@@ -19,8 +19,7 @@ std::string in_mode(const std::string& mode, const std::string& lines) {
   return problems_of("name: x\nmode: " + mode + "\n" + lines);
 }
 
-TEST_CASE(
-    "train needs a built-in mode, and only a job type of the user accepts parameters and roles of any name") {
+TEST_CASE("train needs a built-in mode, and parameters need a job type of the user") {
   CHECK(in_mode("mine", train) ==
         "x.yaml:3:1: train needs mode single, ps or allreduce; a job type of your own needs run");
   CHECK(in_mode("mine", "run: a\nparameters: {a: 1}\nroles: {chief: {}, server: {count: 3, min: 2}}\n") ==
@@ -43,7 +42,7 @@ TEST_CASE("framework and workdir are refused with train") {
         "x.yaml:4:1: workdir is for run; train has no use for it");
 }
 
-TEST_CASE("a role is refused if its name is over 10 characters long or unknown to the mode") {
+TEST_CASE("a role is refused if its name has over 10 characters or the mode lacks it") {
   CHECK(in_mode("mine", "run: a\nroles: {abcdefghij: {}}\n") == "accepted");
   CHECK(in_mode("mine", "run: a\nroles: {abcdefghijk: {}}\n") ==
         "x.yaml:4:9: 'abcdefghijk' cannot be the name of a role: lower-case letters, digits and '-', at most "
@@ -75,7 +74,7 @@ TEST_CASE("the count of a role is refused outside of the bounds of its mode") {
                       {"server", {{"count", 1}, {"cpu", "1"}, {"memory", "1Gi"}, {"gpu", 0}}}});
 }
 
-TEST_CASE("a worker has at most 1 GPU for train in mode single, 16 for train in other modes, 64 for run") {
+TEST_CASE("the mode limits the GPUs of a worker that trains: 1 for single, else 16") {
   CHECK(in_mode("single", std::string(train) + "workers: {gpu: 1}\n") == "accepted");
   CHECK(in_mode("single", std::string(train) + "workers: {gpu: 2}\n") ==
         "x.yaml:4:11: mode single computes with one GPU; several need mode allreduce or ps");
@@ -109,7 +108,7 @@ TEST_CASE("consistency must be sync in every mode except ps") {
   CHECK(in_mode("ps", head + "async}\n") == "accepted");
 }
 
-TEST_CASE("warmup must be less than steps if train has steps, and has no limit if train has epochs") {
+TEST_CASE("warmup must be less than steps if train has steps") {
   const auto with = [](const std::string& length, const std::string& optimizer) {
     return in_mode("single", "train: {data: {path: /d}, " + length + ", optimizer: {" + optimizer + "}}\n");
   };
@@ -134,8 +133,7 @@ TEST_CASE("train.sample needs the model type gpt and the key tokens") {
         std::string::npos);
 }
 
-TEST_CASE(
-    "by default a gpt is the smallest GPT-2 and reads text, and an mlp has one layer and reads IDX files") {
+TEST_CASE("each type of model has its own defaults for the model and for the data") {
   const auto of = [](const std::string& model, const std::string& data) {
     return load("name: x\nmode: single\ntrain: {model: {" + model + "}, data: {path: /d" + data +
                 "}, steps: 10}\n")
@@ -150,7 +148,7 @@ TEST_CASE(
   CHECK(of("type: gpt", ", format: tokens")["data"]["vocabulary"] == 50257);
 }
 
-TEST_CASE("a model with keys of another type, unsuitable data or inconsistent sizes is refused") {
+TEST_CASE("a model is refused if its sizes are inconsistent or its data is unsuitable") {
   const auto with = [](const std::string& model, const std::string& data) {
     return in_mode("single", "train: {data: {path: /d" + data + "}, steps: 10, model: {" + model + "}}\n");
   };
@@ -181,7 +179,7 @@ TEST_CASE("a model with keys of another type, unsuitable data or inconsistent si
   CHECK(with("type: gtp", "").find("did you mean 'gpt'?") != std::string::npos);
 }
 
-TEST_CASE("the error for a key of another type of optimizer or schedule lists the types with this key") {
+TEST_CASE("the error for a key of another optimizer lists the types that have this key") {
   const auto with = [](const std::string& optimizer) {
     return in_mode("single", "train: {data: {path: /d}, steps: 10, optimizer: {" + optimizer + "}}\n");
   };
@@ -202,7 +200,7 @@ TEST_CASE("the error for a key of another type of optimizer or schedule lists th
         std::string::npos);
 }
 
-TEST_CASE("a mount of data at, above or below a mount of the system or of mlk is refused") {
+TEST_CASE("a mount of data is refused if it overlaps a mount of the system or of mlk") {
   for (const char* taken : {"/", "/etc", "/etc/mlk", "/etc/mlk/x", "/mlk", "/mlk/x", "/dev", "/dev/shm",
                             "/proc", "/proc/1", "/sys", "/sys/x"}) {
     CHECK_MESSAGE(
@@ -217,7 +215,7 @@ TEST_CASE("a mount of data at, above or below a mount of the system or of mlk is
   }
 }
 
-TEST_CASE("a volume of any kind is accepted only if it has exactly one source") {
+TEST_CASE("a volume must have exactly one source") {
   const auto data = [](const std::string& source) {
     return in_mode("single", "run: a\ndata: [{name: a, mount: /a" + source + "}]\n");
   };
@@ -261,7 +259,7 @@ TEST_CASE("the error for a missing key explains the key") {
         "x.yaml:3:25: train.data.path is missing: folder with the data set, as the pods see it");
 }
 
-TEST_CASE("checkpoint.keep is refused with run, and several servers of train need a shared volume") {
+TEST_CASE("checkpoint.keep is refused without train") {
   CHECK(in_mode("single", "run: a\ncheckpoint: {keep: 1}\n") ==
         "x.yaml:4:14: checkpoint.keep is for train: a program of yours saves when it likes");
   CHECK(load("name: x\nmode: single\nrun: a\n").effective["checkpoint"] == json::object());
@@ -274,7 +272,7 @@ TEST_CASE("checkpoint.keep is refused with run, and several servers of train nee
         "accepted");
 }
 
-TEST_CASE("metrics.port cannot be the peers' port, and event files need a volume") {
+TEST_CASE("metrics.port cannot be the port of the peers") {
   for (const char* port : {"7069", "7071"})
     CHECK(in_mode("single", std::string("run: a\nmetrics: {port: ") + port + "}\n") == "accepted");
   CHECK(in_mode("single", "run: a\nmetrics: {port: 7070}\n") ==
@@ -286,7 +284,7 @@ TEST_CASE("metrics.port cannot be the peers' port, and event files need a volume
   CHECK(in_mode("single", "run: a\nmetrics: {tensorboard: false}\n") == "accepted");
 }
 
-TEST_CASE("every toleration is checked, and each mistake is reported at its place") {
+TEST_CASE("each mistake in a toleration is reported at its place") {
   const auto with = [](const std::string& tolerations) {
     return in_mode("single", "run: a\nscheduling: {node: {tolerations: [" + tolerations + "]}}\n");
   };

@@ -68,7 +68,7 @@ TEST_CASE("mlk-experiment(5) has every default of the schema") {
   }
 }
 
-TEST_CASE("every default is valid YAML, and every section that a key refers to exists") {
+TEST_CASE("every default of the schema is valid YAML") {
   for (const Section& section : schema()) {
     for (const Key& key : section.keys) {
       CHECK_FALSE(key.doc.empty());

@@ -19,7 +19,7 @@ TEST_CASE("tokens, keys and addresses with a password look like secrets") {
   }
 }
 
-TEST_CASE("text with the prefix of a token looks like a secret only if it is long enough") {
+TEST_CASE("a text with the prefix of a token looks like a secret if it is long enough") {
   const std::pair<std::string, std::size_t> prefixes[] = {
       {"ghp_", 20},  {"gho_", 20}, {"ghs_", 20}, {"github_pat_", 20}, {"glpat-", 20},
       {"sk-", 20},   {"AKIA", 20}, {"ASIA", 20}, {"hf_", 30},         {"xoxb-", 20},

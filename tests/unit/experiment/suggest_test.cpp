@@ -14,7 +14,7 @@ std::string for_key(const std::string& written, const std::string& section = "ex
   return suggest_key(written, schema_section(section), section == "experiment" ? "" : section);
 }
 
-TEST_CASE("for a word of another tool, in small or capital letters, mlk's key is suggested") {
+TEST_CASE("mlk suggests its own key for a word of another tool") {
   const std::pair<std::string, std::vector<std::string>> table[] = {
       {"train.optimizer.lr", {"learning_rate", "learningrate", "learning-rate", "Learning_Rate"}},
       {"train.data.batch", {"batch_size", "batchsize", "batch-size", "minibatch"}},
@@ -55,7 +55,7 @@ TEST_CASE("for a word of another tool, in small or capital letters, mlk's key is
   }
 }
 
-TEST_CASE("a suggestion is a key of the same section, or else of another section, or else a similar key") {
+TEST_CASE("the suggested key is of the same section, or else of another section") {
   CHECK(for_key("LR", "optimizer") == "; did you mean 'lr'?");
   CHECK(for_key("size", "role") == "; did you mean 'count'?");
   CHECK(for_key("steps", "optimizer") == "; did you mean 'train.steps'?");
@@ -69,7 +69,7 @@ TEST_CASE("a suggestion is a key of the same section, or else of another section
   CHECK(for_key("num_steps max_steps") == "");
 }
 
-TEST_CASE("if no key is similar, the advice lists all keys of a section with at most six keys") {
+TEST_CASE("the advice lists all keys of a small section if none of them is similar") {
   CHECK(for_key("zzzzzzzz", "patch") == "; it has pod, job, service");
   CHECK(for_key("zzzzzzzz", "schedule") == "; it has type, warmup, final, every, factor");
   CHECK(for_key("zzzzzzzz", "csi") == "; it has driver, fsType, volumeAttributes");
@@ -78,7 +78,7 @@ TEST_CASE("if no key is similar, the advice lists all keys of a section with at 
   CHECK(for_key("queue_of_jobs", "scheduling") == "; it has gang, queue, priority, node");
 }
 
-TEST_CASE("for a scalar in the place of a section, the main key of the section is suggested") {
+TEST_CASE("the main key of a section is suggested for a scalar in the place of the section") {
   const auto value = [](const std::string& text) { return parse_yaml(text, "f"); };
   CHECK(suggest_section(value("3"), "role", "workers") == "; write workers: {count: 3}");
   CHECK(suggest_section(value("3"), "role", "roles.worker") == "; write worker: {count: 3}");
@@ -93,7 +93,7 @@ TEST_CASE("for a scalar in the place of a section, the main key of the section i
   CHECK(suggest_section(value("[a]"), "model", "train.model") == "");
 }
 
-TEST_CASE("for a word similar to a choice, in small or capital letters, the choice is suggested") {
+TEST_CASE("mlk suggests a choice that is similar to the written word") {
   CHECK(suggest_choice("ADAM", "sgd|adam|adamw") == "; did you mean 'adam'?");
   CHECK(suggest_choice("cosin", "constant|linear|cosine|step") == "; did you mean 'cosine'?");
   CHECK(suggest_choice("something", "sgd|adam|adamw") == "");
