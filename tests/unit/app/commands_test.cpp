@@ -34,7 +34,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 }  // namespace
 
-TEST_CASE("mlk new prints one command that submits on this machine, and one that submits on a cluster") {
+TEST_CASE("mlk new prints the commands that submit on this machine and on a cluster") {
   const auto told = [](const std::vector<std::string>& flags, const std::string& local) {
     const TemporaryFolder folder;
     Tree tree;
@@ -126,7 +126,7 @@ TEST_CASE("the error for an invalid number in a flag names the valid numbers") {
   CHECK(contains(tree.err.str(), "must be a number above 0, not 'nan'"));
 }
 
-TEST_CASE("wait with --timeout 0 reports a run that has ended") {
+TEST_CASE("mlk wait --timeout 0 reports a run that has ended") {
   Cluster cluster;
   CHECK(cluster.mlk({"wait", "x", "--timeout", "0"}).first == 124);
   cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
@@ -165,7 +165,7 @@ TEST_CASE("mlk wait continues for the other runs if one of the awaited runs is d
   CHECK(contains(said, "y-fghij  Succeeded"));
 }
 
-TEST_CASE("delete does not wait for a new run of the same name") {
+TEST_CASE("mlk delete does not wait for a new run of the same name") {
   Cluster cluster;
   cluster.store.remove("pods", "default", "x-abcde-worker-0-abcde");
   const auto replace = [&cluster](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -184,7 +184,7 @@ TEST_CASE("delete does not wait for a new run of the same name") {
   CHECK(contains(said, "deleted x-abcde"));
 }
 
-TEST_CASE("delete waits for a pod whose Job is already gone") {
+TEST_CASE("mlk delete waits for a pod whose Job is already gone") {
   Cluster cluster;
   const std::string owner = cluster.ask("GET", config_maps_path + "/x-abcde").at("metadata").at("uid");
   const auto owned_by = [](const std::string& kind, const std::string& uid) {
@@ -243,7 +243,7 @@ TEST_CASE("mlk delete names the remaining objects if it times out") {
   CHECK(!contains(said, "foregroundDeletion"));
 }
 
-TEST_CASE("mlk logs fails and names the existing roles or ranks if the role or rank does not exist") {
+TEST_CASE("mlk logs names the ranks of a run if the requested rank does not exist") {
   Cluster cluster;
   const json roles = {{"metadata", {{"annotations", {{"mlk.dev/roles", R"({"server":1,"worker":3})"}}}}}};
   cluster.ask("PATCH", config_maps_path + "/x-abcde", roles, merge);
@@ -258,7 +258,7 @@ TEST_CASE("mlk logs fails and names the existing roles or ranks if the role or r
   CHECK(cluster.mlk({"logs", "x", "--role", "worker", "--rank", "2"}).first == 0);
 }
 
-TEST_CASE("mlk logs -f reports the end of a run after the last log lines, even if these lines arrive late") {
+TEST_CASE("mlk logs -f shows late log lines before it reports the end of the run") {
   Cluster cluster;
   cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
     job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
@@ -284,7 +284,7 @@ TEST_CASE("mlk logs -f reports the end of a run after the last log lines, even i
   CHECK_MESSAGE(contains(both.str(), "the last words\nSucceeded\n"), both.str());
 }
 
-TEST_CASE("mlk wait records the last metrics of a run even if they arrive in the log after the run's end") {
+TEST_CASE("mlk wait records metrics even if they reach the log after the end of the run") {
   for (const bool come : {true, false}) {
     INFO(come);
     Cluster cluster;
@@ -411,7 +411,7 @@ TEST_CASE("--start-timeout ends the wait for a run whose init container fails ag
   CHECK(cluster.mlk({"wait", "x", "--start-timeout", "1s", "--timeout", "2s"}).first == 124);
 }
 
-TEST_CASE("a broken kubeconfig causes exit code 2, and a missing kubeconfig exit code 3") {
+TEST_CASE("a missing kubeconfig causes exit code 3, and a broken one exit code 2") {
   Tree missing, broken;
   CHECK(missing.run({"ls", "--kubeconfig", "/nowhere/config"}) == 3);
   CHECK(contains(missing.err.str(), "/nowhere/config"));

@@ -198,7 +198,7 @@ TEST_CASE("stop and resume change no trial if one of the typed names is wrong") 
   }
 }
 
-TEST_CASE("a repeated stop or resume of a trial completes the work if the first one was cut off") {
+TEST_CASE("a repeated stop or resume of a trial completes the work that was cut off") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = 0; which < 2; ++which) {
       INFO(which);
@@ -219,7 +219,7 @@ TEST_CASE("a repeated stop or resume of a trial completes the work if the first 
   }
 }
 
-TEST_CASE("a deleted trial keeps its results and is not started again") {
+TEST_CASE("a deleted trial keeps the results and is not started again") {
   Console console(two_processes);
   {
     const PlayedControllers controllers(console.sweeper.cluster,
@@ -285,7 +285,7 @@ TEST_CASE("a command with --where suggests --yes and changes nothing if there is
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("--where selects the runs and trials that a command changes after --yes or the answer y") {
+TEST_CASE("a command with --where changes only the selected runs and trials") {
   TwoRun console;
   const auto said = console.type({"stop", console.sweep, "--where", "lr<0.15", "--yes"});
   CHECK(said.code == 0);

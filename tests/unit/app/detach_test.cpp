@@ -142,7 +142,7 @@ TEST_CASE("the error names the missing right if the driver's account lacks one")
   CHECK(includes(cluster.detach().err, "mlk-driver of namespace 'default', which has no Role"));
 }
 
-TEST_CASE("--create-rbac creates the driver's account only if it is missing") {
+TEST_CASE("--create-rbac creates the driver's account if the account is missing") {
   Rbac cluster;
   CHECK(cluster.detach({"--create-rbac"}).code == 0);
   CHECK(cluster.created.empty());
@@ -163,7 +163,7 @@ TEST_CASE("--create-rbac fails and creates nothing if the user may not create a 
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("a user without the rights of a driver can detach a sweep") {
+TEST_CASE("a user can detach a sweep even without the rights of a driver") {
   Rbac cluster;
   CHECK(cluster.detach().code == 0);
   CHECK(cluster.asked_for_leases == 1);  // for the driver's account
@@ -189,7 +189,7 @@ TEST_CASE("a dry run on the server asks about the account and creates nothing") 
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("if the cluster refuses the driver's Job, no sweep is created") {
+TEST_CASE("mlk sweep --detach creates no sweep if the cluster refuses the driver's Job") {
   Rbac cluster;
   cluster.before([](const Request& request) -> std::optional<Answer> {
     if (includes(request.path, "/serviceaccounts/")) return answer_of(200, {{"kind", "ServiceAccount"}});

@@ -151,7 +151,7 @@ TEST_CASE("a flag that may be repeated takes one value each time") {
   CHECK(tree.out.str().starts_with("other-"));
 }
 
-TEST_CASE("a flag for a whole number says what it expects if its value is a word") {
+TEST_CASE("the error for a word in the place of a whole number names the flag") {
   Tree tree;
   CHECK(mlk::run({"logs", "digits", "--rank", "x"}, tree.session) == 2);
   CHECK(tree.err.str() ==
@@ -169,7 +169,7 @@ TEST_CASE("commands refuse an invalid namespace even if they use no cluster") {
   }
 }
 
-TEST_CASE("the hint names the help of a group if the command of the group is unknown or missing") {
+TEST_CASE("the hint names the help of a group if the group has no such command") {
   Tree tree;
   CHECK(mlk::run({"local", "bogus"}, tree.session) == 2);
   CHECK(mlk::run({"local"}, tree.session) == 2);

@@ -42,7 +42,7 @@ TEST_CASE("a hint translates a command of kubectl, git or Slurm into a command o
   CHECK(hint({"help"}) == "did you mean: mlk --help");
 }
 
-TEST_CASE("the hint shows the word FILE if the user typed a run's name in the place of a file") {
+TEST_CASE("the hint shows FILE in the place of a run's name that the user typed") {
   CHECK(hint({"retry", "digits-abcde"}) ==
         "`mlk get digits-abcde --to FOLDER` brings back the file of a run: mlk submit --again FILE");
   CHECK(hint({"start", "digits-abcde"}) == "did you mean: mlk submit FILE");
@@ -71,7 +71,7 @@ TEST_CASE("the hint for deleting the local cluster shows the command and says wh
   CHECK(hint({"local", "ps"}) == "did you mean: mlk local status");
 }
 
-TEST_CASE("a typing error still gets a hint with the nearest word") {
+TEST_CASE("a typing error gets a hint with the nearest word") {
   CHECK(hint({"statsu", "digits"}) == "did you mean: mlk status");
   CHECK(hint({"submit", "--folow"}) == "did you mean: --follow");
   CHECK(hint({"ls", "--everything"}) == "see: mlk ls --help");

@@ -172,7 +172,7 @@ TEST_CASE("delete and stop spare a run that is created before the user answers")
   }
 }
 
-TEST_CASE("delete and stop spare a new run that takes a selected run's name before the user answers") {
+TEST_CASE("delete and stop spare a new run that has taken the name of a selected run") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;

@@ -22,7 +22,7 @@ using test::jobs_path;
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
-TEST_CASE("stop with --timeout 0 stops the run without waiting") {
+TEST_CASE("mlk stop --timeout 0 stops the run without waiting") {
   ClusterWithRun cluster;
   const auto [code, said] = cluster.mlk({"stop", "x", "--timeout", "0"});
   CHECK(code == 124);

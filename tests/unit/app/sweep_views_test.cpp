@@ -44,13 +44,13 @@ std::string bar_at(std::size_t width, const sweeps::SweepStatus& status = sweep_
 
 }  // namespace
 
-TEST_CASE("on a wide terminal the live line of a sweep has all its parts and a bar of 40 columns") {
+TEST_CASE("the live line of a sweep has all parts and a bar of 40 columns if there is room") {
   CHECK(bar_at(200) ==
         times("█", 20) + times("▒", 4) + times("░", 16) +
             "  50/100  10 running  3 failed  2 stopped  best accuracy 0.9712 (12)  about 1m44s left");
 }
 
-TEST_CASE("the live line keeps only its most important parts on a terminal of 60 columns") {
+TEST_CASE("the live line of a sweep shows only the most important parts on 60 columns") {
   const std::string line = bar_at(60);
   CHECK(ui::width_of(line) == 60);
   CHECK(line.find("  50/100  3 failed  best accuracy 0.9712 (12)") != std::string::npos);
@@ -67,7 +67,7 @@ TEST_CASE("the live line of a sweep is never wider than the terminal") {
   }
 }
 
-TEST_CASE("a sweep without running trials shows its phase and the reason") {
+TEST_CASE("the live line of a sweep shows the phase and the reason if no trial runs") {
   sweeps::SweepStatus status;
   status.phase = Phase::scheduling;
   status.counts.waiting = 4;

@@ -50,7 +50,7 @@ TEST_CASE("the end of a trial is reported once if the trial ended after the firs
   CHECK(looks.look() == Numbers{1});
 }
 
-TEST_CASE("a succeeded trial is reported as soon as its objective is known") {
+TEST_CASE("a succeeded trial is reported as soon as the objective is known") {
   Looks looks;
   CHECK(looks.look().empty());
   looks.trial(0).state = looks.trial(1).state = TrialState::succeeded;

@@ -111,7 +111,7 @@ TEST_CASE("mlk status shows the first digits of the git commit of the code") {
   CHECK(short_commit("").empty());
 }
 
-TEST_CASE("mlk status prints a log line only once if the reason of a failure contains the line") {
+TEST_CASE("mlk status prints the last log line once even if the reason contains it") {
   RunStatus status = failed_run();
   status.first_failure->message = "cannot open /data/mnist/train-images";
   CHECK(count(shown(status, 0), "cannot open") == 1);
@@ -219,7 +219,7 @@ TEST_CASE("old metrics of an unfinished run are shown with their age") {
   }
 }
 
-TEST_CASE("untimed() makes two lines equal if only their time until the next retry differs") {
+TEST_CASE("untimed() makes two lines equal if only the time until the next retry differs") {
   const std::string line = "Restarting: worker/0: exit code 1 (try 1 of 4, next in 10s); worker/1: lost";
   CHECK(untimed(line) ==
         untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next in 1m9s); worker/1: lost"));

@@ -42,7 +42,7 @@ TEST_CASE("framework and workdir are refused with train") {
         "x.yaml:4:1: workdir is for run; train has no use for it");
 }
 
-TEST_CASE("a role is refused if its name has over 10 characters or the mode lacks it") {
+TEST_CASE("a role is refused if the mode has no role of this name") {
   CHECK(in_mode("mine", "run: a\nroles: {abcdefghij: {}}\n") == "accepted");
   CHECK(in_mode("mine", "run: a\nroles: {abcdefghijk: {}}\n") ==
         "x.yaml:4:9: 'abcdefghijk' cannot be the name of a role: lower-case letters, digits and '-', at most "

@@ -71,7 +71,7 @@ TEST_CASE("a command is a text that is not blank, or a list of at least one word
   CHECK(with("[a, [b]]") == "x.yaml:3:10: run must be a list of words, not a list");
 }
 
-TEST_CASE("a $ in a text command is escaped for Kubernetes, and a $ in a list of words is not") {
+TEST_CASE("a $ is escaped for Kubernetes in a text command, but not in a list of words") {
   CHECK(test::load("name: x\nmode: single\nrun: echo $HOME $(ls) 5$\n").command ==
         std::vector<std::string>{"sh", "-c", "echo $$HOME $$(ls) 5$$"});
   CHECK(test::load("name: x\nmode: single\nrun: [echo, $(MLK_RANK), $$]\n").command ==
@@ -136,7 +136,7 @@ TEST_CASE("a variable refers to a key of a Secret as name/key") {
         json{{"A", {{"secret", "s/k"}}}});
 }
 
-TEST_CASE("a variable with the name of a secret may be a number, empty or true, but no other text") {
+TEST_CASE("a variable that is named like a secret may be a number, empty or true") {
   for (const char* good : {"5", "1.5", "true", "\"\""})
     CHECK_MESSAGE(of_line(std::string("env: {MAX_TOKEN: ") + good + "}") == "accepted", good);
   for (const char* bad : {"a", "'5'", "yes"})

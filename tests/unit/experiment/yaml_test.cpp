@@ -111,7 +111,7 @@ TEST_CASE("the two escapes of a surrogate pair become one character if they are 
         R"(\ude00, behind it)");
 }
 
-TEST_CASE("a missing token at the end of the text is reported at the end of the last line") {
+TEST_CASE("a bracket that is never closed is reported at the end of the last line") {
   CHECK(yaml_refusal("a: b\nc: [d\n\n\n").starts_with("f:2:6: "));
   CHECK(yaml_refusal("c: [d").starts_with("f:1:6: "));
 }

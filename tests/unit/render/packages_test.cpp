@@ -53,7 +53,7 @@ TEST_CASE("a PYTHONPATH from a Secret gets a new name, to which the new PYTHONPA
              {{"name", "PYTHONPATH"}, {"value", "/mlk/python:$(MLK_OWN_PYTHONPATH):/opt/site"}}});
 }
 
-TEST_CASE("a list of folders that ends with a value of a Secret has no colon at its end") {
+TEST_CASE("a list of folders has no colon at the end if a value of a Secret comes last") {
   const json from = {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}};
   CHECK(with_packages({{{"name", "PATH"}, {"valueFrom", from}}}, "/opt/site", false) ==
         json{{{"name", "MLK_OWN_PATH"}, {"valueFrom", from}},

@@ -35,7 +35,7 @@ std::string chosen_for(const Experiment& experiment, const UserFacts& facts) {
          text(user.source) + (user.is_guess ? " guess" : "");
 }
 
-TEST_CASE("the user of a program comes from the file, else the namespace, else the image, else it is 1000") {
+TEST_CASE("the file decides the user of a program, else the namespace, else the image") {
   const UserFacts unknown, assigned{.is_assigned = true},
       both{.is_assigned = true, .image = ImageUser{"1234", ""}}, here{.on_machine = true};
   const std::string guess = "1000 - 65532 /mlk/home mlk default guess";

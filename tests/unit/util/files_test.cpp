@@ -147,7 +147,7 @@ TEST_CASE("the folders of mlk follow XDG, with defaults below HOME") {
   CHECK_THROWS_AS(mlk::state_home(), Error);
 }
 
-TEST_CASE("write_file_atomically() follows no planted link, since its temporary name is unpredictable") {
+TEST_CASE("write_file_atomically() follows no link at the place of the temporary file") {
   const TemporaryFolder folder;
   const std::filesystem::path victim = folder.write("victim", "untouched");
   std::filesystem::create_symlink(victim, folder.path() / ("x.tmp-" + std::to_string(::getpid())));

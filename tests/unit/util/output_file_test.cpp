@@ -53,7 +53,7 @@ TEST_CASE("way_to_write() replaces plain files of the user, and writes other fil
   CHECK(way_to_write(Goal{S_IFDIR | 0755, 1, true}) == WriteWay::refused);
 }
 
-TEST_CASE("write_user_file() keeps the mode of an existing file, and applies the umask to a new one") {
+TEST_CASE("write_user_file() keeps the mode of an existing file") {
   const TemporaryFolder folder;
   const Umask narrow(077);
   write_user_file(folder.path() / "new", "x");

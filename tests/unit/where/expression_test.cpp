@@ -160,7 +160,7 @@ TEST_CASE("lists and maps are equal if all of their values are equal") {
                        {{"o", {{"type", "adam"}, {"lr", {1, json::object()}}}}}));
 }
 
-TEST_CASE("in is true for the values of the list, and not in for all others") {
+TEST_CASE("`in` is true for the values of the list, and `not in` for all other values") {
   check_matches("train.optimizer.type in [sgd, adam]", true);
   check_matches("train.optimizer.type in [SGD, adam]", false);
   check_matches("lr in [0.1, 1e-2]", true);
@@ -185,7 +185,7 @@ TEST_CASE("text compares with a number by value if the whole text is a number") 
   }
 }
 
-TEST_CASE("values of different types are unequal, and neither is less than the other") {
+TEST_CASE("two values of different types are unequal, and neither is less than the other") {
   check_matches("lr == '0.01'", false);
   check_matches("lr != '0.01'", true);
   check_matches("lr < 'z'", false);
@@ -196,7 +196,7 @@ TEST_CASE("values of different types are unequal, and neither is less than the o
   check_matches("hidden > 5", false);
 }
 
-TEST_CASE("a missing or null value satisfies == null, but no other comparison without null") {
+TEST_CASE("a missing value equals null, and every comparison with another value is false") {
   for (const std::string name : {"absent", "empty"}) {
     CAPTURE(name);
     for (const char* right : {" == null", " in [1, null]"}) CHECK(matches_values(name + right, one_trial));
@@ -230,7 +230,7 @@ TEST_CASE("nan and inf compare by value even if they are written as words") {
   CHECK(matches_values("name != inf && not name < inf", words));
 }
 
-TEST_CASE("not binds more tightly than and, and this more tightly than or") {
+TEST_CASE("`not` binds more tightly than `and`, and `and` more tightly than `or`") {
   const json values = {{"a", 1}, {"b", 2}};
   const auto truth = [&](const char* text) { return matches_values(text, values); };
   CHECK(truth("a == 1 || a == 2 && b == 3"));

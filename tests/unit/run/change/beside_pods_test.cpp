@@ -83,7 +83,7 @@ TEST_CASE("--again ends the pods of a deleted Job before it starts the new train
                                                ", whose Job is gone, and waiting for its end"});
 }
 
-TEST_CASE("--again waits for a pod that is already ending, and does not delete it again") {
+TEST_CASE("--again sends no second delete request for a pod that is already ending") {
   BesidePods left;
   left.again = true;
   left.cluster.store.modify("pods", "default", left.pod, [](json& object) {
@@ -133,7 +133,7 @@ TEST_CASE("--again deletes neither ended pods nor pods of other runs") {
   CHECK(left.notes.empty());
 }
 
-TEST_CASE("a submit makes the missing Service of a run, but no missing Job whose pods still run") {
+TEST_CASE("a submit does not make a missing Job again if pods of this Job still run") {
   for (const bool service_too : {false, true}) {
     BesidePods left;
     // A submit that was cut off before it could mark that all objects were made.
@@ -150,7 +150,7 @@ TEST_CASE("a submit makes the missing Service of a run, but no missing Job whose
   }
 }
 
-TEST_CASE("the error for an object that has lost its owner says how to delete the object") {
+TEST_CASE("the error for an object without its owner says how to delete the object") {
   BesidePods left;
   left.cluster.store.modify("services", "default", left.run,
                             [](json& service) { service["metadata"].erase("ownerReferences"); });

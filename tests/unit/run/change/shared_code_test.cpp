@@ -135,7 +135,7 @@ TEST_CASE("a submit creates shared code again if the garbage collector deletes i
   CHECK(owners_of_code(submitter.cluster) == std::vector{second});
 }
 
-TEST_CASE("a submit refuses a ConfigMap of code whose archive does not match its digest") {
+TEST_CASE("a submit refuses a ConfigMap of code if the archive does not match the digest") {
   for (const std::string& packed :
        {mlk::image::gzip(archive_of("echo stolen")), std::string("no archive"), std::string()}) {
     CodeSubmitter submitter("1");

@@ -118,7 +118,7 @@ TEST_CASE("stop stops and records the other runs if one run is deleted meanwhile
   CHECK(cluster.warnings.empty());
 }
 
-TEST_CASE("rethrow() throws the first of several errors, and later errors become warnings") {
+TEST_CASE("rethrow() throws the first of several errors") {
   std::vector<std::string> warnings;
   const ChangeHooks hooks{.note = {},
                           .warn = [&](const std::string& text) { warnings.push_back(text); },

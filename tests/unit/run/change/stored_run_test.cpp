@@ -226,7 +226,7 @@ TEST_CASE("the submitted files of a run are read folder by folder") {
   CHECK(keeping.error_of(run).what() == std::string("configmap/x-abcde-data-e of run x-abcde is gone"));
 }
 
-TEST_CASE("a run is submitted again with its recorded image if the record names the image's digest") {
+TEST_CASE("a run is submitted again with the recorded image if this image has a digest") {
   Keeping keeping;
   mlk::StoredRun run{.run = "x-abcde",
                      .hash = "",
@@ -278,7 +278,7 @@ TEST_CASE("stored code is refused if its digest differs from the digest in the r
   }
 }
 
-TEST_CASE("submitting a run again fails if its code or packages are gone from this machine") {
+TEST_CASE("a run cannot be submitted again if the code or packages are gone from this machine") {
   Keeping keeping;
   const TemporaryFolder folder;
   const std::string here = folder.path().string();

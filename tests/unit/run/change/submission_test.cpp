@@ -369,7 +369,7 @@ TEST_CASE("an interrupted wait for an object leaves the run as it is") {
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
-TEST_CASE("an interrupted submit names the run that may be incomplete, and says how to continue") {
+TEST_CASE("an interrupted submit names the run and says how to complete it") {
   Submitter submitter;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     submitter.interrupted =
@@ -386,7 +386,7 @@ TEST_CASE("an interrupted submit names the run that may be incomplete, and says 
   }
 }
 
-TEST_CASE("a submit that cannot delete its own object tells the user how to delete it") {
+TEST_CASE("a submit that cannot undo its work tells the user how to delete the object") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method == "POST" && request.path.ends_with("/jobs")) return invalid;
@@ -400,7 +400,7 @@ TEST_CASE("a submit that cannot delete its own object tells the user how to dele
   CHECK(submitter.notes[0] == "could not take back configmap/" + run + "; delete it with: mlk delete " + run);
 }
 
-TEST_CASE("a submit does not delete an object that exists already, even if the server refuses the creation") {
+TEST_CASE("a submit keeps an object that exists even if the server refuses to create it") {
   // A quota counts objects from a request whose answer was lost, and objects of another submit.
   const auto full = mlk::test::refusal(403, "Forbidden", "it is forbidden: exceeded quota: q");
   for (const char* plural : {"configmaps", "services", "jobs"}) {

@@ -118,7 +118,7 @@ TEST_CASE("a repeated stop keeps the time of the first stop") {
   CHECK(run.annotation("mlk.dev/why") == "tired");
 }
 
-TEST_CASE("a run that another program resumes after a stop does not count as stopped until the next stop") {
+TEST_CASE("a run does not count as stopped if another program has resumed it after the stop") {
   RunOfTwo run;
   const auto phase = [&] { return observe(run.read(), std::chrono::system_clock::now()).phase; };
   for (const json& job : run.read().jobs) run.suspend_as_another(kube::name_of(job), true);

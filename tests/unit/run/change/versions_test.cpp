@@ -29,7 +29,7 @@ TEST_CASE("the version before a run is the newest older run with the same name a
   CHECK(mlk::version_before({}, "x-a") == std::nullopt);
 }
 
-TEST_CASE("sweeps, trials and runs that are being deleted do not count as the version before a run") {
+TEST_CASE("the version before a run is not a sweep, a trial or a run that is being deleted") {
   std::vector<json> owners{version("x-a", "1", 1), version("x-b", "2", 2), version("x-c", "3", 3),
                            version("x-d", "4", 4), version("x-e", "5", 5)};
   owners[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:09Z";

@@ -141,7 +141,7 @@ TEST_CASE("a run counts as gone and not as failed if its Job fails after the del
   }
 }
 
-TEST_CASE("a run whose Job was deleted has not failed if a rank failed because it lost its peers") {
+TEST_CASE("a run with a deleted Job has not failed if a rank failed because of lost peers") {
   Deleted run;
   run.pod(1)["metadata"].erase("deletionTimestamp");
   run.fail(run.pod(1), 75, second_after);
@@ -166,7 +166,7 @@ TEST_CASE("a run has failed if its Job failed before the deletion") {
   CHECK(run.when_gone().phase == Phase::failed);
 }
 
-TEST_CASE("a program that failed before the deletion of its Job has failed even if its pod still ran") {
+TEST_CASE("a program that ended before the deletion of the Job has failed even if the pod still ran") {
   Deleted run;
   const auto end = [&](const std::string& time) {
     run.fail(run.pod(1), 3, time);
@@ -207,7 +207,7 @@ TEST_CASE("the exit code of a rank is the cause of the failure if the Job was no
   CHECK(run.why() == "worker/1: exit code 1");
 }
 
-TEST_CASE("a run shows the failure from before the deletion of its Job, not the one after it") {
+TEST_CASE("a run shows only the failure from before the deletion of its Job") {
   Deleted run;
   run.job()["spec"]["backoffLimitPerIndex"] = 3;
   run.fail(run.pod(0), 3, second_before);

@@ -40,7 +40,7 @@ TEST_CASE("a program counts as running if main or its pod runs and neither has e
   CHECK(runs_and_failed("Failed", 0, false) == std::pair(false, true));
 }
 
-TEST_CASE("a rank that has failed for the last time ends its run if too few other ranks are left") {
+TEST_CASE("a rank without tries left ends the run if too few other ranks are left") {
   json job = plain_job();
   job["spec"]["completions"] = 3;
   job["spec"]["backoffLimitPerIndex"] = 1;

@@ -139,7 +139,7 @@ TEST_CASE("the condition DisruptionTarget gives a failed pod its end time if no 
   CHECK(read_pod(patch).finished == parse_time("2026-01-03T11:00:00Z"));
 }
 
-TEST_CASE("an ended pod without end times ended when it became not ready, or else when it was deleted") {
+TEST_CASE("the end of a pod without end times is the time when the pod became not ready") {
   json patch = with_conditions({condition_of_type("Ready", "PodFailed", "False")});
   patch["metadata"]["deletionTimestamp"] = "2026-01-03T12:30:00Z";
   CHECK_FALSE(read_pod(patch).finished);  // it runs
@@ -444,7 +444,7 @@ TEST_CASE("a pod ends when the last of its containers has ended") {
   CHECK(finished("initContainers", later) == midday);
 }
 
-TEST_CASE("the number of a trial is read from the Job's list of trials at the index of the pod") {
+TEST_CASE("the number of a trial is the entry of the Job's list at the index of the pod") {
   const auto number = [](const char* trials) {
     return read_pod({{"metadata", {{"annotations", {{"mlk.dev/trials", trials}}}}}}).number;
   };

@@ -137,7 +137,7 @@ mlk::Error error_of(const std::function<void()>& call) {
 
 }  // namespace
 
-TEST_CASE("all caches are skipped, and nothing else") {
+TEST_CASE("read_user_folder() skips caches, but no files with similar names") {
   Home home;
   for (const char* name : {"a.pyo", "Thumbs.db", "b.py", "thumbs.db", "c.pyc.txt"})
     home.write(std::string("experiment/data/") + name, "");

@@ -340,7 +340,7 @@ TEST_CASE("a silent log is opened again even if other logs have lines") {
   CHECK(asked == 2);
 }
 
-TEST_CASE("a log that its node has rotated meanwhile is reported") {
+TEST_CASE("a log that the node has rotated during the read is reported") {
   BreakingLog log({{stamped(1, "a1") + stamped(2, "a2"), true}, {stamped(5000, "a9"), false}});
   kube::Client client(log.server.start());
   Texts problems;

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Texts = std::vector<std::string>;
 
-TEST_CASE("a log seems cut if, at its rate, earlier lines would have filled a node's file") {
+TEST_CASE("a log seems cut if earlier lines at the same rate would have filled the node's file") {
   struct Row {
     LogShape shape;
     bool cut;
@@ -92,7 +92,7 @@ TEST_CASE("a log that does not arrive is reported after 10 seconds") {
   CHECK(warnings.rest({{"d", "n1", "lost"}}) == Texts{"no logs of d on node n1: lost"});
 }
 
-TEST_CASE("four lost logs are reported in one sentence, and three in one sentence each") {
+TEST_CASE("four lost logs are reported in one sentence, but three one by one") {
   RunStatus status;
   status.phase = Phase::failed;
   status.started = Time{};
@@ -116,7 +116,7 @@ TEST_CASE("four lost logs are reported in one sentence, and three in one sentenc
   CHECK(lost(4).empty());
 }
 
-TEST_CASE("the lost log of a rank is reported even if another role has a pod with the same number") {
+TEST_CASE("the lost log of a rank is reported even if another role has a pod of this number") {
   RunStatus status;
   status.phase = Phase::succeeded;
   status.started = Time{};

@@ -144,7 +144,7 @@ class Merging {
   LogMerger merger{300ms};
 };
 
-TEST_CASE("the merger sorts the lines of several streams by time and holds each back for the window") {
+TEST_CASE("the merger of lines sorts the lines of several streams by time") {
   Merging merging;
   merging.push(0, 5, "c", 0ms);
   CHECK(merging.take(299ms).empty());

@@ -220,7 +220,7 @@ TEST_CASE("mlk learns from the next list that a node fell silent while the watch
   }
 }
 
-TEST_CASE("mlk forgets the state of a node when no pod of the run is on it any more") {
+TEST_CASE("mlk forgets the state of a node if no pod of the run is left there") {
   Nodes cluster({"list"});
   const auto move_to = [&](const char* name) {
     for (json& pod : cluster.run.objects.pods) pod["spec"]["nodeName"] = name;
@@ -305,8 +305,7 @@ struct AskedServer {
   }
 };
 
-TEST_CASE(
-    "at most 64 nodes are polled at a time, and the next poll begins with the nodes that were left out") {
+TEST_CASE("a poll of more than 64 nodes leaves some nodes to the next poll") {
   AskedServer server;
   test::Run run = spread(65, true);
   kube::Client client(server.start());

@@ -81,7 +81,7 @@ TEST_CASE("a node with two doubtful pods is polled once") {
   CHECK(silent.run.state(0) == "Missing");
 }
 
-TEST_CASE("a missing node counts as gone, and a node that the user may not read as unknown") {
+TEST_CASE("a node that does not exist counts as gone, but a node that cannot be read does not") {
   AsideCluster forbidden(403, {{"kind", "Status"}});
   forbidden.doubt(0);
   CHECK(forbidden.read().nodes.empty());

@@ -179,7 +179,7 @@ TEST_CASE("a pod that failed before its Job deleted it is still the cause") {
   CHECK(run.why() == "worker/0: exit code 1: Broken pipe (4 of 4 tries failed)");
 }
 
-TEST_CASE("the cause of a failed run is the peer whose failure made the other rank fail") {
+TEST_CASE("the cause of a failed run is the peer, not the rank that lost the peer") {
   Run run;
   run.fail(run.pod(0), 1);
   run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "Socket closed";
@@ -272,7 +272,7 @@ TEST_CASE("the cause is the rank with a reason of its own if several ranks have 
   }
 }
 
-TEST_CASE("a run reports that it is being deleted if its deciding Job or its owner is") {
+TEST_CASE("a run reports that it is being deleted if the deciding Job is being deleted") {
   Run run;
   mark_deleted(run.job());
   CHECK(run.phase() == "Running");
@@ -320,7 +320,7 @@ TEST_CASE("the newest checkpoint is shown even if the run has not ended") {
   CHECK(run.observed().last_checkpoint == "a?b");
 }
 
-TEST_CASE("a rank that had not ended at the time of the record is shown with the state of its pod") {
+TEST_CASE("a rank that the record shows as running gets the present state of the pod") {
   Run run;
   run.condition("Complete");
   run.finish(run.pod(2));

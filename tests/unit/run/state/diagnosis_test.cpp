@@ -338,7 +338,7 @@ TEST_CASE("each reason why a pod waits has its text and its weight") {
         }) == Waiting{0, ""});
 }
 
-TEST_CASE("a warning is the reason why a scheduled pod does not start if the warning is not temporary") {
+TEST_CASE("a warning on a pod that does not start is shown if the warning is not temporary") {
   for (const char* reason :
        {"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "NetworkNotReady"})
     CHECK(why([](PodFacts&) {}, warning("pod-uid", reason, "no such disk")) == Waiting{50, "no such disk"});

@@ -300,7 +300,7 @@ TEST_CASE("the cause of a failed run is a rank that used up its tries by itself"
   CHECK(run.why() == "worker/2: exit code 5");
 }
 
-TEST_CASE("the cause of a failed run is the pod that the failure policy names, or an earlier such pod") {
+TEST_CASE("the cause of a failed run is the first pod with the end that the failure policy names") {
   Run run;
   run.condition("Failed", "PodFailurePolicy");
   run.job()["status"]["failedIndexes"] = "0";

@@ -143,7 +143,7 @@ TEST_CASE("the JSON of a status has every key even if values are unknown") {
                 ": scripts rely on these keys; a new one belongs into this list and man/mlk-status.1");
 }
 
-TEST_CASE("the summary in the annotations is the record without ranks and curve") {
+TEST_CASE("the summary of a run is the record without ranks and curve") {
   RunStatus status = Run().observed();
   status.phase = Phase::failed;
   status.result = {{"schema", 1}, {"step", 40}, {"curve", {1, 2}}};

@@ -66,7 +66,7 @@ TEST_CASE("a training run that was stopped after a rank had ended well has succe
   CHECK(fixture.observed().phase == Phase::succeeded);
 }
 
-TEST_CASE("a training run has succeeded if a result says done, even if its rank was killed") {
+TEST_CASE("a training run has succeeded if a rank has reported a result with done") {
   Fixture fixture = load("failed_exit_code");
   mark_as_training(fixture);
   for (json& pod : fixture.objects.pods) {
