@@ -44,7 +44,7 @@ std::string bar_at(std::size_t width, const sweeps::SweepStatus& status = sweep_
 
 }  // namespace
 
-TEST_CASE("the live line of a sweep has all parts and a bar of 40 columns if there is room") {
+TEST_CASE("the live line of a sweep has a bar of 40 columns on a wide terminal") {
   CHECK(bar_at(200) ==
         times("█", 20) + times("▒", 4) + times("░", 16) +
             "  50/100  10 running  3 failed  2 stopped  best accuracy 0.9712 (12)  about 1m44s left");

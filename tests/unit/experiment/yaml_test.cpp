@@ -30,7 +30,7 @@ std::string repeated(const std::string& text, std::size_t times) {
   return out;
 }
 
-TEST_CASE("a text with more than 1 MiB, 32 levels or 10000 values is refused") {
+TEST_CASE("parse_yaml() refuses a text with more than 1 MiB, 32 levels or 10000 values") {
   CHECK(yaml_refusal(std::string(1 << 20, ' ')) == "accepted");
   CHECK(yaml_refusal(std::string((1 << 20) + 1, ' ')) == "f: larger than 1024 KiB");
   CHECK(yaml_refusal(repeated("[", 32) + repeated("]", 32)) == "accepted");

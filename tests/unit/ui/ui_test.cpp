@@ -100,7 +100,7 @@ TEST_CASE("width_of() counts columns, not bytes") {
   CHECK(pad("é", 3) == "é  ");
 }
 
-TEST_CASE("in ASCII, bars and shortened cells have only ASCII characters") {
+TEST_CASE("bars and shortened cells have only ASCII characters if the style is ASCII") {
   CHECK(bar(6, 2, 1, 6, true) == "##+...");
   CHECK(printed(example(), 60, Style(false, true)).find("worker/0-3: cannot .\n") != std::string::npos);
 }

@@ -106,7 +106,7 @@ TEST_CASE("variables are added to the environment, or replace existing ones") {
   ::unsetenv("MLK_TEST_VARIABLE");
 }
 
-TEST_CASE("with empty_env the environment has only the given variables") {
+TEST_CASE("empty_env leaves only the given variables in the environment") {
   Command command;
   command.argv = {"env"};
   command.empty_env = true;

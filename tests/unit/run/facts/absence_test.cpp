@@ -84,7 +84,7 @@ TEST_CASE("absences_to_confirm() leaves out Jobs that are there or already marke
   CHECK(!are_gone(owner_of_made("a,b", "a"), {}));
 }
 
-TEST_CASE("annotations::created names the deciding Job: the workers' Job, or the Job with a success policy") {
+TEST_CASE("name_of_deciding_job() returns the workers' Job, or a Job with a success policy") {
   const auto job = [](const std::string& name, const std::string& role, json spec = json::object()) {
     return json{{"kind", "Job"},
                 {"apiVersion", "batch/v1"},
@@ -247,7 +247,7 @@ TEST_CASE("a suspended Job without pods has lost its pods if it had started") {
   CHECK(run.phase() == "Queued");
 }
 
-TEST_CASE("if two runs were created in one second, the run that was submitted later is newer") {
+TEST_CASE("the run that was submitted later is newer if two runs were created in one second") {
   const auto owner = [](const std::string& name, const std::string& created, const std::string& submitted) {
     json out = {
         {"metadata", {{"name", name}, {"creationTimestamp", created}, {"annotations", json::object()}}}};

@@ -104,7 +104,7 @@ TEST_CASE("a program that ran out of memory has failed by itself even if its pod
   CHECK(fixture.observed().last_failure->reason == "out of memory");
 }
 
-TEST_CASE("a run whose end is decided does not wait for the pods of other Jobs") {
+TEST_CASE("a run does not wait for the pods of other Jobs if its end is decided") {
   Fixture fixture = load("succeeded");
   for (json& job : fixture.objects.jobs) {
     if (job["metadata"]["name"] != "ok-aaaaa-worker") continue;

@@ -370,7 +370,7 @@ TEST_CASE("line_of_error() quotes the type of a C++ exception, and the message i
         "std::bad_alloc: std::bad_alloc");
 }
 
-TEST_CASE("tracebacks that did not end the program are skipped at any position of the text") {
+TEST_CASE("line_of_error() skips a traceback that did not end the program") {
   CHECK_FALSE(program_error("Exception ignored in: <function f>\n" + frames + "ValueErr: x\n").is_found);
   CHECK(line_of_error(frames + "ValueError: own\n--- Logging error ---\n" + frames + "OSError: log\n") ==
         "ValueError: own");

@@ -154,7 +154,7 @@ TEST_CASE("a script that lies outside of the folder of the code is not reported"
         "`run:` names ../trian.py, which is not in the code; did you mean ../train.py?");
 }
 
-TEST_CASE("the advice about a file that does not travel depends on whether code travels") {
+TEST_CASE("advice_on_left_behind() suggests `code: .` if the experiment sends no code") {
   CHECK(mlk::advice_on_left_behind("x.py", true) ==
         "x.py of `run:` lies beside the experiment file, but not at this place in the code that travels; see "
         "code: and workdir: in the file, .gitignore and .mlkignore");

@@ -84,8 +84,7 @@ TEST_CASE("a list of packages may not name a link that leads out of the experime
   CHECK(list.error("-r link.txt").code() == ExitCode::usage);
 }
 
-TEST_CASE(
-    "digest_of_python_files() changes if a list or a wheel that does not travel with the code changes") {
+TEST_CASE("digest_of_python_files() changes if a list or wheel outside of the sent code changes") {
   ListOfPackages list;
   list.write("-r ../more.txt\n-c ../limits.txt\n-f ../wheels\n./dist/own.whl\n./gone.whl\n");
   std::vector<std::string> seen;

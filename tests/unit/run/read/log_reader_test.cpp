@@ -159,7 +159,7 @@ TEST_CASE("a long log is read in two requests without losing a line") {
         std::set<std::string>{""});
 }
 
-TEST_CASE("the first line is passed on before the logs are read to their end") {
+TEST_CASE("read_run_logs() passes the first line on before it has read the whole log") {
   std::atomic<bool> is_passed_on = false;
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {

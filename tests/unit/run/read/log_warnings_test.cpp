@@ -132,7 +132,7 @@ TEST_CASE("the lost log of a rank is reported even if another role has a pod of 
   CHECK(lost_logs(status, {}, {.role = "worker"}).size() == 1);
 }
 
-TEST_CASE("a node's message names the node, or the pod if the node is not known") {
+TEST_CASE("said_by_node() names the node, or the pod if the node is unknown") {
   CHECK(said_by_node("n1", "a", "full") == "node n1: full");
   CHECK(said_by_node("", "a", "full") == "a: full");
 }

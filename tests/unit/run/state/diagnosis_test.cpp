@@ -352,7 +352,7 @@ TEST_CASE("a warning on a pod that does not start is shown if the warning is not
         Waiting{0, ""});
 }
 
-TEST_CASE("while an image is pulled again, the last error of the pull is still shown") {
+TEST_CASE("the last error of a pull is still shown if the image is pulled again") {
   Facts facts;
   facts.failed_pulls["pod-uid"] = {"Failed", "Failed to pull image \"image:1\": no such host", noon};
   const auto creating = [](PodFacts& pod) { pod.waiting_reason = "ContainerCreating"; };

@@ -396,7 +396,7 @@ TEST_CASE("a Secret that the kubelet has not read yet is no reason why a pod wai
   CHECK(fixture.observed().why.empty());
 }
 
-TEST_CASE("the reason why an image cannot be pulled stays while the kubelet pulls again") {
+TEST_CASE("the reason why an image cannot be pulled stays even if the kubelet pulls again") {
   Fixture fixture = load("image_cannot_be_pulled");
   const std::string before = fixture.observed().why;
   for (auto& pod : fixture.objects.pods)

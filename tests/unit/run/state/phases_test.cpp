@@ -412,7 +412,7 @@ TEST_CASE("a run that lost a rank is restarting if any needed rank does not run"
   CHECK(run.phase() == "Restarting");
 }
 
-TEST_CASE("a rank that has failed for good does not block the run if its Job does not decide") {
+TEST_CASE("a failed rank of a Job that does not decide does not block the run") {
   Run run;
   run.fail(run.server(), 9);
   CHECK(run.phase() == "Restarting");

@@ -237,7 +237,7 @@ struct PairWithAgent : Pair {
   bool is_done() const { return read_facts(run.objects).pods.at(0).done; }
 };
 
-TEST_CASE("a program that ended with 0 because its pod was ended does not count as done") {
+TEST_CASE("a program that ended with 0 does not count as done if its pod was asked to end before") {
   const auto done = [](const std::function<void(PairWithAgent&)>& change) {
     PairWithAgent pair;
     change(pair);
@@ -252,7 +252,7 @@ TEST_CASE("a program that ended with 0 because its pod was ended does not count 
   CHECK_FALSE(done([](PairWithAgent& pair) { pair.main()["state"] = runs; }));
 }
 
-TEST_CASE("a program that had ended with 0 before its pod was disrupted counts as done") {
+TEST_CASE("a program that ended with 0 counts as done if its pod was disrupted only later") {
   const auto done = [](const char* disrupted) {
     PairWithAgent pair;
     pair.disrupt("EvictionByEvictionAPI", disrupted);

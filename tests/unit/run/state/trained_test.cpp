@@ -82,7 +82,7 @@ TEST_CASE("a training run has succeeded if a rank has reported a result with don
   CHECK(fixture.observed().phase == Phase::failed);
 }
 
-TEST_CASE("a rank that is lost after the run was trained is not shown as tried again") {
+TEST_CASE("a failed rank of a trained run is not shown as tried again") {
   Fixture fixture = load("running_with_a_failed_rank");
   mark_as_training(fixture);
   worker_job(fixture)["status"]["completedIndexes"] = "0";
