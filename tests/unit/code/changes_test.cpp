@@ -8,7 +8,7 @@ TEST_SUITE_BEGIN("code/changes");
 
 using namespace mlk::image;
 
-TEST_CASE("changed_paths() lists files that are new, gone or changed, in the order of their paths") {
+TEST_CASE("changed_paths() lists the new, gone and changed files of two archives, sorted by path") {
   const auto archive = [](const std::vector<std::pair<TarEntry, std::string>>& entries) {
     std::string out;
     for (const auto& [entry, content] : entries) append_to_tar(out, entry, content);
@@ -32,7 +32,7 @@ TEST_CASE("changed_paths() lists files that are new, gone or changed, in the ord
   CHECK(changed_paths(after, after).empty());
 }
 
-TEST_CASE("changed_paths() shows a file that becomes a folder as gone, and the reverse as new") {
+TEST_CASE("changed_paths() shows a file as gone if it became a folder, and as new if it was a folder") {
   const auto archive = [](const TarEntry& entry) {
     std::string out;
     append_to_tar(out, entry, "");

@@ -37,7 +37,7 @@ using mlk::test::code::write;
 
 }  // namespace
 
-TEST_CASE("code travels as an archive only if the archive has at most the allowed number of bytes") {
+TEST_CASE("pack_code() makes no archive of more than the allowed number of bytes") {
   const TemporaryFolder folder;
   write(folder.path() / "noise", mlk::random_bytes(100'000));
   const std::size_t size = mlk::image::pack_code(folder.path(), {}, {plenty}).archive.size();
@@ -53,8 +53,7 @@ TEST_CASE("code travels as an archive only if the archive has at most the allowe
   CHECK(std::string(error.what()).find(" has more when it is compressed, but at most ") != std::string::npos);
 }
 
-TEST_CASE(
-    "if code may become a layer, code of more than sixteen times the bound of an archive gets no archive") {
+TEST_CASE("pack_code() makes no archive of code that has over sixteen times the allowed archive size") {
   const TemporaryFolder folder;
   constexpr std::size_t most = 64 << 10;
   const auto packed = [&](std::size_t size) {
@@ -66,7 +65,8 @@ TEST_CASE(
   CHECK(packed(16 * most + 1).archive.empty());
 }
 
-TEST_CASE("warnings name files above 10 MiB, and the error for too large code names the three largest") {
+TEST_CASE(
+    "pack_code() warns of files above 10 MiB; the error for too large code names the three largest files") {
   const TemporaryFolder folder;
   const auto sized = [&](const char* name, std::uintmax_t size) {
     write(folder.path() / name, "");
@@ -88,7 +88,9 @@ TEST_CASE("warnings name files above 10 MiB, and the error for too large code na
             .ends_with("; the largest files are large (60.0 MiB), more (10.1 MiB), exact (10.0 MiB)"));
 }
 
-TEST_CASE("code of more than 64 MiB is refused for an archive, and code of more than 16 GiB in any form") {
+TEST_CASE(
+    "the error for code above 64 MiB mentions an image; above 16 GiB it says that even images are too "
+    "small") {
   const TemporaryFolder folder;
   const auto told = [&](std::uintmax_t size) {
     write(folder.path() / "zeros", "");
@@ -104,7 +106,7 @@ TEST_CASE("code of more than 64 MiB is refused for an archive, and code of more 
         std::string::npos);
 }
 
-TEST_CASE("pack_code() writes a layer only if there is no archive and the code has at most 64 MiB") {
+TEST_CASE("pack_code() writes a layer of up to 64 MiB of code if it makes no archive") {
   const TemporaryFolder folder;
   write(folder.path() / "zeros", "");
   const auto layers_of = [&](std::uintmax_t size, std::size_t most) {
@@ -124,7 +126,7 @@ TEST_CASE("pack_code() writes a layer only if there is no archive and the code h
   CHECK(layers_of((64 << 20) + 1, 0) == 0);
 }
 
-TEST_CASE("pack_code() packs whole files, also if their sizes are close to the size of a batch") {
+TEST_CASE("pack_code() packs all bytes of each file, also of files near the batch size of 1 MiB") {
   const TemporaryFolder folder;
   constexpr std::size_t at_once = 1 << 20;
   write(folder.path() / "a", std::string(at_once / 2, 'a'));
@@ -151,7 +153,7 @@ TEST_CASE("pack_code() packs whole files, also if their sizes are close to the s
   CHECK(size == 4 * at_once + 601);
 }
 
-TEST_CASE("if a file changes while mlk packs code as an archive or as a layer, the error names the file") {
+TEST_CASE("the error of pack_code() names the file if a file changes while it is packed") {
   const fs::path folder = "/proc/sys/kernel/random";  // files in this folder report a size of 0
   if (!fs::exists(folder / "boot_id")) return;
   const TemporaryFolder cache;
@@ -209,7 +211,8 @@ TEST_CASE("archive_of_layer() returns the archive of the code, without entries o
   CHECK_THROWS_AS((void)mlk::image::archive_of_layer("x", "mlk/code"), mlk::Error);
 }
 
-TEST_CASE("a layer has the folders of the prefix, and of these only the last is writable for every user") {
+TEST_CASE(
+    "the layer of write_code_layer() has each folder of the prefix, and every user may write to the last") {
   const TemporaryFolder folder;
   write(folder.path() / "f");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
@@ -227,7 +230,7 @@ TEST_CASE("a layer has the folders of the prefix, and of these only the last is 
   }
 }
 
-TEST_CASE("if the user interrupts mlk, the writing of a layer or an archive ends, and no file stays") {
+TEST_CASE("writing a layer or an archive stops if the user interrupts mlk, and leaves no file") {
   const TemporaryFolder folder, out;
   write(folder.path() / "f");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
@@ -256,7 +259,7 @@ TEST_CASE("if the user interrupts mlk, the writing of a layer or an archive ends
   }
 }
 
-TEST_CASE("a layer accepts names that contain .wh., but no name that begins with .wh.") {
+TEST_CASE("write_code_layer() refuses a name that begins with .wh., and accepts .wh. later in the name") {
   const TemporaryFolder folder, out;
   const mlk::image::CodeLayers layers{.cache = out.path(), .prefix = "mlk/code"};
   for (const char* name : {"a.wh.b", "wh.a", "x.wh.", ".wh", ".whx"}) write(folder.path() / name);

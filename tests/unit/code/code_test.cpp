@@ -38,7 +38,8 @@ using mlk::test::code::write;
 
 }  // namespace
 
-TEST_CASE("version control, environments, caches, passwords and ignored files stay behind") {
+TEST_CASE(
+    "pack_code() leaves out version control, virtual environments, caches, passwords and ignored files") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   for (const char* file : {"train.py", "src/model.py", "src/__pycache__/model.pyc", ".git/config",
@@ -54,7 +55,7 @@ TEST_CASE("version control, environments, caches, passwords and ignored files st
         Paths{"runs/1/log"});
 }
 
-TEST_CASE("files that mlk, Slurm and Weights & Biases write stay behind if no rule keeps these files") {
+TEST_CASE("pack_code() leaves out files that mlk, Slurm or Weights & Biases wrote, if no rule keeps them") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   const std::string report = std::string(mlk::sign_of_report) + "<html>",
@@ -78,7 +79,7 @@ TEST_CASE("files that mlk, Slurm and Weights & Biases write stay behind if no ru
   CHECK(std::find(brought.begin(), brought.end(), "best.yaml") != brought.end());
 }
 
-TEST_CASE("the digest depends only on names, contents, executable bits and links") {
+TEST_CASE("the digest of code depends on names, contents, executable bits and links, not on times or modes") {
   const TemporaryFolder one, two;
   for (const TemporaryFolder* folder : {&one, &two}) {
     const bool first = folder == &one;
@@ -105,7 +106,7 @@ TEST_CASE("the digest depends only on names, contents, executable bits and links
   CHECK(digest != digest_of(two.path()));
 }
 
-TEST_CASE("the program tar unpacks an archive of mlk to the same tree, also with unusual names") {
+TEST_CASE("tar unpacks an archive of pack_code() to the same tree, also with unusual names") {
   const TemporaryFolder folder, out;
   const std::string long_name(255, 'n'), deep = "d/" + std::string(90, 'e') + "/" + std::string(90, 'f');
   for (const std::string& file :
@@ -128,7 +129,7 @@ TEST_CASE("the program tar unpacks an archive of mlk to the same tree, also with
   CHECK(std::system(command.c_str()) == 0);
 }
 
-TEST_CASE("a link that leads out of the folder is refused, and the error names link and target") {
+TEST_CASE("pack_code() refuses a link that leads out of the folder, and names link and target") {
   for (const char* target : {"/etc/passwd", "../x", "a/../../x"}) {
     const TemporaryFolder folder;
     write(folder.path() / "f");
@@ -142,7 +143,7 @@ TEST_CASE("a link that leads out of the folder is refused, and the error names l
   }
 }
 
-TEST_CASE("a path that is no file, folder or link gives a warning and does not travel") {
+TEST_CASE("pack_code() leaves out pipes and sockets, and warns of each") {
   const TemporaryFolder folder;
   write(folder.path() / "f");
   REQUIRE(mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
@@ -176,7 +177,7 @@ TEST_CASE("the error for code that is too large names the bound and the largest 
   CHECK(error.hint().find(".mlkignore") != std::string::npos);
 }
 
-TEST_CASE("code without files is refused, and a missing folder is not_found") {
+TEST_CASE("pack_code() refuses code without files, and reports not_found for a missing folder") {
   const TemporaryFolder folder;
   fs::create_directory(folder.path() / "a");
   CHECK(std::string(refusal(folder.path()).what()).find("has no files that travel") != std::string::npos);
@@ -197,7 +198,7 @@ TEST_CASE("an archive of a large file, many small files and an empty file unpack
   CHECK(std::system(command.c_str()) == 0);
 }
 
-TEST_CASE("pack_code() returns the digest, but no archive, of code that is too large for an archive") {
+TEST_CASE("pack_code() still returns the digest if the code is too large for an archive") {
   const TemporaryFolder folder;
   write(folder.path() / "zeros", std::string(1 << 20, '\0'));
   constexpr std::size_t small = 16 << 10;
@@ -237,7 +238,7 @@ TEST_CASE("list_tree() sorts entries by the bytes of their paths, and each file 
   CHECK(tree.entries.size() == files + 7);
 }
 
-TEST_CASE("no ignore file brings back .git or passwords, and .mlkignore wins over each .gitignore") {
+TEST_CASE("a .gitignore cannot bring back .git or .env, and .mlkignore has priority over every .gitignore") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   for (const char* file : {".git/config", ".env", "src/x", "d/w.bin", "d/v.bin", "e"}) write(top / file);
@@ -253,8 +254,7 @@ TEST_CASE("no ignore file brings back .git or passwords, and .mlkignore wins ove
             .warnings.empty());
 }
 
-TEST_CASE(
-    "ignore files of the repository above the folder apply if the repository does not ignore the folder") {
+TEST_CASE("the rules of a repository apply to a folder in it if the repository does not ignore this folder") {
   const TemporaryFolder folder;
   write(folder.path() / ".git/HEAD");
   write(folder.path() / ".gitignore", "*.pem\n/sub/a\n/mine/\n");
@@ -264,8 +264,7 @@ TEST_CASE(
         Paths{"key.pem"});
 }
 
-TEST_CASE(
-    "of code in a repository, exactly the paths that git ignores stay behind, whichever file has the rule") {
+TEST_CASE("pack_code() leaves out the same paths as git, for rules in any of git's ignore files") {
   const TemporaryFolder folder;
   const fs::path top = folder.path() / "repository";
   for (const char* file :
@@ -297,7 +296,7 @@ TEST_CASE(
         Paths{"A.TMP", "a.log", "bin/", "sub/b.log"});
 }
 
-TEST_CASE("code that is too large for an archive has only a digest, and code above 16 GiB is refused") {
+TEST_CASE("pack_code() makes a digest alone if no archive fits, and refuses code above 16 GiB") {
   const TemporaryFolder folder;
   write(folder.path() / "noise", mlk::random_bytes(200'000));
   const auto packed = [&](std::size_t most) {
@@ -327,7 +326,7 @@ TEST_CASE("code that is too large for an archive has only a digest, and code abo
         std::string::npos);
 }
 
-TEST_CASE("a layer has the folders, files and links of the code, and any user may write to the files") {
+TEST_CASE("write_code_layer() packs folders, files and links, and lets every user write to the files") {
   const TemporaryFolder folder, out;
   write(folder.path() / "src/train.py", "print()");
   write(folder.path() / "run.sh", "#!/bin/sh");
@@ -371,7 +370,7 @@ TEST_CASE("pack_code() can write the same layer as write_code_layer(), and leave
   CHECK(layer_of(folder.path(), code, at_once.path()).blob.digest == written.blob.digest);
 }
 
-TEST_CASE("write_archive() writes an archive with the digest of the code, and writes no archive twice") {
+TEST_CASE("write_archive() writes an archive that matches the code's digest, and keeps an existing archive") {
   const TemporaryFolder folder, out;
   write(folder.path() / "src/train.py", "print()");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
@@ -382,7 +381,8 @@ TEST_CASE("write_archive() writes an archive with the digest of the code, and wr
   mlk::image::write_archive(folder.path(), code, file);
 }
 
-TEST_CASE("a file that changes between packing and writing is refused, and no file stays") {
+TEST_CASE(
+    "write_code_layer() and write_archive() refuse code that changed since pack_code(), and leave no file") {
   const TemporaryFolder folder, out;
   write(folder.path() / "train.py", "print(1)");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
@@ -401,7 +401,7 @@ TEST_CASE("a file that changes between packing and writing is refused, and no fi
   CHECK(fs::is_empty(out.path()));
 }
 
-TEST_CASE("a name that begins with .wh. is refused in a layer, but travels in an archive") {
+TEST_CASE("a name that begins with .wh. may be in an archive of code, but not in a layer") {
   for (const std::string& name : Paths{".wh.train.py", "src/.wh..wh..opq", ".wh.folder/file"}) {
     const TemporaryFolder folder, out;
     write(folder.path() / "train.py", "print()");
@@ -415,7 +415,7 @@ TEST_CASE("a name that begins with .wh. is refused in a layer, but travels in an
   }
 }
 
-TEST_CASE("hidden names and files that usually hold secrets travel only if `include` names them") {
+TEST_CASE("pack_code() leaves out files that usually hold secrets, unless `include` names them") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   const Paths secrets{".Xauthority",
@@ -454,7 +454,7 @@ TEST_CASE("hidden names and files that usually hold secrets travel only if `incl
   }
 }
 
-TEST_CASE("`ignored` lists only the paths that .gitignore leaves out, and a whole folder as one path") {
+TEST_CASE("`ignored` lists the paths that a .gitignore leaves out, with one entry for a whole folder") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   for (const char* file :

@@ -131,7 +131,7 @@ TEST_CASE("status_of() gives times in nanoseconds, and the executable bit of the
   }
 }
 
-TEST_CASE("link_target() reads a target of 4095 bytes, and a folder or pipe has no status and no beginning") {
+TEST_CASE("link_target() reads a target of 4095 bytes, and status_of() refuses folders and pipes") {
   const TemporaryFolder folder;
   const std::string longest(4095, 't');
   fs::create_symlink(longest, folder.path() / "link");
@@ -160,7 +160,7 @@ TEST_CASE("link_target() reads a target of 4095 bytes, and a folder or pipe has 
   }
 }
 
-TEST_CASE("errors name the path of a folder that cannot be read, or that is missing") {
+TEST_CASE("the error of read_folder() names a folder that is missing or that cannot be read") {
   const TemporaryFolder folder;
   const fs::path top = folder.path() / std::string(300, 'n');
   try {

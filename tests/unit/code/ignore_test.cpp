@@ -18,7 +18,7 @@ bool leaves_out(const std::string& rules, const std::string& path, bool is_folde
 
 }  // namespace
 
-TEST_CASE("a pattern without a slash matches names in all folders, and one with a slash only from the top") {
+TEST_CASE("a pattern without a slash fits names in any folder; with a slash, it fits paths from the top") {
   CHECK(leaves_out("*.pt", "a.pt"));
   CHECK(leaves_out("*.pt", "x/y/a.pt"));
   CHECK_FALSE(leaves_out("*.pt", "a.pth"));
@@ -93,7 +93,7 @@ TEST_CASE("a set of characters may have ranges and a negation, and a set without
   CHECK_FALSE(leaves_out("?", ""));
 }
 
-TEST_CASE("if case is ignored, names, patterns and sets match letters of both cases") {
+TEST_CASE("names, patterns and sets match letters of both cases if case is ignored") {
   const auto either = [](const std::string& rule, const std::string& path) {
     IgnoreRules ignore(mlk::image::Case::is_ignored);
     ignore.add(rule, "");
@@ -260,7 +260,7 @@ TEST_CASE("a slash at the end limits a rule to folders, also with an exclamation
   CHECK_FALSE(leaves_out("x/logs/", "x/logs"));
 }
 
-TEST_CASE("vain() lists only patterns that matched no path, even if several patterns match one path") {
+TEST_CASE("vain() lists the patterns that have matched no path yet") {
   Includes several({"a*", "ab", "none", "d/e"});
   CHECK(several.matches("ab"));
   CHECK(several.vain() == std::vector<std::string>{"none", "d/e"});
@@ -289,7 +289,7 @@ TEST_CASE("may_match_below() is true for a folder whose parts match the beginnin
   CHECK(Includes({"a/x", "b/x"}).may_match_below("b"));
 }
 
-TEST_CASE("if case is ignored, a set has both cases of a letter, and its negation has neither") {
+TEST_CASE("a set matches both cases of a letter, and a negated set neither, if case is ignored") {
   const auto either = [](const std::string& rule, const std::string& path) {
     IgnoreRules ignore(mlk::image::Case::is_ignored);
     ignore.add(rule, "");

@@ -71,7 +71,7 @@ void set_modified(const fs::path& file, const struct stat& as) {
 
 }  // namespace
 
-TEST_CASE("if the code has not changed, pack_code() reads no file and returns the stored archive") {
+TEST_CASE("pack_code() reads no file and returns the stored archive if the code has not changed") {
   const Kept code;
   CHECK(code.digest() == planted);
   const std::optional<PackedCode> found = code.kept().find(code.tree());
@@ -121,7 +121,7 @@ TEST_CASE("a file with a new time but the same content gives the same digest") {
   CHECK(code.digest() == before);
 }
 
-TEST_CASE("no record is stored while a file is younger than two seconds") {
+TEST_CASE("pack_code() stores no record if a file is younger than two seconds") {
   for (const auto later : {system_clock::duration(0), system_clock::duration(std::chrono::seconds(1))}) {
     const Kept code;
     fs::remove_all(code.cache);
@@ -132,7 +132,7 @@ TEST_CASE("no record is stored while a file is younger than two seconds") {
   }
 }
 
-TEST_CASE("a record that is damaged, cut off or of another version is ignored") {
+TEST_CASE("find() ignores a record that is damaged, cut off or too long") {
   const Kept code;
   const std::string whole = content_of(code.record());
   const fs::path record = code.record();
@@ -181,7 +181,7 @@ TEST_CASE("pack_code() returns the digest also if no record can be stored") {
               .digest == code.true_digest());
 }
 
-TEST_CASE("each set of rules and each set of bounds has a record of its own") {
+TEST_CASE("pack_code() stores a separate record for other rules and for other bounds") {
   const Kept code;
   const auto pack = [&](const mlk::image::TreeRules& rules, std::size_t most) {
     return mlk::image::pack_code(
@@ -195,7 +195,7 @@ TEST_CASE("each set of rules and each set of bounds has a record of its own") {
   CHECK(code.digest() == planted);
 }
 
-TEST_CASE("if there are too many records, store() removes the least recently used records") {
+TEST_CASE("store() removes the least recently used records if there are too many records") {
   const Kept code;
   const fs::path first = code.record();
   for (std::size_t i = 0; i < KeptCode::most_records + 3; ++i) {
@@ -212,7 +212,7 @@ TEST_CASE("if there are too many records, store() removes the least recently use
   CHECK_FALSE(fs::exists(code.cache / std::to_string(KeptCode::most_records + 2)));
 }
 
-TEST_CASE("pack_code() gives the digest and the archive to each of several threads at once") {
+TEST_CASE("pack_code() gives the right digest and an archive to each of eight threads at the same time") {
   const Kept code;
   fs::remove_all(code.cache);
   const std::string digest = code.true_digest();
@@ -305,7 +305,7 @@ TEST_CASE("store() stores a record if the newest time of all files is at least t
   }
 }
 
-TEST_CASE("find() returns a record with the largest allowed archive, and a record without an archive") {
+TEST_CASE("find() returns a record if its archive is empty or has at most the allowed size") {
   const TemporaryFolder folder, cache;
   constexpr std::size_t most = 1000;
   const KeptCode kept(cache.path(), folder.path(), {}, {.archive = most, .content = 1});
@@ -321,7 +321,7 @@ TEST_CASE("find() returns a record with the largest allowed archive, and a recor
   CHECK_FALSE(kept.find(tree));
 }
 
-TEST_CASE("each list of rules, each bound and each folder has a separate record") {
+TEST_CASE("KeptCode has a separate record for each list of rules, each bound and each folder") {
   const TemporaryFolder folder, other, cache;
   using mlk::image::TreeRules;
   const mlk::image::Tree tree = tree_of(1);

@@ -30,7 +30,8 @@ TEST_CASE(
   CHECK(revision.branch.empty());
 }
 
-TEST_CASE("harmless_settings() overrules every filter, and is nullopt if one filter cannot be overruled") {
+TEST_CASE(
+    "harmless_settings() turns off every filter of git, or returns nullopt if one cannot be turned off") {
   using Settings = std::optional<std::vector<std::string>>;
   const std::vector<std::string> always{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
   CHECK(mlk::image::harmless_settings("") == Settings(always));
@@ -45,8 +46,7 @@ TEST_CASE("harmless_settings() overrules every filter, and is nullopt if one fil
   CHECK(mlk::image::harmless_settings("filter.a=b.other") == Settings(always));
 }
 
-TEST_CASE(
-    "ignore_settings() returns the ignore files that git reads, and the usual files without a repository") {
+TEST_CASE("ignore_settings() returns git's ignore files, or the usual ones if there is no repository") {
   const TemporaryFolder folder;
   const std::filesystem::path top = folder.path();
   CHECK(mlk::image::ignore_settings(top).files.size() <= 2);
@@ -152,7 +152,7 @@ void played_git(const TemporaryFolder& folder, const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("ignore_settings() runs git only if a file or a variable of git may change the ignore settings") {
+TEST_CASE("ignore_settings() starts git if git's files or variables may change the ignore settings") {
   using Files = std::vector<std::filesystem::path>;
   const std::string says_so = "[core]\n\tignoreCase = true\n", says_nothing = "[core]\n\tbare = false\n";
   struct Row {
@@ -226,7 +226,7 @@ TEST_CASE("the user's default ignore file applies if git's settings name no othe
   CHECK_FALSE(mlk::image::revision_of(top));
 }
 
-TEST_CASE("without a repository or without git, there is no revision and no tracked file") {
+TEST_CASE("revision_of() and tracked_files() return nothing if there is no repository or no git") {
   const TemporaryFolder folder;
   CHECK_FALSE(mlk::image::revision_of(folder.path()));
   CHECK(mlk::image::tracked_files(folder.path()).empty());
@@ -239,7 +239,7 @@ TEST_CASE("without a repository or without git, there is no revision and no trac
   CHECK_FALSE(found.are_known);
 }
 
-TEST_CASE("ignored files stay behind also if git refuses the repository or git is missing") {
+TEST_CASE("list_tree() leaves out ignored files even if git is missing or refuses the repository") {
   const TemporaryFolder folder;
   const std::filesystem::path top = folder.path() / "top";
   folder.write("top/.git/info/exclude", "private.txt\n");
@@ -284,7 +284,8 @@ TEST_CASE("parse_revision() ignores unknown header lines of git status") {
   CHECK_FALSE(mlk::image::may_change_ignoring("excludes file, ignore case, inclusion"));
 }
 
-TEST_CASE("revision_of() ignores changes outside of the folder, and tracked paths begin at the folder") {
+TEST_CASE(
+    "revision_of() ignores changes outside of the folder; tracked_files() gives paths below the folder") {
   const TemporaryFolder folder;
   const auto git = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"git", "-c", "user.name=x", "-c", "user.email=x@example.com"});

@@ -12,7 +12,7 @@ namespace {
 using PathsThatStay = std::vector<std::string>;
 }  // namespace
 
-TEST_CASE("messages name committed files that stay behind, and paths that git ignores") {
+TEST_CASE("describe_what_stays() names committed files that stay behind, and paths that git ignores") {
   const std::string more = "; name the files that the program needs in include:";
   CHECK(describe_what_stays({}, {"a"}).empty());
   CHECK(describe_what_stays({.ignored = {"data.bin"}}, {}) ==
@@ -27,7 +27,7 @@ TEST_CASE("messages name committed files that stay behind, and paths that git ig
                       "code: left out, as git ignores it: data/" + more});
 }
 
-TEST_CASE("there is no message about uncommitted hidden names, but one about visible secrets") {
+TEST_CASE("describe_what_stays() names an uncommitted secret if its name is not hidden") {
   const std::string more = "; name the files that the program needs in include:";
   CHECK(describe_what_stays({.secrets = {".envrc", ".aws/", "sub/.npmrc"}}, {"train.py"}).empty());
   CHECK(describe_what_stays({.secrets = {".envrc", "sub/key.pem"}}, {}) ==
@@ -35,14 +35,14 @@ TEST_CASE("there is no message about uncommitted hidden names, but one about vis
   CHECK(describe_what_stays({.secrets = {"key.pem"}}, {"key.pem"}).size() == 1);
 }
 
-TEST_CASE("if git does not tell which files it ignores, a message says that ignored files may travel") {
+TEST_CASE("describe_what_stays() says that ignored files may travel if git does not tell which it ignores") {
   const std::string unknown =
       "code: git does not tell which files its settings ignore, so such files may travel; see: git status";
   CHECK(describe_what_stays({.are_ignored_known = false}, {}) == PathsThatStay{unknown});
   CHECK(describe_what_stays({.ignored = {"a"}, .are_ignored_known = false}, {}).size() == 2);
 }
 
-TEST_CASE("a pointer of Git LFS is identified by its first line and its digest") {
+TEST_CASE("is_lfs_pointer() finds a pointer of Git LFS by its first line and its digest") {
   const std::string pointer =
       "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 12345\n";
   CHECK(mlk::image::is_lfs_pointer(pointer));
@@ -55,7 +55,8 @@ TEST_CASE("a pointer of Git LFS is identified by its first line and its digest")
   CHECK_FALSE(mlk::image::may_be_lfs_pointer(201));
 }
 
-TEST_CASE("a message names three paths and counts the rest, and a listed folder stands for the paths below") {
+TEST_CASE(
+    "describe_what_stays() names three paths and counts the rest, and finds committed files below a folder") {
   const std::string more = "; name the files that the program needs in include:";
   CHECK(describe_what_stays({.ignored = {"a", "b", "c"}}, {}) ==
         PathsThatStay{"code: left out, as git ignores it: a, b, c" + more});
@@ -68,7 +69,7 @@ TEST_CASE("a message names three paths and counts the rest, and a listed folder 
   CHECK(describe_what_stays({.ignored = {"a\x1b"}}, {})[0].find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a folder is hidden by its own name, not by the name of a folder above it") {
+TEST_CASE("a path counts as hidden by its own name, not by the name of a folder above it") {
   const std::string secrets = "code: files that usually hold secrets stay behind: ",
                     more = "; name the files that the program needs in include:";
   CHECK(describe_what_stays({.secrets = {"sub/.aws/", ".a", ".b/"}}, {}).empty());

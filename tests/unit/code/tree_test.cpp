@@ -47,8 +47,7 @@ mlk::Error tree_refusal(const fs::path& top) {
 
 }  // namespace
 
-TEST_CASE(
-    "files that tools store beside a program stay behind, and are neither in `secrets` nor in `ignored`") {
+TEST_CASE("list_tree() leaves out the files of tools, and does not put them into `secrets` or `ignored`") {
   for (const char* file : {".git/x",
                            ".hg/x",
                            ".svn/x",
@@ -95,7 +94,7 @@ TEST_CASE("a folder travels if it is empty, but not if all of its content stays 
         PathsOfTree{".gitignore", "empty/", "f", "mixed/", "mixed/m.py", "outer/", "outer/inner/"});
 }
 
-TEST_CASE("files travel if their names only resemble the names of files that stay behind") {
+TEST_CASE("list_tree() keeps files whose names only resemble names that stay behind") {
   for (const char* file :
        {"a.pyd", "a.py", "pyc", "slurm-.out", "slurm-1.outx", "latest-run/x", "wandb/run/x",
         "mywandb/latest-run/x", "wandb/x/latest-run/x", "xnode_modules/x", "id_rsa2", "a.pemx", "x_netrc",
@@ -106,7 +105,7 @@ TEST_CASE("files travel if their names only resemble the names of files that sta
   }
 }
 
-TEST_CASE("hidden names that describe the folder travel, and `secrets` lists secrets of each kind") {
+TEST_CASE("list_tree() keeps .gitignore and similar names, and lists each kind of secret in `secrets`") {
   for (const char* file : {".gitignore", ".gitattributes", ".gitmodules", ".gitkeep", ".keep", ".mlkignore",
                            ".dockerignore", ".python-version", "sub/.gitkeep"}) {
     const TemporaryFolder folder;
@@ -142,7 +141,7 @@ TEST_CASE("a rule of .mlkignore can bring back a virtual environment, but a rule
   CHECK(paths_in(folder.path()) == PathsOfTree{".gitignore", ".mlkignore", "env/", "env/pyvenv.cfg"});
 }
 
-TEST_CASE("an included path travels from a folder that stays behind, together with its parent folders only") {
+TEST_CASE("an included path and its parent folders travel, although the rest of the folder stays behind") {
   const TemporaryFolder folder;
   for (const char* file : {"env/pyvenv.cfg", "env/lib/x.py", "env/lib/y.py", "env/z", "env/empty/a"})
     folder.write(file, "");
@@ -166,7 +165,9 @@ TEST_CASE("a path in `never` and everything below it stay behind, even if `inclu
         PathsOfTree{"a", "ab"});
 }
 
-TEST_CASE("ignore files from the top of the repository to the file apply, and the nearest has priority") {
+TEST_CASE(
+    "list_tree() applies the ignore files from the top of the repository down, and the nearest has "
+    "priority") {
   const TemporaryFolder folder;
   folder.write(".git/HEAD", "");
   folder.write(".gitignore", "*.a\n*.b\n/x/y/top\n");

@@ -43,7 +43,7 @@ TEST_CASE("folder_of() opens folders but no links, and keeps the folder open for
   CHECK(mlk::image::name_of_path("b") == "b");
 }
 
-TEST_CASE("if a link replaces a folder while mlk packs code, the archive never has the link's target") {
+TEST_CASE("pack_code() never packs the target of a link that replaces a folder during packing") {
   const TemporaryFolder folder;
   folder.write("secret/f", "SECRET");
   folder.write("src/z/f", "public");
