@@ -152,7 +152,7 @@ TEST_CASE("find() ignores a record that is damaged, cut off or too long") {
   CHECK(code.digest() == planted);
 }
 
-TEST_CASE("find() ignores a record that other users can write, or that a link or a pipe has replaced") {
+TEST_CASE("find() ignores a record that other users can write, or that is a link or a pipe") {
   const Kept code;
   const fs::path record = code.record();
   for (const fs::perms bit : {fs::perms::group_write, fs::perms::others_write}) {
