@@ -68,7 +68,7 @@ TEST_CASE("compose() returns the same bytes for the same arguments, and the dige
   CHECK(mlk::image::compose(some_base(), {additions[1], additions[0]}, {}).digest != one.digest);
 }
 
-TEST_CASE("the layers of the base come first, and each added layer is annotated with its purpose") {
+TEST_CASE("compose() puts the layers of the base first, and notes the purpose of each added layer") {
   const Composed composed = mlk::image::compose(some_base(), {added('2', "python"), added('3', "code")}, {});
   const json layers = manifest_in(composed)["layers"];
   REQUIRE(layers.size() == 3);
@@ -84,7 +84,7 @@ TEST_CASE("the layers of the base come first, and each added layer is annotated 
   CHECK(configuration["created"] == "2024-02-03T00:00:00Z");
 }
 
-TEST_CASE("a new image has the media types of its base, or OCI's media types if there is no base") {
+TEST_CASE("a new image has the media types of its base, or of OCI if there is no base") {
   const Composed docker = mlk::image::compose(some_base(true), {added('2', "code")}, {});
   CHECK(docker.manifest_type == mlk::image::docker_types.manifest);
   const json manifest = manifest_in(docker);
@@ -95,7 +95,7 @@ TEST_CASE("a new image has the media types of its base, or OCI's media types if 
   CHECK(mlk::image::compose(std::nullopt, {}, {}).manifest_type == mlk::image::oci_types.manifest);
 }
 
-TEST_CASE("mlk adds history entries only if the base has exactly one history entry for each of its layers") {
+TEST_CASE("compose() adds history entries if the base has exactly one history entry for each layer") {
   json history = composed_above(some_base())["history"];
   REQUIRE(history.size() == 3);
   CHECK(history[2] == json{{"created", "1980-01-01T00:00:00Z"}, {"created_by", "mlk build: code"}});
@@ -123,7 +123,7 @@ TEST_CASE("a new variable replaces every variable of the same name in the enviro
   CHECK(composed_above(base, {.env = {{"A", "x"}}})["config"]["Env"] == json{"A=x"});
 }
 
-TEST_CASE("a new entry point also removes the command of the base, and other settings of the base stay") {
+TEST_CASE("compose() keeps the settings of the base, but drops the command if there is a new entry point") {
   const json kept = composed_above(some_base())["config"];
   CHECK(kept == some_base().configuration.whole["config"]);
   const json changed = composed_above(
@@ -134,7 +134,7 @@ TEST_CASE("a new entry point also removes the command of the base, and other set
   CHECK(changed["User"] == "7");
 }
 
-TEST_CASE("compose() without a base gives the given platform, a fixed time and only the new layers") {
+TEST_CASE("an image without a base has the given platform, a fixed time and the new layers") {
   const Composed composed = mlk::image::compose(std::nullopt, {added('2', "system")},
                                                 {.platform = {"linux", "arm64", "v8"}, .user = "1"});
   const json configuration = configuration_in(composed);
@@ -148,7 +148,7 @@ TEST_CASE("compose() without a base gives the given platform, a fixed time and o
   CHECK(manifest_in(composed)["layers"].size() == 1);
 }
 
-TEST_CASE("an image without a base contains only the settings that were given") {
+TEST_CASE("an image without a base has no settings and no layers if none are given") {
   const Composed composed = mlk::image::compose(std::nullopt, {}, {.platform = {"linux", "amd64", ""}});
   const json configuration = configuration_in(composed), manifest = manifest_in(composed);
   CHECK(configuration == json{{"os", "linux"},
@@ -190,13 +190,13 @@ TEST_CASE("a history entry counts as a layer, except if its empty_layer is true"
   }
 }
 
-TEST_CASE("compose() replaces bytes of a base that are not UTF-8 instead of failing") {
+TEST_CASE("compose() replaces bytes in the base's configuration that are not UTF-8") {
   Base base = some_base();
   base.configuration.whole["author"] = "a\xff";
   CHECK(composed_above(base)["author"] == "a\xef\xbf\xbd");
 }
 
-TEST_CASE("a new working directory keeps the user of the base, and a new user keeps the working directory") {
+TEST_CASE("compose() can change the working directory without the user, and the user without the directory") {
   json changed = composed_above(some_base(), {.workdir = "/w"})["config"];
   CHECK(changed["WorkingDir"] == "/w");
   CHECK(changed["User"] == "0");

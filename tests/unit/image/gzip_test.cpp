@@ -22,8 +22,7 @@ std::string gzip_refusal(const std::string& bytes, std::size_t most) {
 
 }  // namespace
 
-TEST_CASE(
-    "gunzip() restores the bytes that gzip() compressed, also if the bytes fill one or several members") {
+TEST_CASE("gunzip() restores bytes that gzip() compressed into one or several members") {
   constexpr std::size_t member = 512 << 10;
   const std::string noise = mlk::random_bytes(9 * member + 1);
   for (const std::size_t size :
@@ -34,7 +33,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("GzipStream accepts empty parts, and a higher level compresses more") {
+TEST_CASE("GzipStream accepts empty parts, and compresses more at a higher level") {
   std::string text;
   for (int i = 0; i < 30'000; ++i) text += std::to_string(i) + " ";
   const auto packed = [&](int level) {
@@ -50,7 +49,7 @@ TEST_CASE("GzipStream accepts empty parts, and a higher level compresses more") 
   CHECK(packed(12).size() < packed(1).size());
 }
 
-TEST_CASE("gunzip() refuses bytes that are no gzip file, are cut off or continue with other bytes") {
+TEST_CASE("gunzip() refuses bytes that are cut off, damaged, followed by other bytes or no gzip file") {
   const std::string packed = mlk::image::gzip("text"), none = "the archive is no gzip file, or is cut off";
   CHECK(gzip_refusal(packed, 4) == "accepted");
   CHECK(gzip_refusal(packed + packed, 8) == "accepted");

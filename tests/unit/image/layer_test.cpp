@@ -62,7 +62,7 @@ class SmallDisk {
 
 }  // namespace
 
-TEST_CASE("the same entries give the same layer, and the digests of the layer match its bytes") {
+TEST_CASE("LayerWriter makes the same layer from the same entries, and gives the digests of the layer") {
   const TemporaryFolder folder;
   const Layer one = write_small(folder.path() / "new/folder/one.tar.gz"),
               other = write_small(folder.path() / "other.tar.gz");
@@ -90,8 +90,7 @@ TEST_CASE("add_file() gives the same layer as add(), and passes the content of t
   CHECK(whole.finish().diff_id == of_file.diff_id);
 }
 
-TEST_CASE(
-    "an unfinished layer leaves no file, and add_file() refuses a file whose size is not the given size") {
+TEST_CASE("an unfinished layer leaves no file; add_file() refuses a file of another size than given") {
   const TemporaryFolder folder;
   {
     LayerWriter writer(folder.path() / "layer");
@@ -109,7 +108,7 @@ TEST_CASE(
   CHECK_THROWS_AS(writer.add_file({.path = "x"}, folder.path() / "gone", 1), mlk::Error);
 }
 
-TEST_CASE("add_file() soon throws when the user interrupts mlk, and no file stays") {
+TEST_CASE("add_file() throws and leaves no file if the user interrupts mlk") {
   const TemporaryFolder folder;
   const fs::path from = folder.write("from", std::string(3 << 20, 'x'));
   int parts = 0;
@@ -126,7 +125,7 @@ TEST_CASE("add_file() soon throws when the user interrupts mlk, and no file stay
   CHECK(names_in(folder.path() / "out").empty());
 }
 
-TEST_CASE("the writer refuses links, pipes and folders in the place of a file") {
+TEST_CASE("add_file() refuses a link, a pipe or a folder") {
   const TemporaryFolder folder;
   folder.write("from", "content");
   fs::create_symlink("from", folder.path() / "link");
@@ -137,7 +136,7 @@ TEST_CASE("the writer refuses links, pipes and folders in the place of a file") 
   }
 }
 
-TEST_CASE("if the disk is full, the error names the file, and an earlier layer with the same path stays") {
+TEST_CASE("LayerWriter names the file and keeps the earlier layer if the disk is full") {
   const TemporaryFolder folder;
   const Layer before = write_small(folder.path() / "layer");
   const std::string noise = mlk::random_bytes(1 << 20);
@@ -232,8 +231,7 @@ TEST_CASE("check_layer() deletes a layer that was damaged on the disk") {
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE(
-    "find_layer() refuses a layer if other users may write to the layer or its note, or if it was renamed") {
+TEST_CASE("find_layer() refuses a layer that was renamed, or whose files other users may write") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer", note = folder.path() / "layer.json";
   write_small(file);
@@ -248,7 +246,7 @@ TEST_CASE(
   CHECK_FALSE(find_layer(folder.path() / "other"));
 }
 
-TEST_CASE("LayerWriter and find_layer() let only the owner use the folder of the layers") {
+TEST_CASE("LayerWriter and find_layer() make the folder of the layers private to its owner") {
   const TemporaryFolder folder;
   const fs::path cache = folder.path() / "cache";
   const mode_t before = umask(0);
@@ -260,8 +258,7 @@ TEST_CASE("LayerWriter and find_layer() let only the owner use the folder of the
   CHECK(fs::status(cache).permissions() == fs::perms::owner_all);
 }
 
-TEST_CASE(
-    "find_whole_layer() finds a layer only if its bytes match its digest and its diff_id is the wanted one") {
+TEST_CASE("find_whole_layer() deletes a layer if its bytes or its diff_id are wrong") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer";
   const Layer layer = write_small(file);
@@ -279,8 +276,7 @@ TEST_CASE(
   CHECK_THROWS_AS(mlk::image::find_whole_layer(file, layer.diff_id, [] { return false; }), mlk::Error);
 }
 
-TEST_CASE(
-    "the last use of a cached layer or folder is the newest time of it, of its note and of the files in it") {
+TEST_CASE("is_unused() takes the newest time of a layer and its note, or of a folder and its files") {
   const TemporaryFolder folder;
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(48);
   const auto unused = [&](const fs::path& entry) {
@@ -360,7 +356,8 @@ TEST_CASE("find_layer() finds no layer in a folder that was renamed") {
 }
 
 TEST_CASE(
-    "finish() can name a layer by its diff_id, and finish_as() stores only a layer with the wanted diff_id") {
+    "finish() can name a layer after its diff_id; finish_as() stores no layer with another diff_id than "
+    "wanted") {
   const TemporaryFolder folder;
   const std::string diff_id = write_small(folder.path() / "other/layer").diff_id;
   const auto fill = [](LayerWriter& writer) {
@@ -390,7 +387,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if the user interrupts mlk, LayerWriter and the checks of a layer throw, and an existing layer stays") {
+    "LayerWriter and the checks of a layer throw if the user interrupts mlk, and keep an existing layer") {
   const TemporaryFolder folder;
   const auto code_of_action = [](const auto& action) {
     try {
@@ -414,7 +411,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "find_whole_layer() removes a layer that has another diff_id than wanted; a missing file is unused") {
+    "find_whole_layer() removes a layer with another diff_id, and is_unused() is true for a missing file") {
   const TemporaryFolder folder;
   const Layer layer = write_small(folder.path() / "layer");
   CHECK_FALSE(mlk::image::find_whole_layer(layer.file, "sha256:" + std::string(64, 'a')));

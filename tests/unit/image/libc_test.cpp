@@ -37,7 +37,7 @@ std::optional<Libc> found_in(const std::string& bytes, std::size_t part, std::si
 
 }  // namespace
 
-TEST_CASE("the path of a dynamic loader, of libc.so.6 or of a distribution's file implies a C library") {
+TEST_CASE("LibcOfLayer knows the C library by a loader, by libc.so.6 or by a distribution's file") {
   for (const char* path : {"lib/ld-musl-x86_64.so.1", "./lib/ld-musl-aarch64.so.1",
                            "/usr/lib/ld-musl-x86_64.so.1", "etc/alpine-release"})
     CHECK_MESSAGE(libc_by(path) == Libc::musl, path);
@@ -50,7 +50,7 @@ TEST_CASE("the path of a dynamic loader, of libc.so.6 or of a distribution's fil
     CHECK_MESSAGE(!libc_by(path), path);
 }
 
-TEST_CASE("the search for a C library ends at the first file of a layer that implies one") {
+TEST_CASE("LibcOfLayer stops at the first file that shows the C library") {
   const std::string filler(3 << 20, 'x');
   std::string tar = layer_with({"bin/busybox", "lib/ld-musl-x86_64.so.1", "lib64/ld-linux-x86-64.so.2"});
   tar += filler;
@@ -63,7 +63,7 @@ TEST_CASE("the search for a C library ends at the first file of a layer that imp
   }
 }
 
-TEST_CASE("the search finds a file at the end of a layer that is compressed by a factor of a thousand") {
+TEST_CASE("LibcOfLayer finds a file behind 5 MiB of zeros in a compressed layer") {
   std::string tar;
   mlk::image::append_to_tar(tar, {.path = "zeros"}, std::string(5 << 20, '\0'));
   mlk::image::append_to_tar(tar, {.path = "lib/ld-musl-x86_64.so.1"}, "");
@@ -72,7 +72,7 @@ TEST_CASE("the search finds a file at the end of a layer that is compressed by a
     CHECK(found_in(mlk::image::gzip(tar), part, taken) == Libc::musl);
 }
 
-TEST_CASE("found() is nullopt if no file of the layer implies a C library, or if the bytes are no layer") {
+TEST_CASE("found() is nullopt if the layer shows no C library or the bytes are no layer") {
   std::size_t taken = 0;
   const std::string good = layer_with({"etc/alpine-release"});
   for (const std::string& bytes :
@@ -87,7 +87,7 @@ TEST_CASE("found() is nullopt if no file of the layer implies a C library, or if
   CHECK(found_in(layer_with({std::string(200, 'a'), "etc/alpine-release"}), 100, taken) == Libc::musl);
 }
 
-TEST_CASE("a path implies a C library only if its whole name matches") {
+TEST_CASE("LibcOfLayer compares whole names: lib/xlibc.so.6 shows no C library") {
   for (const char* path : {"././etc/alpine-release", "ld-musl-x86_64.so.1", "/etc/alpine-release"})
     CHECK_MESSAGE(libc_by(path) == Libc::musl, path);
   for (const char* path : {"ld-linux.so.2", "libc.so.6", "/etc/debian_version", "./etc/redhat-release"})
@@ -116,7 +116,7 @@ std::optional<Libc> found_in_tar(const std::string& tar) {
 
 }  // namespace
 
-TEST_CASE("the search skips the content of a file of any size, and finds the file after it") {
+TEST_CASE("LibcOfLayer skips files of 0 to 1024 bytes, and finds the file behind them") {
   for (const std::size_t size : {0, 1, 511, 512, 513, 1024}) {
     std::string tar;
     mlk::image::append_to_tar(tar, {.path = "a"}, std::string(size, 'x'));
@@ -125,7 +125,7 @@ TEST_CASE("the search skips the content of a file of any size, and finds the fil
   }
 }
 
-TEST_CASE("the search skips a file of 8 GiB, whose size is a binary number, and finds the file after it") {
+TEST_CASE("LibcOfLayer skips a file of 8 GiB, and finds the file behind it") {
   constexpr std::uint64_t size = std::uint64_t{1} << 33;
   LibcOfLayer layer;
   CHECK(layer.feed(mlk::image::tar_header({.path = "big"}, size)));
@@ -135,7 +135,7 @@ TEST_CASE("the search skips a file of 8 GiB, whose size is a binary number, and 
   CHECK(layer.found() == Libc::glibc);
 }
 
-TEST_CASE("the search ends at an impossible size, at an unknown magic and at the end of the archive") {
+TEST_CASE("LibcOfLayer stops at an impossible size, at an unknown magic and at the end of the archive") {
   const auto goes_on = [](const std::string& bytes) { return LibcOfLayer().feed(bytes); };
   CHECK(goes_on(mlk::image::tar_header({.path = "big"}, std::uint64_t{1} << 50)));
   CHECK_FALSE(goes_on(mlk::image::tar_header({.path = "big"}, (std::uint64_t{1} << 50) + 1)));
@@ -147,7 +147,7 @@ TEST_CASE("the search ends at an impossible size, at an unknown magic and at the
   CHECK_FALSE(found_in_tar(std::string(512, '\0') + header_with("etc/alpine-release")));
 }
 
-TEST_CASE("the search ignores entries that only describe the next entry, and reads all other types") {
+TEST_CASE("LibcOfLayer ignores entries that only describe the next entry, and reads all other types") {
   for (const char type : {'L', 'K', 'x', 'g'})
     CHECK_MESSAGE(!found_in_tar(header_with("etc/alpine-release", type)), type);
   for (const char type : {'0', '\0', '1', '2', '7'})

@@ -96,7 +96,7 @@ TEST_CASE("parse_manifest() reads manifests of OCI and of Docker, and lists the 
   CHECK(read_manifest(manifest_of(json::array(), docker_types.manifest)).is_docker());
 }
 
-TEST_CASE("the media type in a document has priority over the header, and the header may have parameters") {
+TEST_CASE("parse_manifest() uses the media type of the header if the document has none") {
   json untyped = manifest_of();
   untyped.erase("mediaType");
   CHECK(read_manifest(untyped, std::string(docker_types.manifest) + "; charset=utf-8").is_docker());
@@ -131,8 +131,7 @@ TEST_CASE("choose() selects an entry by system, architecture and variant, and ne
   CHECK(error_of([] { (void)chosen({}, {"linux", "amd64", ""}); }).hint().empty());
 }
 
-TEST_CASE(
-    "choose() treats amd64 as amd64/v1, arm64 as arm64/v8 and arm as arm/v7, in any order of the entries") {
+TEST_CASE("choose() treats amd64 as amd64/v1, arm64 as arm64/v8 and arm as arm/v7") {
   struct Row {
     std::vector<std::pair<std::string, std::string>> entries;  // architecture, variant
     Platform wanted;
@@ -169,7 +168,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("choose() selects an entry that needs features of the system only if no other entry fits") {
+TEST_CASE("choose() takes an entry that needs features of the system if no other entry fits") {
   json special = platform("amd64");
   special["os.features"] = {"win32k"};
   CHECK(chosen(read_index(index_of({entry('1', special), entry('2', platform("amd64", "v3"))})),
@@ -178,7 +177,7 @@ TEST_CASE("choose() selects an entry that needs features of the system only if n
         digest_with('1'));
 }
 
-TEST_CASE("choose() selects a single entry without a platform if no other entry has a known platform") {
+TEST_CASE("choose() takes an entry without a platform if it is the only entry besides signatures") {
   const Platform wanted{"linux", "amd64", ""};
   const json signature = entry('3', platform("unknown", "", "unknown"));
   CHECK(chosen(read_index(index_of(json::array({entry('1', nullptr)}))), wanted) == digest_with('1'));
@@ -190,15 +189,13 @@ TEST_CASE("choose() selects a single entry without a platform if no other entry 
           mlk::ExitCode::not_found);
 }
 
-TEST_CASE("a hint with text from an index contains no control characters") {
+TEST_CASE("the hint of choose() shows the text of an index without control characters") {
   const Index index = read_index(index_of(json::array({entry('1', platform("\x1b[2J"))})));
   CHECK(error_of([&] { (void)chosen(index, {"linux", "amd64", ""}); }).hint().find('\x1b') ==
         std::string::npos);
 }
 
-TEST_CASE(
-    "parse_manifest() refuses a document that is both manifest and index, is neither of them, or has schema "
-    "1") {
+TEST_CASE("parse_manifest() refuses a document that is not clearly a manifest or an index, or has schema 1") {
   json both = manifest_of();
   both["manifests"] = json::array();
   json old = {{"schemaVersion", 1}, {"name", "x"}, {"fsLayers", json::array()}};
@@ -264,7 +261,7 @@ TEST_CASE("parse_manifest() refuses descriptors without a digest or a size, and 
         mlk::ExitCode::failure);
 }
 
-TEST_CASE("a manifest with too many layers, levels or values is refused") {
+TEST_CASE("parse_manifest() refuses more than 500 layers, 50 levels or 200000 values") {
   json layers = json::array();
   for (std::size_t i = 0; i < mlk::image::most_layers; ++i) layers.push_back(part('1'));
   CHECK(manifest_refusal(manifest_of(layers).dump()).code() == mlk::ExitCode::ok);
@@ -279,7 +276,7 @@ TEST_CASE("a manifest with too many layers, levels or values is refused") {
         std::string::npos);
 }
 
-TEST_CASE("a configuration must have as many layers as its manifest, each with a digest") {
+TEST_CASE("parse_configuration() refuses a configuration without one digest for each layer of the manifest") {
   const json good = configuration_with({digest_with('1')});
   const auto read = mlk::image::parse_configuration(good.dump(), 1, "image x");
   CHECK(read.platform.text() == "linux/amd64");
@@ -315,7 +312,7 @@ TEST_CASE("variable_of() finds a variable by its whole name, and none in a malfo
     CHECK(value(odd, "A").empty());
 }
 
-TEST_CASE("parse_platform() accepts two or three parts, and an architecture alone means linux") {
+TEST_CASE("parse_platform() accepts two or three parts, and reads an architecture alone as linux") {
   CHECK(mlk::image::parse_platform("arm64").text() == "linux/arm64");
   CHECK(mlk::image::parse_platform("windows/amd64").text() == "windows/amd64");
   CHECK(mlk::image::parse_platform("linux/arm/v7").text() == "linux/arm/v7");
@@ -421,7 +418,7 @@ TEST_CASE(
     CHECK(error_of([&] { (void)mlk::image::parse_platform(bad); }).code() == mlk::ExitCode::usage);
 }
 
-TEST_CASE("an index or a configuration with more than most_layers entries is refused") {
+TEST_CASE("parse_manifest() and parse_configuration() refuse more than most_layers entries") {
   json entries = json::array(), ids = json::array();
   for (std::size_t i = 0; i < mlk::image::most_layers; ++i) {
     entries.push_back(entry('1', platform("amd64")));
@@ -437,7 +434,7 @@ TEST_CASE("an index or a configuration with more than most_layers entries is ref
         "image x: it has 501 diff_ids, more than 500");
 }
 
-TEST_CASE("each fault of a configuration has its own message") {
+TEST_CASE("parse_configuration() tells in its message what is wrong with the configuration") {
   const auto told = [](const json& whole, std::size_t layers = 1) {
     return std::string(configuration_refusal(whole.dump(), layers).what());
   };
@@ -457,7 +454,7 @@ TEST_CASE("each fault of a configuration has its own message") {
   CHECK(mlk::image::parse_configuration(odd.dump(), 1, "image x").platform.text() == "linux/amd64/v3");
 }
 
-TEST_CASE("a document may have at most 50 levels and at most 200000 values") {
+TEST_CASE("parse_manifest() accepts 50 levels and 200000 values, but not one more") {
   const auto told = [](int lists, int values) {
     std::string text = "{\"x\":" + std::string(static_cast<std::size_t>(lists), '[') + "0";
     for (int i = 1; i < values; ++i) text += ",0";

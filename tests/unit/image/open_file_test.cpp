@@ -57,7 +57,7 @@ TEST_CASE("read_whole() refuses a file of an unexpected size, and passes on no m
   }
 }
 
-TEST_CASE("an error of read_whole() names the path and the reason, or has a hint if the file changes") {
+TEST_CASE("read_whole() names the path and the reason in its error, and adds a hint if the file changes") {
   const TemporaryFolder folder;
   const mlk::image::OpenFile open(folder.path(), O_RDONLY | O_DIRECTORY);
   const auto take = [](std::string_view) {};

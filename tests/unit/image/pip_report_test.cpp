@@ -46,7 +46,7 @@ TEST_CASE("parse_pip_report() sorts the packages, and finds digests in both plac
   CHECK(parse_pip_report(report_with(""), of_image).empty());
 }
 
-TEST_CASE("the error for a package without a digest, or that pip would build, names the package") {
+TEST_CASE("parse_pip_report() refuses a package without a wheel or a digest, and names the package") {
   const std::string metadata = R"(,"metadata":{"name":"own","version":"0.1"}})";
   for (const std::string& source : Lines{
            R"({"download_info":{"url":"file:///home/me/own","dir_info":{}})",
@@ -61,7 +61,7 @@ TEST_CASE("the error for a package without a digest, or that pip would build, na
   }
 }
 
-TEST_CASE("a package is a wheel if the path of its URL ends with .whl, whatever the query is") {
+TEST_CASE("parse_pip_report() takes a package for a wheel if the path of its URL ends with .whl") {
   const auto report = [](const std::string& url) {
     return report_with(R"({"download_info":{"url":")" + url +
                        R"(","archive_info":{"hash":"sha256=aa"}},"is_direct":true,)"
@@ -84,7 +84,7 @@ TEST_CASE("parse_pip_report() refuses a report for another Python than the Pytho
   CHECK(std::string(error.what()).find("does not choose for the image's Python") != std::string::npos);
 }
 
-TEST_CASE("pinned requirements have the exact versions, the digests and the logins") {
+TEST_CASE("pinned() writes exact versions, digests, and URLs with their logins") {
   const std::vector<mlk::image::ResolvedPackage> two{{"own", "0", "sha256=cc", "https://x/own.whl"},
                                                      {"six", "1.16.0", "sha512=aa", ""}};
   CHECK(mlk::image::pinned(two, {"https://me:word@x/own.whl#egg=own", "https://y/own.whl"}) ==
@@ -109,7 +109,7 @@ TEST_CASE("entry_scripts() makes a script for each valid entry point of a packag
   CHECK(scripts[1].second.find("sys.exit(App.run())") != std::string::npos);
 }
 
-TEST_CASE("last_collected() names the last package without logins and without mlk's own files") {
+TEST_CASE("last_collected() names the last package, but hides logins and mlk's own files") {
   using mlk::image::last_collected;
   CHECK(last_collected("").empty());
   CHECK(last_collected(
@@ -147,7 +147,7 @@ TEST_CASE("parse_pip_report() refuses a text that is no report, and a report wit
   }
 }
 
-TEST_CASE("if a package has several digests, mlk uses the one whose algorithm pip checks first") {
+TEST_CASE("parse_pip_report() prefers sha256, then sha384, sha512, md5 and sha1") {
   const auto digest = [](const std::string& archive) {
     return parse_pip_report(report_with(R"({"download_info":{"archive_info":)" + archive +
                                         R"(},"metadata":{"name":"a","version":"1"}})"),
@@ -165,7 +165,7 @@ TEST_CASE("if a package has several digests, mlk uses the one whose algorithm pi
   CHECK(digest(R"({"hashes":{},"hash":"sha256=6"})") == "sha256=6");
 }
 
-TEST_CASE("packages of one name are sorted by their versions and digests") {
+TEST_CASE("parse_pip_report() sorts packages of one name by version, then by digest") {
   const auto entry = [](const std::string& name, const std::string& version, const std::string& digest) {
     return R"({"download_info":{"archive_info":{"hash":")" + digest + R"("}},"metadata":{"name":")" + name +
            R"(","version":")" + version + R"("}})";
@@ -179,7 +179,7 @@ TEST_CASE("packages of one name are sorted by their versions and digests") {
   CHECK(shown == "a1x=1 a1x=2 a2x=1 b1x=1 ");
 }
 
-TEST_CASE("parse_pip_report() returns the URL of a package only if a requirement named the URL") {
+TEST_CASE("parse_pip_report() returns the URL of a package if a requirement named this URL") {
   const auto url = [](const std::string& is_direct) {
     return parse_pip_report(
                report_with(
@@ -195,7 +195,7 @@ TEST_CASE("parse_pip_report() returns the URL of a package only if a requirement
   CHECK(url("").empty());
 }
 
-TEST_CASE("pinned() writes a digest only if each package has one of an algorithm that pip accepts") {
+TEST_CASE("pinned() writes digests of sha256, sha384 and sha512, but not of sha1 or md5") {
   using mlk::image::pinned;
   CHECK(pinned({{"a", "1", "sha256=aa", ""}}, {}) == "a==1 --hash=sha256:aa\n");
   CHECK(pinned({{"a", "1", "sha384=aa", ""}}, {}) == "a==1 --hash=sha384:aa\n");
@@ -233,7 +233,7 @@ TEST_CASE("last_collected() shortens a long name and replaces control characters
   CHECK(last_collected("  Collecting a\nProcessing b\nCollected c").starts_with("b"));
 }
 
-TEST_CASE("the error for a report with a wrong marker value names pip's version and the wrong value") {
+TEST_CASE("the error for a wrong marker value names pip's version and the wrong value") {
   const mlk::Error error = report_error(R"({"pip_version":"23.1","environment":{},"install":[]})");
   CHECK(
       std::string(error.what()) ==

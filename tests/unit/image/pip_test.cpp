@@ -53,14 +53,14 @@ TEST_CASE("allowed_settings() returns only settings for sources of packages and 
     CHECK_MESSAGE(listed(noise).empty(), std::string(noise));
 }
 
-TEST_CASE("a variable of pip has priority over the section install, and install has priority over global") {
+TEST_CASE("allowed_settings() prefers PIP_ variables to the section install, and install to global") {
   const std::string both = "install.index-url='of-install'\nglobal.index-url='of-global'\n";
   CHECK(allowed_settings(both, {}, "/x").at("PIP_INDEX_URL") == "of-install");
   CHECK(allowed_settings(both, {{"PIP_INDEX_URL", "mine"}, {"PIP_USER", "1"}, {"PATH", "/bin"}}, "/x") ==
         PipSettings{{"PIP_INDEX_URL", "mine"}});
 }
 
-TEST_CASE("relative paths in PIP_ variables become absolute, below the given folder") {
+TEST_CASE("allowed_settings() makes relative paths in PIP_ variables absolute, from the given folder") {
   const auto value = [](const std::string& key, const std::string& text) {
     return allowed_settings("", {{key, text}}, "/home/me").at(key);
   };
@@ -72,8 +72,7 @@ TEST_CASE("relative paths in PIP_ variables become absolute, below the given fol
   CHECK(value("PIP_PROXY", "host:80") == "host:80");
 }
 
-TEST_CASE(
-    "marker_environment() gives each marker value that is known for an image, and lists the other markers") {
+TEST_CASE("marker_environment() gives the marker values that an image fixes, and lists the unknown markers") {
   const auto named = marker_environment({{"linux", "arm64", ""}, "3.9", "3.9.18"});
   CHECK(named.known.at("python_version") == "3.9");
   CHECK(named.known.at("python_full_version") == "3.9.18");
@@ -95,7 +94,7 @@ TEST_CASE(
   CHECK(own.unknown.empty());
 }
 
-TEST_CASE("machine_name() returns the name that Linux uses") {
+TEST_CASE("machine_name() translates an architecture such as amd64 into Linux's name x86_64") {
   for (const auto& [architecture, name] : std::map<std::string, std::string>{{"amd64", "x86_64"},
                                                                              {"arm64", "aarch64"},
                                                                              {"386", "i686"},
@@ -135,7 +134,9 @@ TEST_CASE("allowed_settings() reads values in the form of Python's repr(), and i
   CHECK(allowed_settings("", {{"pip_proxy", "a"}, {"XPIP_PROXY", "a"}, {"PIP_", "a"}}, "/x").empty());
 }
 
-TEST_CASE("relative paths in settings files become absolute, except paths that begin with a variable") {
+TEST_CASE(
+    "allowed_settings() makes relative paths of settings files absolute, except paths that begin with a "
+    "variable") {
   for (const char* key : {"find-links", "cert", "client-cert", "cache-dir"}) {
     const PipSettings found = allowed_settings(std::string("global.") + key + "='a  ./b $HOME/c'", {}, "/w");
     REQUIRE(found.size() == 1);

@@ -7,8 +7,7 @@
 
 TEST_SUITE_BEGIN("image/pushed");
 
-TEST_CASE(
-    "an image counts as just pushed for one hour; the next push removes notes that are older than one hour") {
+TEST_CASE("an image counts as just pushed for one hour, and the next push removes older notes") {
   const TemporaryFolder folder;
   const std::string one = "sha256:" + std::string(64, 'a'), other = "sha256:" + std::string(64, 'b');
   CHECK_FALSE(mlk::image::is_just_pushed(folder.path(), one));
@@ -40,7 +39,7 @@ TEST_CASE("note_pushed() removes no note of the last hour, and no note with a ti
   CHECK(std::filesystem::status(folder.path() / "pushed").permissions() == std::filesystem::perms::owner_all);
 }
 
-TEST_CASE("if no note can be written, note_pushed() throws no error, and the image is not just pushed") {
+TEST_CASE("note_pushed() ignores a failed write, and the image does not count as just pushed") {
   const TemporaryFolder folder;
   const std::string one = "sha256:" + std::string(64, 'a');
   const std::filesystem::path file = folder.write("file", "");

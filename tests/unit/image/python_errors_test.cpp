@@ -28,7 +28,7 @@ mlk::Error python_error(const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("each failure of pip has an error that explains the cause") {
+TEST_CASE("the error of python_layer() explains why pip failed") {
   mlk::Error error = python_error("echo '/usr/bin/python3: No module named pip' >&2; exit 1");
   CHECK(error.code() == mlk::ExitCode::failure);
   CHECK(std::string(error.what()) == "code.python: the python3 of this machine has no pip");
@@ -66,7 +66,7 @@ TEST_CASE("each failure of pip has an error that explains the cause") {
         std::string::npos);
 }
 
-TEST_CASE("python_layer() stops pip and throws when the user interrupts mlk") {
+TEST_CASE("python_layer() stops pip and throws if the user interrupts mlk") {
   const Machine machine("sleep 600");
   PythonPackages packages = machine.packages();
   packages.go_on = [] { return false; };
@@ -78,7 +78,7 @@ TEST_CASE("python_layer() stops pip and throws when the user interrupts mlk") {
   }
 }
 
-TEST_CASE("if the machine has no Python, the error names python3") {
+TEST_CASE("the error names python3 if the machine has no Python") {
   const TemporaryFolder empty;
   const EnvironmentVariable path("PATH", empty.path().string());
   empty.write("requirements.txt", "");
@@ -113,7 +113,7 @@ TEST_CASE("own_python() fails if python3 does not print its version") {
   CHECK(mlk::image::own_python().markers.at("os_name") == "posix");
 }
 
-TEST_CASE("each failure of pip gives its own exit code of mlk and its own hint") {
+TEST_CASE("python_layer() gives an exit code and a hint that fit the failure of pip") {
   struct Row {
     const char* said;
     mlk::ExitCode code;
@@ -143,7 +143,7 @@ TEST_CASE("each failure of pip gives its own exit code of mlk and its own hint")
   CHECK(std::string(error.what()).find(std::string(601, '0')) == std::string::npos);
 }
 
-TEST_CASE("if pip lists many versions, the error shows only the last five versions") {
+TEST_CASE("the error shows only the last five versions if pip lists more") {
   const auto shown = [](const std::string& versions) {
     return std::string(
         python_error("echo 'ERROR: Could not find a version that satisfies x==9 (from versions: " + versions +
@@ -174,7 +174,7 @@ TEST_CASE("the error for a missing wheel names musl if the image has musl") {
   }
 }
 
-TEST_CASE("mlk reports a refused marker or build only if refusal.json is well-formed and pip fails") {
+TEST_CASE("mlk reports what refusal.json says if the file is well-formed and pip fails") {
   const auto refused = [](const std::string& what) {
     return python_error("case \"$*\" in *pip._internal.configuration*) exit;; esac; echo '" + what +
                         "' > refusal.json; exit 97");

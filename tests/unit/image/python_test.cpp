@@ -43,8 +43,7 @@ TEST_CASE("wheel_platforms() begins with the newest glibc or musl, and ends with
         Lines{"musllinux_1_2_aarch64", "musllinux_1_1_aarch64", "linux_aarch64"});
 }
 
-TEST_CASE(
-    "the layer of python_layer() has the packages and their scripts, and is the same on every machine") {
+TEST_CASE("python_layer() packs the packages and their scripts into the same layer on every machine") {
   std::string digest;
   for (const char* name : {"one", "other"}) {
     const Machine machine(playing_pip, name);
@@ -70,7 +69,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("pip installs the resolved packages for the platform only if no cached layer has these packages") {
+TEST_CASE("python_layer() lets pip install the resolved packages if no cached layer has them") {
   const Machine machine;
   Lines notes;
   PythonPackages packages = machine.packages();
@@ -92,7 +91,7 @@ TEST_CASE("pip installs the resolved packages for the platform only if no cached
   CHECK(machine.installations() == 3);
 }
 
-TEST_CASE("for an image with musl, pip gets the platform names of musl, and mlk makes a separate layer") {
+TEST_CASE("python_layer() gives pip the platform names of musl if the image has musl") {
   const Machine machine;
   PythonPackages packages = machine.packages();
   const Layer layer = mlk::image::python_layer(packages, "mlk/python");
@@ -103,9 +102,7 @@ TEST_CASE("for an image with musl, pip gets the platform names of musl, and mlk 
   CHECK(machine.calls().find("manylinux") == std::string::npos);
 }
 
-TEST_CASE(
-    "pip does not run in the folder of the code, and of the user's settings gets only those for sources of "
-    "packages") {
+TEST_CASE("pip gets the user's settings for sources of packages alone, and runs outside of the code") {
   const Machine machine;
   machine.folder().write("code/trap.py", "");
   machine.folder().write("settings", "global.index-url='one'\nglobal.user='true'\ninstall.prefix='/x'\n");
@@ -123,7 +120,7 @@ TEST_CASE(
   CHECK(machine.calls().find("word") == std::string::npos);
 }
 
-TEST_CASE("mlk does not start pip for requirements that would run code of a package") {
+TEST_CASE("python_layer() does not start pip if a requirement would run code of a package") {
   const Machine machine;
   for (const char* line : {"-e .", "./own", "own @ git+https://x/own.git", "--no-binary=six", "-e ../own"}) {
     machine.folder().write("code/requirements.txt", std::string("six\n") + line + "\n");
@@ -161,7 +158,7 @@ TEST_CASE("python_folder() returns an empty folder for an empty list of packages
   CHECK(fs::is_empty(mlk::image::python_folder(machine.packages())));
 }
 
-TEST_CASE("an installation that fails leaves nothing in the cache") {
+TEST_CASE("python_layer() and python_folder() leave nothing in the cache if pip fails") {
   const Machine machine(
       "case \"$*\" in *pip._internal.configuration*) exit;; *--dry-run*) while [ \"$1\" != --report ]; do "
       "shift; "
@@ -190,7 +187,7 @@ TEST_CASE("wheel_platforms() lists every platform name for glibc, the newest fir
   CHECK(mlk::image::wheel_platforms({"linux", "arm64", ""}, Libc::glibc) == with("aarch64", false));
 }
 
-TEST_CASE("pip gets the known part of the image's Python version, and the name of the ABI of this version") {
+TEST_CASE("pip gets the image's Python version as far as it is known, and the ABI of this version") {
   struct Row {
     const char *version, *full, *words;
   };
@@ -210,7 +207,7 @@ TEST_CASE("pip gets the known part of the image's Python version, and the name o
   }
 }
 
-TEST_CASE("if the packages are to run on this machine, pip gets no platforms and no ABI") {
+TEST_CASE("pip gets no platform and no ABI if the packages are to run on this machine") {
   const Machine machine;
   PythonPackages packages = machine.packages();
   packages.target.markers = {{"os_name", "posix"}};
@@ -243,7 +240,7 @@ TEST_CASE("pip gets the constraints and the sources of packages that the require
         "--index-url=one\nsix==1.16.0 --hash=sha256:cc\n");
 }
 
-TEST_CASE("packages of another name, version or platform give another layer") {
+TEST_CASE("python_layer() makes another layer if the name, version or platform of a package differs") {
   const Machine machine;
   PythonPackages packages = machine.packages();
   std::vector<fs::path> files{mlk::image::python_layer(packages, "mlk/python").file};
@@ -258,7 +255,7 @@ TEST_CASE("packages of another name, version or platform give another layer") {
   CHECK(machine.installations() == 4);
 }
 
-TEST_CASE("only folders that end with .dist-info get programs and a changed RECORD") {
+TEST_CASE("python_layer() makes programs and changes RECORD for folders named *.dist-info alone") {
   const Machine machine(playing_pip + R"(
 mkdir -p "$2/own.egg-info" "$2/own"
 printf '[console_scripts]\nown = own:main\n' > "$2/own.egg-info/entry_points.txt"
@@ -276,7 +273,7 @@ printf '../../bin/kept\n' > "$2/own/RECORD"
   CHECK(std::count(paths.begin(), paths.end(), "a/b/c/bin/own") == 0);
 }
 
-TEST_CASE("the layer does not contain the URL of a package, since the URL may hold a token") {
+TEST_CASE("the layer of python_layer() holds no URL of a package, since a URL may hold a token") {
   const Machine machine(playing_pip + R"(
 echo '{"url":"https://x/six-1.16.0.whl?token"}' > "$2/six-1.16.0.dist-info/direct_url.json"
 echo six-1.16.0.dist-info/direct_url.json,sha256=b,9 >> "$2/six-1.16.0.dist-info/RECORD"
@@ -288,7 +285,8 @@ echo six-1.16.0.dist-info/direct_url.json,sha256=b,9 >> "$2/six-1.16.0.dist-info
   CHECK(tar.find("six-1.16.0.dist-info/RECORD,,\n") != std::string::npos);
 }
 
-TEST_CASE("mlk reads pip's settings from the file that PIP_CONFIG_FILE names, and none from /dev/null") {
+TEST_CASE(
+    "python_layer() uses the pip settings of the file in PIP_CONFIG_FILE, and none if it is /dev/null") {
   const Machine machine("case \"$*\" in *pip._internal.configuration*) env > \"$PLAYED/listing\";; esac\n" +
                         playing_pip);
   machine.folder().write("settings", "global.index-url='one'\n");
@@ -314,7 +312,7 @@ TEST_CASE("mlk reads pip's settings from the file that PIP_CONFIG_FILE names, an
   CHECK(variables().find("PIP_INDEX_URL") == std::string::npos);
 }
 
-TEST_CASE("the program that starts pip gets the known environment and the unknown values") {
+TEST_CASE("the program that starts pip gets the known marker values and the list of unknown markers") {
   const Machine machine;
   (void)mlk::image::python_layer(machine.packages(), "mlk/python");
   const nlohmann::json told =
@@ -327,8 +325,7 @@ TEST_CASE("the program that starts pip gets the known environment and the unknow
   CHECK(told["refusal"].get<std::string>().ends_with("/refusal.json"));
 }
 
-TEST_CASE(
-    "if other users could write to a folder, python_folder() makes the folder again for this user alone") {
+TEST_CASE("python_folder() makes the folder again, closed to others, if other users could write to it") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   CHECK(fs::status(folder).permissions() == fs::perms::owner_all);
@@ -340,7 +337,7 @@ TEST_CASE(
   CHECK(machine.installations() == 2);
 }
 
-TEST_CASE("if the file of requirements is missing or too long, the cache stays empty") {
+TEST_CASE("the cache stays empty if the file of requirements is missing or too long") {
   const Machine machine;
   machine.folder().write("code/requirements.txt", std::string((4 << 20) - 4, '#') + "\nsix");
   CHECK_NOTHROW((void)mlk::image::python_folder(machine.packages()));

@@ -39,7 +39,7 @@ mlk::Error repository_refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a name without a registry is on Docker Hub, and a name without a slash gets the prefix library/") {
+TEST_CASE("parse_reference() adds docker.io to a name without a registry, and library/ to a one-part name") {
   CHECK(parse_reference("python").text() == "docker.io/library/python:latest");
   CHECK(parse_reference("python:3.11-slim").text() == "docker.io/library/python:3.11-slim");
   CHECK(parse_reference("team/trainer").text() == "docker.io/team/trainer:latest");
@@ -49,7 +49,8 @@ TEST_CASE("a name without a registry is on Docker Hub, and a name without a slas
   CHECK(parse_reference("localhost:5000").text() == "docker.io/library/localhost:5000");
 }
 
-TEST_CASE("the first part is a registry when it has a dot, a colon or a capital letter, or is localhost") {
+TEST_CASE(
+    "the first part of a name is a registry if it has a dot, a colon or a capital letter, or is localhost") {
   for (const char* host : {"registry.example", "registry.example:5000", "localhost", "localhost:5000", "a:1",
                            "Registry", "10.0.0.1", "10.0.0.1:65535", "[::1]", "[fe80::1]:5000"}) {
     const Reference reference = parse_reference(std::string(host) + "/team/trainer:1");
@@ -76,7 +77,8 @@ TEST_CASE("a digest has priority over a tag, and parse_reference() keeps both") 
     CHECK_MESSAGE(name_refusal(bad).code() == mlk::ExitCode::usage, bad);
 }
 
-TEST_CASE("a part of a repository has lower-case letters and digits, with single separators between them") {
+TEST_CASE(
+    "parse_reference() accepts lower-case letters, digits and separators between them in a repository") {
   for (const std::string& good : Texts{"a.b", "a_b", "a__b", "a-b", "a---b", "0/1/2/3", "a.b_c-d"})
     CHECK_MESSAGE(name_refusal("r.example/" + good).code() == mlk::ExitCode::ok, good);
   for (const std::string& bad :
@@ -89,7 +91,7 @@ TEST_CASE("a part of a repository has lower-case letters and digits, with single
   CHECK(name_refusal("r.example/" + std::string(246, 'a')).code() == mlk::ExitCode::usage);
 }
 
-TEST_CASE("a tag has up to 128 letters, digits and a few marks") {
+TEST_CASE("a tag may have 128 letters, digits and marks, but may not begin with a dot or dash") {
   CHECK(parse_reference("x:" + std::string(128, 'T')).tag.size() == 128);
   for (const std::string& bad :
        Texts{std::string(), std::string(129, 'a'), std::string("-a"), std::string(".a"), std::string("a b"),
@@ -129,7 +131,7 @@ TEST_CASE("parse_reference() refuses a registry that no URL can name") {
   CHECK(name_refusal(std::string("[::1\0]/x", 9)).code() == mlk::ExitCode::usage);
 }
 
-TEST_CASE("a login in a name is refused, and no message repeats the login") {
+TEST_CASE("parse_reference() refuses a name with a login, and repeats no login in its message") {
   for (const std::string& bad :
        Texts{"me:secret@r.example/x", "me:secret@r.example", "https://me:secret@r.example/x",
              "https://me:secret@r.example", "me:secret@r.example:5000", "r.example/me:secret@x",
@@ -205,7 +207,7 @@ TEST_CASE(
   CHECK(told("r.example/" + std::string(1000, 'a')).size() < 500);
 }
 
-TEST_CASE("parse_repository() adds docker.io and library/, but no tag, to a repository of Docker Hub") {
+TEST_CASE("parse_repository() completes a name of Docker Hub with docker.io and library/, but adds no tag") {
   CHECK(parse_repository("python").text() == "docker.io/library/python");
   CHECK(parse_repository("index.docker.io/team/x").text() == "docker.io/team/x");
   CHECK(parse_reference("x@" + some_digest).text() == "docker.io/library/x@" + some_digest);

@@ -88,7 +88,7 @@ TEST_CASE("classify_requirement() distinguishes packages, wheels and sources tha
   CHECK(classify_requirement("./own.whl[extra]").place == "./own.whl");
 }
 
-TEST_CASE("a file of requirements in UTF-16 is refused, and the error names the file") {
+TEST_CASE("read_requirements() refuses a file in UTF-16, and names the file") {
   for (const std::string& utf_16 :
        {std::string("\xff\xfes\0i\0x\0\n\0", 10), std::string("\xfe\xff\0s", 4)}) {
     const mlk::Error error = requirement_refusal({{"requirements.txt", "-r more.txt"}, {"more.txt", utf_16}});
@@ -133,7 +133,7 @@ TEST_CASE("values of options may have quotes and backslashes, as in a shell") {
   CHECK(links(R"(a'b'"c")") == links("abc"));
 }
 
-TEST_CASE("paths of -r and -c begin at the folder of their file, and -c reads only constraints") {
+TEST_CASE("-r and -c take paths from the folder of their own file, and -c reads only constraints") {
   const Requirements found = read_all({{"requirements.txt", "-r sub/more.txt\n-c limits.txt\nsix\n"},
                                        {"sub/more.txt", "--requirement=again.txt\ncowsay\n"},
                                        {"sub/again.txt", "tomli\n"},
@@ -143,7 +143,7 @@ TEST_CASE("paths of -r and -c begin at the folder of their file, and -c reads on
   CHECK(found.constraints == "six<2\ntomli<3\n");
 }
 
-TEST_CASE("a line that would make pip build a package is refused with its file, its number and a hint") {
+TEST_CASE("read_requirements() refuses a line that would build a package, with file, line number and hint") {
   const std::vector<std::pair<std::string, std::string>> table{
       {"-e .", "is a folder, which would be built"},
       {"-e.", "is a folder, which would be built"},
@@ -182,7 +182,7 @@ TEST_CASE("a line that would make pip build a package is refused with its file, 
             .find("name each other") != std::string::npos);
 }
 
-TEST_CASE("no message shows a login in a URL") {
+TEST_CASE("without_logins() replaces the logins of URLs, and no error shows a login") {
   using mlk::image::without_logins;
   CHECK(without_logins("own @ git+https://me:word@x/own.git@main", "***@") ==
         "own @ git+https://***@x/own.git@main");
@@ -247,7 +247,7 @@ TEST_CASE("a comment begins after a blank, and a backslash at the end continues 
   CHECK(wanted_of("  \n\t\n").empty());
 }
 
-TEST_CASE("options for sources reach pip with their values, and options for builds are refused") {
+TEST_CASE("read_requirements() passes on options for sources, and refuses options for builds") {
   const std::vector<std::pair<std::string, std::string>> kept{
       {"--pypi-url x", "--pypi-url=x"},
       {"-ix", "--index-url=x"},
@@ -294,7 +294,7 @@ TEST_CASE("files may include each other at most sixteen deep") {
         "code.python: 17.txt is one of more than 16 files that name each other");
 }
 
-TEST_CASE("-r and -c are refused behind a package in one line, and with a URL") {
+TEST_CASE("read_requirements() refuses -r and -c if they follow a package or name a URL") {
   const auto told = [](const std::string& line) {
     return std::string(requirement_refusal({{"requirements.txt", line}, {"x.txt", "six"}}).what());
   };
@@ -305,7 +305,7 @@ TEST_CASE("-r and -c are refused behind a package in one line, and with a URL") 
   CHECK(told("-r x.txt") == "accepted");
 }
 
-TEST_CASE("${NAME} is replaced only if NAME is in capital letters and the variable has a value") {
+TEST_CASE("read_requirements() replaces ${NAME} if NAME is in capital letters and the variable has a value") {
   const std::vector<std::pair<std::string, std::string>> table{
       {"${TOKEN}", "word"},
       {"a${TOKEN}b${TOKEN}", "awordbword"},
@@ -329,7 +329,7 @@ TEST_CASE("${NAME} is replaced only if NAME is in capital letters and the variab
 }
 
 TEST_CASE(
-    "options of a -c file stay in `constraints`, and paths of wheels begin at the first file's folder") {
+    "options of a -c file are in `constraints` and `options`; a wheel's path begins at the first file") {
   const Requirements found = read_all({{"requirements.txt", "-c sub/c.txt\n-r sub/r.txt\nsix\n"},
                                        {"sub/c.txt", "--no-index\nsix<2\n"},
                                        {"sub/r.txt", "./w/own.whl\n-r ../more.txt\n"},
@@ -370,7 +370,7 @@ TEST_CASE("the error for a long line shows only the beginning of the line") {
   CHECK(told.find(std::string(201, 'a')) == std::string::npos);
 }
 
-TEST_CASE("without_logins() finds a login only before the path, the query and the fragment of a URL") {
+TEST_CASE("without_logins() does not take an @ in the path, query or fragment of a URL for a login") {
   using mlk::image::without_logins;
   for (const char* same :
        {"https://x?a@b", "https://x#a@b", "https://x a@b", "https://x", "https://", "a@b", "://x/@y"})
@@ -380,7 +380,7 @@ TEST_CASE("without_logins() finds a login only before the path, the query and th
   CHECK(without_logins("a://b@c?d a://e@f#g", "") == "a://c?d a://f#g");
 }
 
-TEST_CASE("--find-links names a folder beside its own file, or else a folder beside the first file") {
+TEST_CASE("--find-links means a folder beside its own file if there is one, else beside the first file") {
   const TemporaryFolder folder;
   folder.write("sub/beside/x", "");
   const auto links = [&](const std::string& value) {

@@ -53,7 +53,7 @@ TEST_CASE("read_tar() returns the entries that append_to_tar() has written, also
   CHECK_FALSE(files[3].entry.executable);
 }
 
-TEST_CASE("an archive that would write outside of its folder is refused") {
+TEST_CASE("read_tar() refuses an entry that would be written outside of the folder") {
   for (const char* path : {"/etc/x", "../x", "a/../../x", "a//b", ".", ""})
     CHECK_MESSAGE(
         refusal(tar_of({{{.path = path}, "x"}})).find("leads out of its folder") != std::string::npos, path);
@@ -92,8 +92,7 @@ TEST_CASE("gunzip() restores the bytes that gzip() compressed, and refuses more 
   CHECK_THROWS_AS(mlk::image::gunzip("nonsense", 100), mlk::Error);
 }
 
-TEST_CASE(
-    "GzipStream gives the same result however its input is split, and gunzip() reads all of a long file") {
+TEST_CASE("GzipStream gives the same result for any split of its input, and gunzip() reads a long file") {
   std::string text;
   for (unsigned i = 0, draw = 1; text.size() < 3'000'000; ++i) {
     draw = draw * 1664525 + 1013904223;
@@ -129,8 +128,7 @@ TEST_CASE("unpack() writes an archive into a folder, but does not replace an exi
                        mlk::Error);
 }
 
-TEST_CASE(
-    "leads_inside() accepts .. only at the beginning of a target, so that no chain of links leads out") {
+TEST_CASE("leads_inside() accepts .. at the beginning of a target, but not after a name") {
   using mlk::image::leads_inside;
   CHECK(leads_inside("a/b/l", "../c"));
   CHECK(leads_inside("a/b/l", "../../c/d"));
@@ -154,7 +152,7 @@ TEST_CASE("read_tar() refuses paths and targets of more than 4096 bytes") {
   CHECK(refusal(tar_of({{{.path = deep(2'000'000)}, ""}})) != "accepted");
 }
 
-TEST_CASE("an exception of before_each ends read_tar() and unpack() at this entry") {
+TEST_CASE("read_tar() and unpack() end at the entry for which before_each throws") {
   const TemporaryFolder folder;
   const std::string tar = tar_of({{{.path = "a"}, "1"}, {{.path = "b"}, "2"}, {{.path = "c"}, "3"}});
   int calls = 0;
