@@ -80,7 +80,7 @@ void ends(Link& process, const End& end) {
   CHECK(next_of(process) == "ended");
 }
 
-TEST_CASE("a command of mpirun runs in a shell, and both outputs and the exit code come back") {
+TEST_CASE("the agent runs a command in a shell, and sends back both outputs and the exit code") {
   const Pod pod;
   const Heard heard = all_of(pod.run("echo out; echo err >&2; exit 3"));
   CHECK(heard.out == "out\n");
@@ -97,7 +97,7 @@ TEST_CASE("the agent waits for the last output of a command, but only for a limi
   CHECK(heard.last == "ended 0 5");
 }
 
-TEST_CASE("when mpirun closes the connection of a command, the agent kills the command") {
+TEST_CASE("the agent kills a command if mpirun closes the connection of the command") {
   const Pod pod;
   pid_t pid = 0;
   {
@@ -108,7 +108,7 @@ TEST_CASE("when mpirun closes the connection of a command, the agent kills the c
   CHECK(in_time([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("if a command of mpirun cannot be run, the agent reports this to the launcher once") {
+TEST_CASE("the agent reports once to the launcher that a command cannot be run") {
   for (const auto& [command, code] : {std::pair{"exec /no/such/orted", "127"}, {"exec /etc/passwd", "126"}}) {
     Pod pod;
     Link leader = pod.lead();
@@ -174,7 +174,7 @@ TEST_CASE("the pod ends with the code from the launcher, and its last line names
   }
 }
 
-TEST_CASE("when a pod ends, the agent kills the commands that still run") {
+TEST_CASE("the agent kills the commands that still run when the pod ends") {
   Pod pod;
   Link leader = pod.lead();
   Link command = pod.run("echo $$; sleep 100");
@@ -184,7 +184,7 @@ TEST_CASE("when a pod ends, the agent kills the commands that still run") {
   CHECK(in_time([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("a newer launcher replaces the older launcher, and the agent ends the older launcher's attempt") {
+TEST_CASE("the agent drops the older launcher and ends its attempt if a newer launcher connects") {
   const Pod pod;
   Link older = pod.lead();
   Link command = pod.run("echo $$; trap '' TERM; sleep 100"), process = pod.begin(0);
@@ -204,7 +204,7 @@ TEST_CASE("the first launcher does not end a process that was connected before t
   CHECK(next_of(process, 100) == "silence");
 }
 
-TEST_CASE("when an attempt ends, the agent names no failure of an older attempt as the cause") {
+TEST_CASE("the agent names no failure of an older attempt when a later attempt ends") {
   Pod pod;
   {
     Link older = pod.lead();
@@ -217,7 +217,7 @@ TEST_CASE("when an attempt ends, the agent names no failure of an older attempt 
   CHECK(pod.agent.err().empty());
 }
 
-TEST_CASE("when the launcher is lost, the agent ends the attempt and waits for the next launcher") {
+TEST_CASE("the agent ends the attempt and waits for the next launcher if the launcher is lost") {
   Pod pod;
   std::optional<Link> leader = pod.lead();
   Link command = pod.run("echo $$; sleep 100"), process = pod.begin(0);
@@ -229,7 +229,7 @@ TEST_CASE("when the launcher is lost, the agent ends the attempt and waits for t
   CHECK(pod.agent.runs());
 }
 
-TEST_CASE("a pod without a launcher ends after its patience, and a pod with a launcher continues") {
+TEST_CASE("a pod gives up after its patience if it has no launcher") {
   Pod pod(300);
   std::optional<Link> leader = pod.lead();
   CHECK(next_of(*leader, 1200) == "silence");
@@ -239,7 +239,7 @@ TEST_CASE("a pod without a launcher ends after its patience, and a pod with a la
   CHECK(pod.agent.err() == "mlk: no launcher has come: worker/0 is not there\n");
 }
 
-TEST_CASE("a pod that gets SIGTERM informs its processes and its launcher, and ends after the last process") {
+TEST_CASE("a pod passes SIGTERM on to its processes, tells the launcher, and ends after the last process") {
   for (const int signal : {SIGTERM, SIGINT}) {
     Pod pod;
     Link leader = pod.lead(), process = pod.begin(0);

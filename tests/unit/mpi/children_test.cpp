@@ -46,7 +46,7 @@ TEST_CASE("said_by() returns when the program has ended, even if another process
   CHECK(said.text == "version\n");
 }
 
-TEST_CASE("end_with() ends the calling process at once only if its parent has already ended") {
+TEST_CASE("end_with() ends the calling process at once if the given parent has already ended") {
   for (const bool parent_lives : {true, false}) {
     const pid_t own = ::getpid(), child = ::fork();
     if (child == 0) {
@@ -59,7 +59,7 @@ TEST_CASE("end_with() ends the calling process at once only if its parent has al
   }
 }
 
-TEST_CASE("kill_descendants() kills a child process, whatever the name of the process is") {
+TEST_CASE("kill_descendants() kills a child process also if its name has blanks or brackets") {
   for (const char* name : {"load", "load (2) x", ") S 1 (", "(", ")"}) {
     CAPTURE(name);
     Child child([name] {

@@ -92,7 +92,7 @@ TEST_CASE("the launcher uses mpiexec if there is no mpirun, and fails without a 
   }
 }
 
-TEST_CASE("if mpirun fails and no process has failed, the first pod fails") {
+TEST_CASE("the first pod fails if mpirun fails without a failed process") {
   const Run run;
   run.write_mpirun(open_mpi, "exit 3");
   Child first([&] { return run.first_pod(); });
@@ -124,7 +124,7 @@ TEST_CASE(
   CHECK(first.err() == "mlk: worker/1 ends with 7; mpirun starts again when it is back\n");
 }
 
-TEST_CASE("if a pod is lost or is being stopped, no pod is at fault, and mpirun starts again") {
+TEST_CASE("mpirun starts again and no pod is at fault if a pod was lost or stopped") {
   for (const int signal : {SIGKILL, SIGTERM}) {
     const Run run;
     run.write_mpirun(open_mpi, "if [ -e $HERE/lost ]; then exit 0; fi; echo >$HERE/started; exec sleep 100");
@@ -142,7 +142,7 @@ TEST_CASE("if a pod is lost or is being stopped, no pod is at fault, and mpirun 
   }
 }
 
-TEST_CASE("if mpirun fails in the attempt after a pod was stopped or lost, the first pod ends") {
+TEST_CASE("the first pod ends with mpirun's code if mpirun fails in the attempt after a lost pod") {
   for (const int signal : {SIGKILL, SIGTERM}) {
     const Run run;
     run.write_mpirun(open_mpi, "if [ -e $HERE/lost ]; then exit 3; fi; echo >$HERE/started; exec sleep 100");
@@ -159,7 +159,7 @@ TEST_CASE("if mpirun fails in the attempt after a pod was stopped or lost, the f
   }
 }
 
-TEST_CASE("if mpirun fails while a stopping pod saves its work, mpirun starts again") {
+TEST_CASE("mpirun starts again if it fails while a stopping pod saves its work") {
   const Run run;
   run.write_mpirun(open_mpi,
                    "if [ -e $HERE/saved ]; then exit 0; fi\n"
@@ -196,7 +196,7 @@ TEST_CASE("the first pod ends on SIGTERM like any other pod") {
   CHECK(first.code() == 143);
 }
 
-TEST_CASE("if another pod does not come within the patience, the first pod ends and names this pod") {
+TEST_CASE("the first pod ends and names another pod that does not come within the patience") {
   Run run;
   run.environment.patience_ms = 500;
   run.write_mpirun(open_mpi, "true");
@@ -206,8 +206,7 @@ TEST_CASE("if another pod does not come within the patience, the first pod ends 
 }
 
 TEST_CASE(
-    "mpirun gets no descriptor and no blocked signal of the launcher, and only this user can read its "
-    "files") {
+    "mpirun gets no descriptor or blocked signal of the launcher, and other users cannot read the files") {
   const Run run;
   run.folder.write("tell", tell_descriptors);
   run.write_mpirun(open_mpi, "sh -c \"$(cat $HERE/tell)\"; cat /proc/self/status");

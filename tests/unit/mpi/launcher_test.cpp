@@ -50,7 +50,7 @@ TEST_CASE(
   CHECK(environment.find("127.1.2.3") != nullptr);
 }
 
-TEST_CASE("the first process that failed by itself is at fault") {
+TEST_CASE("at_fault() names the first process that failed by itself") {
   const std::vector<Reported> reports{{2, {.rank = 4, .code = 143, .told = true}},
                                       {1, {.rank = 3, .code = 7, .told = false}},
                                       {0, {.rank = 0, .code = 1, .told = false}}};
@@ -60,7 +60,7 @@ TEST_CASE("the first process that failed by itself is at fault") {
   CHECK(fault->end.code == 7);
 }
 
-TEST_CASE("an aborted process is at fault only if no other process failed by itself") {
+TEST_CASE("at_fault() names an aborted process if no other process failed by itself") {
   const Reported aborted{2, {.rank = 4, .code = 134, .told = false}};
   const Reported failed{1, {.rank = 3, .code = 7, .told = false}};
   const Reported told{0, {.rank = 0, .code = 9, .told = true}};
@@ -70,12 +70,12 @@ TEST_CASE("an aborted process is at fault only if no other process failed by its
   CHECK(at_fault({{1, {.rank = 3, .code = 139, .told = false}}, failed}, false, 7)->end.code == 139);
 }
 
-TEST_CASE("if a pod was lost, no process is at fault") {
+TEST_CASE("at_fault() names no process if a pod was lost") {
   CHECK_FALSE(at_fault({{1, {.rank = 3, .code = 1, .told = false}}}, true, 1));
   CHECK_FALSE(at_fault({}, true, 137));
 }
 
-TEST_CASE("if all processes were told to end, a process with its own exit code is at fault, or else mpirun") {
+TEST_CASE("at_fault() names a process with its own exit code if all were told to end, or else mpirun") {
   const std::vector<Reported> reports{{2, {.rank = 4, .code = 143, .told = true}},
                                       {1, {.rank = 2, .code = 9, .told = true}}};
   CHECK(at_fault(reports, false, 9)->pod == 1);

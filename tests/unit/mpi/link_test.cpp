@@ -227,7 +227,7 @@ TEST_CASE("a closed or failed connection leaves no socket") {
   CHECK(descriptors(::getpid()) == before);
 }
 
-TEST_CASE("if an address does not answer in time, connect_to() returns nullopt and leaves no socket") {
+TEST_CASE("connect_to() returns nullopt and leaves no socket if an address does not answer in time") {
   const PodEnvironment environment = pods(1);
   const int listener = listen_at(environment.own);
   REQUIRE(::listen(listener, 0) == 0);  // the system accepts only the first one or two connections

@@ -47,7 +47,7 @@ int as_rank(const PodEnvironment& environment, const char* variable = nullptr, c
   return run_process(environment);
 }
 
-TEST_CASE("a process sends the rank from the variable of Open MPI, PMIx or PMI, or else rank 0") {
+TEST_CASE("a process reports its rank from Open MPI, PMIx or PMI, and rank 0 if no variable is set") {
   for (const char* variable : rank_variables) {
     const Played agent;
     Child process([&] { return as_rank(agent.environment, variable, "17"); });
@@ -60,7 +60,7 @@ TEST_CASE("a process sends the rank from the variable of Open MPI, PMIx or PMI, 
   CHECK(next_of(link) == "process 0 0");
 }
 
-TEST_CASE("a process becomes the program, in its folder, and writes to the log of its pod") {
+TEST_CASE("a process starts the program in the given folder, and the program writes to the pod's log") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment, "PMI_RANK", "2"); });
   Link link = agent.give({"sh", "-c", "pwd; echo \"$0\" >&2; exit 4", "two words"}, "/usr");
@@ -73,7 +73,7 @@ TEST_CASE("a process becomes the program, in its folder, and writes to the log o
   CHECK(process.out().empty());
 }
 
-TEST_CASE("if the program cannot be run, the process ends with 127 or 126, and the log has the reason") {
+TEST_CASE("a process ends with 127 or 126 if the program cannot be run, and the log has the reason") {
   const Played agent;
   for (const auto& [program, code, text] :
        {std::tuple{"/no/such/program", "127", "mlk: /no/such/program: No such file or directory\n"},
@@ -90,7 +90,7 @@ TEST_CASE("if the program cannot be run, the process ends with 127 or 126, and t
 const std::vector<std::string> ends_when_told{"sh", "-c",
                                               "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"};
 
-TEST_CASE("if the agent or mpirun has asked a program to end, the report of the end is marked as told") {
+TEST_CASE("a process marks the report of the end as told if the agent or mpirun asked for the end") {
   for (const bool by_agent : {true, false}) {
     const Played agent;
     Child process([&] { return as_rank(agent.environment); });
@@ -224,7 +224,7 @@ TEST_CASE("a process asks its program to end on SIGINT, as on SIGTERM") {
   CHECK(next_of(link) == "ended 0 9 told");
 }
 
-TEST_CASE("if a signal from another sender ends a program, the report is not marked as told") {
+TEST_CASE("a process does not mark the report as told if another signal ended the program") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "kill -9 $$"});
@@ -233,9 +233,7 @@ TEST_CASE("if a signal from another sender ends a program, the report is not mar
   CHECK(process.code() == 137);
 }
 
-TEST_CASE(
-    "if the agent closes the connection after the report of the end, the process ends with the program's "
-    "code") {
+TEST_CASE("a process ends with the program's code if the agent closes the connection after the report") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   {
@@ -262,7 +260,7 @@ TEST_CASE(
   CHECK(process.code() == 5);
 }
 
-TEST_CASE("if the parent of a process ends, the process and its program end too") {
+TEST_CASE("a process and its program end if the parent of the process ends") {
   const Played agent;
   Child orted([&] {
     if (::fork() == 0) ::_exit(as_rank(agent.environment));
@@ -277,7 +275,7 @@ TEST_CASE("if the parent of a process ends, the process and its program end too"
   CHECK(in_time([&] { return !is_alive(program); }));
 }
 
-TEST_CASE("if a pod has no log, its program writes to the outputs that mpirun reads") {
+TEST_CASE("a program writes to the outputs that mpirun reads if the pod has no log") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.accept();
@@ -289,7 +287,7 @@ TEST_CASE("if a pod has no log, its program writes to the outputs that mpirun re
   CHECK(process.err() == "err\n");
 }
 
-TEST_CASE("on several machines the folder of Open MPI's shared memory is not set") {
+TEST_CASE("Open MPI's folder for shared memory is not set if the pods are on several machines") {
   const int listener = listen_at({"0.0.0.0", "0"});
   sockaddr_in bound{};
   socklen_t size = sizeof bound;

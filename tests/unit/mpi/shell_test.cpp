@@ -100,7 +100,7 @@ TEST_CASE("the shell writes all bytes to a non-blocking output, also when the re
   CHECK(pipe.shell->code() == 0);
 }
 
-TEST_CASE("if nobody reads one output of a command, the shell drops this output and still writes the other") {
+TEST_CASE("the shell drops an output that nobody reads, and still writes the other output") {
   PodEnvironment environment = pods(1);
   CHECK(environment.time_to_be_read_ms == 60000);
   environment.time_to_be_read_ms = 300;
@@ -124,7 +124,7 @@ TEST_CASE("the shell ends with 255 if the frame of the command's end has no code
   ::close(listener);
 }
 
-TEST_CASE("if a command cannot be run or is lost, the shell prints the reason and ends with 255") {
+TEST_CASE("the shell prints the reason and ends with 255 if a command cannot be run or is lost") {
   const PodEnvironment environment = pods(1);
   const std::string host = environment.own.host;
   SUBCASE("the host is not in this run") {

@@ -43,7 +43,7 @@ struct Pair {
   Pair() { carry(client, server); }
 };
 
-TEST_CASE("two sessions with the same key exchange frames, whatever the size of the arriving pieces is") {
+TEST_CASE("two sessions with the same key exchange frames, also if bytes arrive in small pieces") {
   for (const std::size_t piece : {1u, 3u, 100000u}) {
     Session client(Side::client, key, nonce_of(1)), server(Side::server, key, nonce_of(2));
     carry(client, server, piece);
@@ -127,7 +127,7 @@ TEST_CASE("a changed, repeated, missing or unknown frame breaks the connection")
   CHECK_FALSE(survives([](Bytes& first, Bytes& second) { std::swap(first, second); }));
 }
 
-TEST_CASE("a server refuses too much input during the handshake, and a wrong magic at once") {
+TEST_CASE("a server refuses a wrong magic, and too many bytes during the handshake") {
   Session server(Side::server, key, nonce_of(2));
   CHECK_FALSE(server.receive(bytes_of("GET / HTTP/1.1\r\n")));
   Session patient(Side::server, key, nonce_of(2));
