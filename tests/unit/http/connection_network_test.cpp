@@ -65,7 +65,7 @@ TEST_CASE("an exchange uses the proxy of the environment, and a failure of the p
   CHECK(refused.status == 0);
 }
 
-TEST_CASE("if one Connection refuses two certificates, it reports the right fault for each") {
+TEST_CASE("a Connection reports the right fault for each of two refused certificates") {
   const Certificate authority = make_authority("own");
   FakeServer unknown(make_certificate({"server", "IP:127.0.0.1", nullptr}));
   FakeServer misnamed(make_certificate({"server", "DNS:api.example", &authority}));
@@ -104,7 +104,7 @@ TEST_CASE("quiet connections use TCP keep-alive") {
   CHECK(value == 1);
 }
 
-TEST_CASE("if `take` returns false, the detail of the failure says that the exchange was ended") {
+TEST_CASE("the detail of the failure says that the exchange was ended if `take` returns false") {
   FakeServer server;
   answer_everything(server);
   Connection connection({});

@@ -45,7 +45,7 @@ TEST_CASE("exchanges of many threads each get their own answer") {
   CHECK(right == 400);
 }
 
-TEST_CASE("a pool uses an open connection again after the end of its exchange and of its Connection") {
+TEST_CASE("a pool uses a connection again after its exchange and its Connection object have ended") {
   FakeServer server;
   std::vector<int> ports;
   server.http->Get(".*", [&](const httplib::Request& request, httplib::Response&) {
@@ -115,7 +115,7 @@ TEST_CASE("a pool opens at most thirty-two connections at once to a server that 
   CHECK(reached == most);
 }
 
-TEST_CASE("while a server sends nothing, go_on is called many times a second") {
+TEST_CASE("an exchange of a pool calls go_on many times a second while the server sends nothing") {
   FakeServer server;
   server.http->Get("/", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
   const std::string url = server.listen();

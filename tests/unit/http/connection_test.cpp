@@ -77,7 +77,7 @@ TEST_CASE("an answer has its status, its body and headers with names in lower-ca
   CHECK(connection.exchange({.method = "HEAD", .url = echo.url}).body.empty());
 }
 
-TEST_CASE("a body is sent with the given type or no type and without Expect, and `sent` counts the bytes") {
+TEST_CASE("exchange() sends a body with the caller's type or none, and counts the sent bytes") {
   EchoServer echo;
   Connection connection({.pool = pool_or_none()});
   const std::string body(3 << 20, 'x');
@@ -134,7 +134,7 @@ TEST_CASE("the body of a good answer goes to `take` in parts, and the body of a 
   CHECK(begun == 200);
 }
 
-TEST_CASE("after `take` has ended an exchange or thrown, the Connection can run another exchange") {
+TEST_CASE("a Connection can run another exchange after `take` has ended an exchange or thrown") {
   EchoServer echo;
   echo.body = std::string(4 << 20, 'y');
   Connection connection({.pool = pool_or_none()});
@@ -149,7 +149,7 @@ TEST_CASE("after `take` has ended an exchange or thrown, the Connection can run 
   CHECK(connection.exchange({.url = echo.url, .most_bytes = 5 << 20}).body == echo.body);
 }
 
-TEST_CASE("without a pool, `take` may wait for an exchange of another Connection") {
+TEST_CASE("`take` may wait for an exchange of another Connection if there is no pool") {
   EchoServer echo;
   Connection outer({}), inner({});
   std::string seen;
@@ -163,7 +163,7 @@ TEST_CASE("without a pool, `take` may wait for an exchange of another Connection
   CHECK(echo.asked.back().body == "content");
 }
 
-TEST_CASE("a too large body or head ends the exchange, and the failure is for_good") {
+TEST_CASE("exchange() fails for good if a body or a head is too large") {
   EchoServer echo;
   echo.body = std::string(1001, 'y');
   Connection connection({.pool = pool_or_none()});
@@ -248,7 +248,7 @@ TEST_CASE("an exchange does not affect the next exchange of its Connection") {
   CHECK(connection.exchange({.url = echo.url}).ok());
 }
 
-TEST_CASE("if a kept connection ends without an answer, only a request without a body is sent again") {
+TEST_CASE("exchange() repeats a request without a body if a kept connection ends without an answer") {
   struct Row {
     const char* method;
     std::string_view body;
@@ -270,8 +270,7 @@ TEST_CASE("if a kept connection ends without an answer, only a request without a
   }
 }
 
-TEST_CASE(
-    "a reply has each value of a header, without blanks around it, and header() finds the first value") {
+TEST_CASE("a reply has every value of a header, and header() finds the first one") {
   Connection connection({.pool = pool_or_none()});
   const RawServer raw([](int, const std::string&) {
     return "HTTP/1.1 200 OK\r\nX-Two:  one \r\nx-TWO:two:three\r\nContent-Length: 2\r\n\r\n{}";
@@ -299,7 +298,7 @@ TEST_CASE("exchange() returns redirects as answers, and refuses other schemes th
     CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::other);
 }
 
-TEST_CASE("an incomplete answer and an unreachable server are different failures") {
+TEST_CASE("exchange() reports an incomplete answer as broken, and an unreachable server as refused") {
   Connection connection({.pool = pool_or_none()});
   std::string taken;
   const RawServer raw(
@@ -330,7 +329,7 @@ TEST_CASE("a reply has only the headers of the last answer") {
   CHECK(reply.header("x-late") == "yes");
 }
 
-TEST_CASE("if go_on returns false, an exchange with a silent server ends") {
+TEST_CASE("exchange() ends if go_on returns false while the server is silent") {
   FakeServer server;
   server.http->Get(".*", [&](const Asked&, Answer&) { server.hang(); });
   const std::string url = server.listen();
@@ -357,7 +356,7 @@ TEST_CASE("an exchange ends if the server sends only a few bytes a second") {
   CHECK(failure.detail == "no connection within 20 s, or almost no data for a minute");
 }
 
-TEST_CASE("exceptions of the callbacks of an exchange pass through exchange()") {
+TEST_CASE("exchange() passes on the exceptions of its callbacks") {
   EchoServer echo;
   const std::shared_ptr<ConnectionPool> pool = pool_or_none();
   Connection stopped({.go_on = []() -> bool { throw 5; }, .pool = pool});
@@ -371,7 +370,7 @@ TEST_CASE("exceptions of the callbacks of an exchange pass through exchange()") 
   CHECK(connection.exchange({.url = echo.url}).ok());
 }
 
-TEST_CASE("a certificate needs one of the given authorities, except if `insecure` is set") {
+TEST_CASE("exchange() refuses a certificate without a given authority, unless `insecure` is set") {
   const Certificate authority = make_authority("own"), another = make_authority("another");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   server.http->Get(".*",

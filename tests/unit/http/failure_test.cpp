@@ -61,7 +61,7 @@ TEST_CASE("failure_of() removes the number of a stream from the detail") {
   CHECK(detail("HTTP/2 stream closed") == "HTTP/2 stream closed");
 }
 
-TEST_CASE("the detail is printable, and begins in lower case if it does not begin with an abbreviation") {
+TEST_CASE("failure_of() makes the detail printable, and lowers its first letter except in an abbreviation") {
   CHECK(failure_of(CURLE_RECV_ERROR, "Recv failure\x1b", 0, {}).detail.starts_with("recv failure"));
   CHECK(failure_of(CURLE_RECV_ERROR, "Recv failure\x1b", 0, {}).detail.find('\x1b') == std::string::npos);
   CHECK(failure_of(CURLE_SSL_CONNECT_ERROR, "SSL is off", 0, {}).detail == "SSL is off");
@@ -104,8 +104,7 @@ TEST_CASE("failure_of() maps each result code of libcurl to a kind and a detail"
   CHECK(expired.detail == "the words");
 }
 
-TEST_CASE(
-    "the first letter of a detail stays if no small letter follows, and a number in the middle is removed") {
+TEST_CASE("failure_of() keeps the first letter if no small letter follows, and removes a stream's number") {
   const auto detail = [](const char* text) { return failure_of(CURLE_RECV_ERROR, text, 0, {}).detail; };
   CHECK(detail("X") == "X");
   CHECK(detail("A b") == "A b");

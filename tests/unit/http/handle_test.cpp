@@ -26,7 +26,7 @@ long status_of(const std::string& url, const mlk::http::Proxy& proxy) {
 
 }  // namespace
 
-TEST_CASE("requests use the chosen proxy or no proxy, whatever the environment names") {
+TEST_CASE("a handle ignores the proxy variables of the environment") {
   FakeServer server;
   server.http->Get(".*",
                    [](const httplib::Request&, httplib::Response& response) { answer(response, 204, ""); });

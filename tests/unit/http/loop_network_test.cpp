@@ -50,7 +50,7 @@ TEST_CASE("mlk connects to the address in the URL, but the certificate must be f
   }
 }
 
-TEST_CASE("a certificate of another name is refused, except if `insecure` is set") {
+TEST_CASE("the loop refuses a certificate of another name, unless `insecure` is set") {
   const Certificate authority = make_authority("own");
   FakeServer server(make_certificate({"server", "DNS:api.example", &authority}));
   server.http->Get(".*",
@@ -66,7 +66,7 @@ TEST_CASE("a certificate of another name is refused, except if `insecure` is set
   CHECK(kind({.url = url}) == Failure::Kind::untrusted);
 }
 
-TEST_CASE("the failure for a refused certificate has this certificate's fault, not an earlier one's") {
+TEST_CASE("the failure for a second refused certificate has the fault of this certificate") {
   const Certificate authority = make_authority("own");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
   Ends ends({.url = server.listen(), .ca_pem = authority.pem()});
@@ -159,7 +159,7 @@ TEST_CASE("fifty streams at once to a server that speaks only HTTP/1 use fifty c
   ends.loop->stop();
 }
 
-TEST_CASE("a socket notices a dead connection within a minute, and started programs do not inherit it") {
+TEST_CASE("a socket notices a dead connection within a minute, and is closed in started programs") {
   FakeServer server;
   server.http->Get(".*",
                    [](const httplib::Request&, httplib::Response& response) { answer(response, 200, "{}"); });
@@ -224,7 +224,7 @@ TEST_CASE("a check over a new connection shares this connection with no other re
   }
 }
 
-TEST_CASE("the proxy of the server has priority over the proxy of the environment") {
+TEST_CASE("proxy_url of ServerAccess has priority over the proxy of the environment") {
   FakeServer proxy;
   std::string host;
   proxy.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
@@ -250,8 +250,7 @@ TEST_CASE("the proxy of the server has priority over the proxy of the environmen
   CHECK(failure.hint == "check proxy-url");
 }
 
-TEST_CASE(
-    "if a proxy wants a login, the failure says so, and the proxy does not get the server's credential") {
+TEST_CASE("the failure says that a proxy wants a login, and the proxy gets no credential of the server") {
   std::string asked;
   const RawServer proxy([&](int, const std::string& request) {
     asked = request;

@@ -92,7 +92,7 @@ TEST_CASE("a request with headers of its own is sent without the headers of Serv
   CHECK(ask(*ends.loop, {.path = "/a", .headers = {{"X-Test", "its own"}}}).get().response.body == "its own");
 }
 
-TEST_CASE("without TLS a request is sent without a credential and without the headers of ServerAccess") {
+TEST_CASE("the loop sends no credential and no headers of ServerAccess if the server has no TLS") {
   FakeServer plain;
   plain.http->Get(".*", [](const httplib::Request& request, httplib::Response& response) {
     answer(response, 200, request.get_header_value("Authorization") + request.get_header_value("X-Test"));
@@ -116,7 +116,7 @@ TEST_CASE("a response has the unquoted texts of warnings with the code 299, and 
         std::vector<std::string>{"say \"this\"", "and that"});
 }
 
-TEST_CASE("a request to a busy server is not repeated without a valid Retry-After") {
+TEST_CASE("the loop does not repeat a request to a busy server if Retry-After is not a number") {
   FakeServer server;
   std::atomic<int> count = 0;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
@@ -198,8 +198,7 @@ TEST_CASE("a request is sent with its query, headers and body, and without parts
   CHECK_FALSE(asked.back().has_header("Accept-Encoding"));
 }
 
-TEST_CASE(
-    "after a 401 answer, a request is sent once more with a new credential, but not with the same one") {
+TEST_CASE("the loop repeats a request once after 401 if there is a new credential") {
   for (const bool renews : {true, false}) {
     FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
     std::atomic<Played*> credentials = nullptr;
@@ -221,7 +220,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a request to a busy server is repeated after Retry-After, but not beyond the request's timeout") {
+TEST_CASE("the loop repeats a request to a busy server after Retry-After if the timeout allows this") {
   FakeServer server;
   std::atomic<int> count = 0;
   std::string after = "0";
@@ -239,7 +238,7 @@ TEST_CASE("a request to a busy server is repeated after Retry-After, but not bey
   CHECK(count == 1);
 }
 
-TEST_CASE("if an answer does not arrive in time, the detail of the failure names the timeout") {
+TEST_CASE("the detail of the failure names the timeout if no answer arrives in time") {
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
   Ends ends({.url = server.listen()});
@@ -273,7 +272,7 @@ TEST_CASE("a response has at most thirty-two warnings, and no warning without a 
   CHECK(warnings() == std::vector<std::string>{"open", "\\"});
 }
 
-TEST_CASE("a request fails if the answers in progress exceed most_held; ended answers do not count") {
+TEST_CASE("a request fails if the answers in progress together exceed most_held") {
   FakeServer server;
   std::string body(1 << 20, 'x');
   server.http->Get(
@@ -348,8 +347,7 @@ TEST_CASE("a stream delivers each line of at most 16 MiB, also the last line wit
   CHECK(opened == 0);
 }
 
-TEST_CASE(
-    "a line that is longer than the request allows arrives without its middle, and the next line follows") {
+TEST_CASE("a line that is too long arrives without its middle, and the next line follows") {
   FakeServer server;
   std::string body;
   server.http->Get(
@@ -385,7 +383,7 @@ TEST_CASE(
   CHECK(read() == std::vector<std::string>{std::string(most, 'x')});
 }
 
-TEST_CASE("when a loop stops, requests end as closed, and streams end without a callback") {
+TEST_CASE("stop() ends requests as closed, and streams without a callback") {
   FakeServer server;
   std::atomic<int> begun = 0;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) {

@@ -15,7 +15,7 @@ TEST_SUITE_BEGIN("http/loop_time");
 using namespace mlk::http;
 using std::chrono::milliseconds;
 
-TEST_CASE("a request that waits for a credential never times out, also while another request is running") {
+TEST_CASE("a request does not time out while it waits for a credential") {
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
   Ends ends({.url = server.listen()});
@@ -52,7 +52,7 @@ TEST_CASE("the loop sleeps while all requests wait for a credential") {
   CHECK(ends.credentials->turns < 100);
 }
 
-TEST_CASE("if the source refuses to give any credential, the failure is for_good") {
+TEST_CASE("the failure is for_good if the source refuses to give any credential") {
   Ends ends({.url = "http://127.0.0.1:1"});
   ends.credentials->refuse(mlk::Error(mlk::ExitCode::cluster, "no login", "log in"));
   const Failure failure = ask(*ends.loop, {.path = "/a"}).get().failure;
@@ -78,7 +78,7 @@ TEST_CASE("all attempts of a request share its timeout") {
   CHECK(count <= 3);  // the server needs 100 ms for each attempt
 }
 
-TEST_CASE("the time that a request loses on a dead connection does not count against its timeout") {
+TEST_CASE("the timeout of a request does not count the time on a dead connection") {
   std::atomic<int> count = 0;
   FakeServer server;
   server.http->Get("/check",
@@ -97,7 +97,7 @@ TEST_CASE("the time that a request loses on a dead connection does not count aga
   CHECK(count == 2);
 }
 
-TEST_CASE("the loop sends a request again after Retry-After, although no other event wakes the loop") {
+TEST_CASE("the loop wakes up by itself to send a request again after Retry-After") {
   std::atomic<int> count = 0;
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
@@ -110,7 +110,7 @@ TEST_CASE("the loop sends a request again after Retry-After, although no other e
   CHECK(count == 2);
 }
 
-TEST_CASE("with a longest_trying of 0, a request to an unreachable server is sent only once") {
+TEST_CASE("the loop sends a request to an unreachable server only once if longest_trying is 0") {
   Ends ends({.url = "http://127.0.0.1:1", .longest_trying = milliseconds(0)});
   ends.credentials->give("");
   CHECK(ask(*ends.loop, {.path = "/a"}).get().failure.kind == Failure::Kind::refused);

@@ -201,7 +201,7 @@ TEST_CASE("blame_proxy() names the proxy in a failure of the proxy, and does not
 }
 
 TEST_CASE(
-    "if authorities are unusable, blame_proxy() blames a proxy only if it uses TLS and has not answered") {
+    "blame_proxy() blames a proxy for unusable authorities if the proxy uses TLS and has not answered") {
   const auto told = [](const std::string& proxy, long answered) {
     return blame_proxy({Kind::authority, "no file"}, proxy_of(proxy, "HTTPS_PROXY"), answered);
   };
@@ -214,7 +214,7 @@ TEST_CASE(
   CHECK(told("http://h:1", 200).detail == "no file");
 }
 
-TEST_CASE("of the variables that decide about proxies, proxy_environment() returns those that are set") {
+TEST_CASE("proxy_environment() returns the variables about proxies that are set") {
   const std::vector<const char*> names{"HTTPS_PROXY", "https_proxy",    "HTTP_PROXY",
                                        "http_proxy",  "NO_PROXY",       "no_proxy",
                                        "ALL_PROXY",   "REQUEST_METHOD", "all_proxy"};

@@ -13,8 +13,7 @@ using std::chrono::seconds;
 using Kind = Failure::Kind;
 
 TEST_CASE(
-    "a request is sent again only if the server has not received it, is busy, or can safely execute it "
-    "twice") {
+    "repeat_after() allows a retry if the request was not received, the server is busy or a repeat is safe") {
   struct Row {
     const char* what;
     Attempt attempt;

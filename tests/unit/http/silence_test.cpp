@@ -73,7 +73,7 @@ TEST_CASE("the silence of a connection grows only while requests are in progress
   CHECK_FALSE(silence.at(at(512)).asked);
 }
 
-TEST_CASE("SilenceTimes decides after how long a silence a connection is checked, and when it is given up") {
+TEST_CASE("SilenceTimes decides when a silent connection is checked and when it is given up") {
   const SilenceTimes times{.suspect = milliseconds(100), .leave = milliseconds(200)};
   const auto step = [&](int silent, bool owes, const FreshCheck& check) {
     return next_step({milliseconds(silent), false, owes}, check, times);
