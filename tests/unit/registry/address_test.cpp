@@ -16,7 +16,7 @@ using Urls = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("the host in the URL of a registry is the name of the registry, except for Docker Hub") {
+TEST_CASE("url_of() uses the name of the registry as the host, except for Docker Hub") {
   CHECK(mlk::registry::url_of("registry.example:5000", true) == "https://registry.example:5000");
   CHECK(mlk::registry::url_of("[::1]:5000", false) == "http://[::1]:5000");
   CHECK(mlk::registry::url_of("docker.io", true) == "https://registry-1.docker.io");
@@ -36,7 +36,7 @@ TEST_CASE("a registry with https cannot send mlk to an http URL or to an invalid
     CHECK_MESSAGE(wrong_with_target(from, bad) == "an address that is not a valid URL", bad);
 }
 
-TEST_CASE("a remote registry cannot send mlk to this machine, however the address is spelled") {
+TEST_CASE("a remote registry cannot send mlk to this machine by any spelling of the address") {
   const std::string from = "http://registry.example";
   for (const std::string& host :
        Urls{"localhost", "LOCALHOST", "LocalHost:5000", "localhost.", "registry.localhost", "a.LocalHost.",

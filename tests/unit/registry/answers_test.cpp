@@ -39,7 +39,7 @@ TEST_CASE("words_of() gives the first error of an answer in the registry's own w
   CHECK(words_of(R"({"errors":[{"code":"DENIED","message":7}]})") == "DENIED");
 }
 
-TEST_CASE("words_of() ignores malformed errors, and its result is short and without control characters") {
+TEST_CASE("words_of() ignores malformed errors, and returns a short text without control characters") {
   for (const char* odd : {"", "<html>", "[]", "null", "{}", R"({"errors":[]})", R"({"errors":{}})",
                           R"({"errors":["x"]})", R"({"errors":["x",{"code":"DENIED"}]})",
                           R"([{"code":"DENIED"}])", R"({"errors":[{"code":5,"message":[]}]})"})

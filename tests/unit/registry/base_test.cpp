@@ -69,7 +69,8 @@ TEST_CASE("find_image() chooses the wanted platform from an index, or else the p
   CHECK(base_error(played, "many", Platform{"linux", "s390x", ""}).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("if no platform is wanted, mlk chooses the only platform of an index, and ignores signatures") {
+TEST_CASE(
+    "find_image() takes the only platform of an index if no platform is wanted, and ignores signatures") {
   PlayedRegistry played;
   const std::string there = add_image(played, "team/x", "", {"there"}, "riscv64");
   add_index(played, "one", {index_entry(there, "riscv64"), index_entry(there, "unknown")});
@@ -117,7 +118,7 @@ TEST_CASE("find_image() refuses an index whose manifest is missing, or that is n
   }
 }
 
-TEST_CASE("mlk asks a mirror first, and asks the registry if the mirror lacks the image or fails") {
+TEST_CASE("find_image() asks the mirror first, and the registry if the mirror fails or lacks the image") {
   PlayedRegistry played, mirror;
   const std::string digest = add_image(played, "team/x", "1", {"one"});
   std::vector<std::string> notes;
@@ -142,7 +143,7 @@ TEST_CASE("mlk asks a mirror first, and asks the registry if the mirror lacks th
   CHECK(played.asked.empty());
 }
 
-TEST_CASE("libc_of() reads the layers in order, only until a file implies the C library") {
+TEST_CASE("libc_of() reads the layers in order until a file shows the C library") {
   PlayedRegistry played;
   const auto layer_of = [](const std::string& path) {
     std::string tar;
@@ -175,7 +176,7 @@ TEST_CASE("own_platform() names the processor of this machine as Docker does") {
 #endif
 }
 
-TEST_CASE("an image without an index is refused if its platform differs from the wanted platform") {
+TEST_CASE("find_image() refuses an image without an index if the image is for another platform") {
   PlayedRegistry played;
   const std::string digest = add_image(played, "team/x", "1", {"one"}, "riscv64");
   CHECK(find_image({}, played.reference(), std::nullopt).reference.digest == digest);
@@ -207,7 +208,7 @@ TEST_CASE("the error for an index whose manifest is missing names the image and 
         "image " + played.name + "/team/x:gone: its index names a manifest that is not there");
 }
 
-TEST_CASE("if the user interrupts a request to a mirror, mlk does not ask the registry") {
+TEST_CASE("find_image() does not ask the registry if the user interrupts a request to the mirror") {
   PlayedRegistry played, mirror;
   add_image(played, "team/x", "1", {"one"});
   std::atomic<bool> go_on = true;
@@ -227,7 +228,7 @@ TEST_CASE("if the user interrupts a request to a mirror, mlk does not ask the re
   CHECK(played.asked.empty());
 }
 
-TEST_CASE("mlk does not use the mirror of another registry, and skips a failing mirror also without `note`") {
+TEST_CASE("find_image() uses no mirror of another registry, and skips a failing mirror also without `note`") {
   PlayedRegistry played, mirror;
   const std::string digest = add_image(played, "team/x", "1", {"one"});
   mirror.before = [](const httplib::Request&, httplib::Response& response) {
@@ -243,7 +244,7 @@ TEST_CASE("mlk does not use the mirror of another registry, and skips a failing 
   CHECK_FALSE(mirror.asked.empty());
 }
 
-TEST_CASE("if a reference has a digest and a tag, find_image() uses the digest") {
+TEST_CASE("find_image() uses the digest if a reference has a digest and a tag") {
   PlayedRegistry played;
   const std::string first = add_image(played, "team/x", "1", {"one"});
   add_image(played, "team/x", "1", {"two"});

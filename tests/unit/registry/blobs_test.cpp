@@ -54,7 +54,7 @@ bool send_half(PlayedRegistry& played, const std::string& bytes, const Request& 
 
 }  // namespace
 
-TEST_CASE("reading a blob continues after a lost connection, and the digest covers the whole blob") {
+TEST_CASE("read_blob() continues after a lost connection, and checks the digest of the whole blob") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(1'000'000);
   played.add_blob(repository, bytes);
@@ -69,7 +69,7 @@ TEST_CASE("reading a blob continues after a lost connection, and the digest cove
   CHECK(played.heads.back().find("Range")->second == "bytes=875000-");
 }
 
-TEST_CASE("reading a blob fails after five connections if each connection gives only a few bytes") {
+TEST_CASE("read_blob() gives up after five connections that give only a few bytes each") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(1000);
   played.add_blob(repository, bytes);
@@ -84,7 +84,7 @@ TEST_CASE("reading a blob fails after five connections if each connection gives 
   CHECK(connections == 5);
 }
 
-TEST_CASE("if a registry ignores ranges and sends a whole blob again, mlk skips the known bytes") {
+TEST_CASE("read_blob() skips the known bytes if a registry ignores ranges and sends the whole blob again") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(1'000'000);
   played.add_blob(repository, bytes);
@@ -99,7 +99,7 @@ TEST_CASE("if a registry ignores ranges and sends a whole blob again, mlk skips 
   CHECK(read_all(registry, described(bytes)) == bytes);
 }
 
-TEST_CASE("a blob with other content, more bytes or fewer bytes than expected is refused") {
+TEST_CASE("read_blob() refuses a blob with other content, more bytes or fewer bytes than expected") {
   PlayedRegistry played;
   const Descriptor blob = described("content");
   Registry registry({}, played.reference());
@@ -117,7 +117,7 @@ TEST_CASE("a blob with other content, more bytes or fewer bytes than expected is
   CHECK(refused("cont") == "/team/x has fewer bytes than its manifest says");
 }
 
-TEST_CASE("reading a blob fails if the blob is missing, or if it has more bytes than the caller allows") {
+TEST_CASE("reading a blob fails if the blob is missing or larger than the caller allows") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   CHECK(registry_error([&] { (void)read_all(registry, described("gone")); }).code() ==
@@ -144,7 +144,7 @@ TEST_CASE("read_blob() ends if `take` returns false, and passes on the exception
   CHECK(read_all(registry, described(bytes)) == bytes);
 }
 
-TEST_CASE("mlk follows a redirect without the login, and follows no redirect to a forbidden server") {
+TEST_CASE("read_blob() follows a redirect without the login, but not to a forbidden server") {
   PlayedRegistry played, storage;
   const std::string bytes = "content";
   storage.add_blob("stored", bytes);
@@ -175,7 +175,7 @@ TEST_CASE("mlk follows a redirect without the login, and follows no redirect to 
   CHECK(registry.has_blob(repository, described(bytes).digest));  // a redirect means that the blob exists
 }
 
-TEST_CASE("mlk ends a circle of redirects, and sends the login after a redirect to the registry itself") {
+TEST_CASE("read_blob() gives up in a circle of redirects, and keeps the login within the registry") {
   PlayedRegistry played;
   const std::string bytes = "content";
   played.add_blob(repository, bytes);
@@ -232,7 +232,7 @@ TEST_CASE("mount_blob() mounts a blob of another repository, or returns false if
   CHECK_FALSE(registry.mount_blob(repository, digest, "base/y"));
 }
 
-TEST_CASE("reading a blob survives many lost connections only if each connection gives more than 64 KiB") {
+TEST_CASE("read_blob() survives many lost connections if each connection gives more than 64 KiB") {
   for (const std::size_t piece : {std::size_t{64 << 10}, std::size_t{(64 << 10) + 1}}) {
     CAPTURE(piece);
     PlayedRegistry played;
@@ -255,7 +255,7 @@ TEST_CASE("reading a blob survives many lost connections only if each connection
   }
 }
 
-TEST_CASE("if the registry refuses a request in the middle of a blob, read_blob() throws at once") {
+TEST_CASE("read_blob() throws at once if the registry refuses a request in the middle of a blob") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(100'000);
   int connections = 0;
@@ -271,7 +271,7 @@ TEST_CASE("if the registry refuses a request in the middle of a blob, read_blob(
   CHECK(connections == 2);
 }
 
-TEST_CASE("read_blob() does not request an empty blob, but checks its digest") {
+TEST_CASE("read_blob() checks the digest of an empty blob without a request") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   CHECK(read_all(registry, described("")).empty());
@@ -281,7 +281,7 @@ TEST_CASE("read_blob() does not request an empty blob, but checks its digest") {
   CHECK(registry_error([&] { (void)read_all(registry, wrong); }).code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("if the user interrupts mlk, mount_blob() throws instead of returning false") {
+TEST_CASE("mount_blob() throws if the user interrupts mlk") {
   PlayedRegistry played;
   std::atomic<bool> go_on = true;
   played.before = [&](const Request& request, Response&) {

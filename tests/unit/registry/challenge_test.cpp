@@ -48,7 +48,7 @@ TEST_CASE("an unquoted value ends at the first character outside of tokens, and 
   CHECK(first("Bearer realm=x,,service=y") == Parameters{{"realm", "x"}, {"service", "y"}});
 }
 
-TEST_CASE("a parameter that follows another parameter without a comma does not belong to the challenge") {
+TEST_CASE("parse_challenges() drops a second parameter if no comma separates it from the first") {
   const std::vector<Challenge> found = parse_challenges(R"(Basic realm="x" charset="y")");
   REQUIRE_FALSE(found.empty());
   CHECK(found[0].parameters == Parameters{{"realm", "x"}});

@@ -89,7 +89,7 @@ TEST_CASE("the login of the repository team/v2 is not a login for the whole regi
   CHECK(found_in({auths("r.example/team/v2", "me:secret")}, "r.example/team/other") == "none");
 }
 
-TEST_CASE("the first file with a login wins, and a file without a login is skipped") {
+TEST_CASE("find_login() takes the first file with a login, and skips files without one") {
   CHECK(found_in({"", "{}", R"({"auths":{"r.example":{}}})", auths("r.example", "me:secret"),
                   auths("r.example", "other:x")},
                  "r.example/x") == "me:secret");
@@ -159,7 +159,7 @@ TEST_CASE("the helper of one registry has priority over the common helper, and g
   CHECK(found_in({text}, "none.example/x") == "none");
 }
 
-TEST_CASE("if a helper has no login, mlk searches the file that names the helper, and the next files") {
+TEST_CASE("find_login() searches the file of a helper and the next files if the helper has no login") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", "echo credentials not found in native keychain; exit 1");
   const std::string with_store =
@@ -170,14 +170,14 @@ TEST_CASE("if a helper has no login, mlk searches the file that names the helper
   CHECK(found_in({with_store}, "r.example/x") == "me:secret");
 }
 
-TEST_CASE("if a helper returns the user <token>, the secret is an identity token") {
+TEST_CASE("parse_helper_answer() reads an identity token if the user is <token>") {
   CHECK(shown(mlk::registry::parse_helper_answer(R"({"Username":"<token>","Secret":"abc"})", "h")) ==
         "token abc");
   CHECK(shown(mlk::registry::parse_helper_answer(R"({"Username":"me","Secret":"abc"})", "h")) == "me:abc");
   CHECK(shown(mlk::registry::parse_helper_answer("{}", "h")) == "none");
 }
 
-TEST_CASE("if a helper is not installed, mlk searches the file that names the helper, and the next files") {
+TEST_CASE("find_login() searches the file of a helper and the next files if the helper is not installed") {
   const std::string store = R"({"credsStore":"no-such-helper"})";
   const std::string own = R"({"credHelpers":{"r.example":"no-such-helper"},"auths":{"r.example":{"auth":")" +
                           base64_encode("me:secret") + R"("}}})";
@@ -193,7 +193,7 @@ TEST_CASE("if a helper is not installed, mlk searches the file that names the he
         "there is no program docker-credential-no-such-helper, which " + file.string() + " names for logins");
 }
 
-TEST_CASE("if a helper cannot be executed, mlk searches the file that names the helper, and the next files") {
+TEST_CASE("find_login() searches the file of a helper and the next files if the helper cannot be executed") {
   const PlayedPrograms programs;
   programs.add_file("docker-credential-other.exe", "of another system");
   const std::string store = R"({"credsStore":"other.exe"})";
@@ -234,7 +234,7 @@ TEST_CASE("the name of a helper must not be a path, and is printed without contr
   CHECK((error.what() + error.hint()).find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("if the user interrupts mlk, find_login() stops waiting for a helper and throws") {
+TEST_CASE("find_login() stops waiting for a helper and throws if the user interrupts mlk") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", "sleep 600");
   const TemporaryFolder folder;
@@ -255,7 +255,7 @@ TEST_CASE("a file of logins with only blanks and line ends is valid, and has no 
   CHECK(login_error("\n.\n").code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("mlk refuses a file of logins with more than 4 MiB, twenty levels or 100,000 values") {
+TEST_CASE("find_login() refuses a file of more than 4 MiB, twenty levels or 100,000 values") {
   const auto accepted = [](const std::string& text) { return login_error(text).code() == mlk::ExitCode::ok; };
   std::string padded = auths("r.example", "me:secret");
   padded.resize(4 << 20, ' ');
@@ -275,7 +275,7 @@ TEST_CASE("mlk refuses a file of logins with more than 4 MiB, twenty levels or 1
   CHECK_FALSE(accepted(values(99'999)));
 }
 
-TEST_CASE("mlk removes only the paths /v1 and /v2 from a key, and no other path") {
+TEST_CASE("find_login() ignores the path /v1 or /v2 in a key, and respects any other path") {
   CHECK(found_in({auths("r.example//", "me:secret")}, "r.example/x") == "me:secret");
   for (const char* key : {"r.example/v3", "https://r.example/v1/x", "r.example/v", "ftp://r.example",
                           "https:/r.example", "http:r.example"})

@@ -86,7 +86,7 @@ TEST_CASE("push() streams the layers of a base from another registry, and sends 
   CHECK(to.count("POST /v2/team/x/blobs/uploads/?mount") == 0);
 }
 
-TEST_CASE("push() does not send blobs and images again that the registry has") {
+TEST_CASE("push() sends no blob and no image that the registry already has") {
   PlayedRegistry from, to;
   const Built built(from);
   (void)built.push_to(to);
@@ -115,8 +115,7 @@ TEST_CASE("push() stores an image under its digest if the target has no tag") {
   CHECK(to.asked.back() == "PUT /v2/team/x/manifests/" + built.composed.digest);
 }
 
-TEST_CASE(
-    "push() mounts layers from the same registry, or sends these layers if the registry does not mount") {
+TEST_CASE("push() mounts layers from the same registry, or sends these layers if the mount is refused") {
   PlayedRegistry played;
   const Built built(played);
   const Pushed pushed = built.push_to(played);
@@ -164,7 +163,7 @@ TEST_CASE("push() sends no manifest if a part of the image is refused, damaged o
   fails();
 }
 
-TEST_CASE("if the file of a layer has changed, push() throws and stores no layer under the old digest") {
+TEST_CASE("push() throws and stores no layer under the old digest if the file of a layer has changed") {
   PlayedRegistry to;
   const Built built;
   for (const std::string& now : {std::string("short"), std::string(built.composed.own[0].blob.size, 'x')}) {
@@ -175,7 +174,7 @@ TEST_CASE("if the file of a layer has changed, push() throws and stores no layer
   }
 }
 
-TEST_CASE("if the user interrupts mlk, push() throws and sends no manifest") {
+TEST_CASE("push() throws and sends no manifest if the user interrupts mlk") {
   PlayedRegistry to;
   const Built built;
   std::atomic<bool> go_on = true;
@@ -228,9 +227,7 @@ TEST_CASE("push() does not read the file of a layer that the registry has") {
   CHECK(std::filesystem::exists(built.composed.own[0].file));
 }
 
-TEST_CASE(
-    "if the repository lacks the base, push() sends the image's own layers up to 1 MiB without a HEAD "
-    "request") {
+TEST_CASE("push() sends small layers without a HEAD request if the repository lacks the base") {
   PlayedRegistry from, to;
   Built built(from);
   const std::string bytes = mlk::random_bytes((1 << 20) + 1);
@@ -257,9 +254,7 @@ TEST_CASE(
   CHECK(asked_for(large.blob.digest) == 1);
 }
 
-TEST_CASE(
-    "once push() knows that the repository lacks the base, a mountable layer gets HEAD only after a refused "
-    "mount") {
+TEST_CASE("push() sends HEAD for a layer of a missing base only after a refused mount") {
   PlayedRegistry played;
   const Built built(played);
   played.asked.clear();
@@ -280,8 +275,7 @@ TEST_CASE(
   CHECK(stubborn.count(mounts) == 2);
 }
 
-TEST_CASE(
-    "if the repository has the base's first layer, push() mounts only layers that the repository lacks") {
+TEST_CASE("push() mounts only missing layers if the repository has the first layer of the base") {
   PlayedRegistry played;
   const Built built(played);
   played.add_blob("team/x", "lower");
@@ -300,7 +294,7 @@ TEST_CASE("push() does not mount a layer from the target repository itself") {
   CHECK(played.count(mounts) == 0);
 }
 
-TEST_CASE("if target and base have the same registry, mlk asks only once whether the registry speaks TLS") {
+TEST_CASE("mlk asks a registry only once for TLS if target and base are in this registry") {
   PlayedRegistry played, other;
   const Built built(played);
   const auto greetings = [](PlayedRegistry& of) { return asked_whole(of, "GET /v2/"); };
@@ -392,7 +386,7 @@ TEST_CASE("base_was_missing() and has_mounted() throw if the registry refuses th
   CHECK_THROWS_AS((void)mount.has_mounted("x"), mlk::Error);
 }
 
-TEST_CASE("push() asks whether the registry has the image only if the target has a tag") {
+TEST_CASE("push() asks whether the registry has the image if the target has a tag") {
   PlayedRegistry to;
   const Built built;
   PushProgress progress;

@@ -94,9 +94,7 @@ TEST_CASE("a request is sent only once if is_patient is false") {
   CHECK(refusing.asked == 1);
 }
 
-TEST_CASE(
-    "mlk waits as Retry-After says, reports waits from 5 s on, and fails at once if Retry-After is over 60 "
-    "s") {
+TEST_CASE("mlk waits as long as Retry-After says, but fails at once if this is over 60 s") {
   struct Row {
     const char* asked;
     const char* told;  // nullptr: mlk does not wait; "": mlk waits without a message
@@ -129,7 +127,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a temporary failure of a token server is retried like a failure of the registry") {
+TEST_CASE("mlk repeats a request after a temporary failure of the token server") {
   const std::vector<int> failures{503, 429, 408, 500, 504};
   for (const std::size_t count : {std::size_t{2}, failures.size(), failures.size() + 1}) {
     CAPTURE(count);
@@ -157,9 +155,7 @@ TEST_CASE("a temporary failure of a token server is retried like a failure of th
   }
 }
 
-TEST_CASE(
-    "a request to a token server is not repeated after 403, 404 or a long Retry-After, or without "
-    "is_patient") {
+TEST_CASE("mlk does not repeat a request to a token server after 403, 404 or a long Retry-After") {
   struct Row {
     int status;
     bool is_patient;
@@ -183,7 +179,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("if a registry refuses every token, mlk sends exactly three requests") {
+TEST_CASE("mlk sends exactly three requests if a registry refuses every token") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   played.before = [&](const Request& request, Response& response) {
@@ -293,7 +289,7 @@ TEST_CASE("a request follows five redirects and fails at the sixth redirect") {
   CHECK(hops == 6);
 }
 
-TEST_CASE("if a registry sends an upload to another server, this server does not get the login") {
+TEST_CASE("mlk sends no login to another server to which a registry redirects an upload") {
   for (const bool asks : {false, true}) {
     PlayedRegistry played, other;
     other.sessions["9"] = "";
@@ -325,7 +321,7 @@ TEST_CASE("if a registry sends an upload to another server, this server does not
   }
 }
 
-TEST_CASE("if a login helper is not installed and there is no other login, mlk reports this and continues") {
+TEST_CASE("mlk reports a missing login helper, and continues without a login") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   played.before = std::ref(guard);
@@ -353,7 +349,7 @@ TEST_CASE("if a login helper is not installed and there is no other login, mlk r
   CHECK(notes.size() == 1);
 }
 
-TEST_CASE("a remote registry without TLS is used only if insecure is set") {
+TEST_CASE("mlk uses a remote registry without TLS if insecure is set, and else refuses the registry") {
   // The answer to the TLS handshake through a tunnel: plain HTTP, or the end of the connection.
   const std::string opened = "HTTP/1.1 200 OK\r\n\r\n", end = opened,
                     garbage = opened + "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}";
@@ -413,7 +409,7 @@ TEST_CASE("the error for a certificate of another name has no hint about authori
   CHECK(error.hint().empty());
 }
 
-TEST_CASE("the error for authorities that are not in PEM names their files") {
+TEST_CASE("the error for authorities that are not in PEM names the files of the authorities") {
   const Certificate authority = make_authority("own");
   PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.1", &authority}));
   const TemporaryFolder folder;

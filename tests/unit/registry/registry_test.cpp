@@ -23,7 +23,7 @@ std::string head_of(const httplib::Headers& headers, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("mlk sends a request again after temporary failures, whatever form Retry-After has") {
+TEST_CASE("mlk repeats a request after 429 and 503, for Retry-After in seconds or as a date") {
   PlayedRegistry played;
   played.manifests[repository]["1"] = manifest_text;
   int refused = 0;
@@ -41,7 +41,7 @@ TEST_CASE("mlk sends a request again after temporary failures, whatever form Ret
   CHECK(refused == 3);
 }
 
-TEST_CASE("if a registry asks for a wait of an hour, mlk fails at once with the registry's words") {
+TEST_CASE("mlk fails at once with the registry's words if the registry asks for a wait of an hour") {
   PlayedRegistry played;
   played.before = [&](const Request&, Response& response) {
     response.set_header("Retry-After", "3600");
@@ -55,7 +55,7 @@ TEST_CASE("if a registry asks for a wait of an hour, mlk fails at once with the 
   CHECK(played.count("GET /v2/team/x/manifests/1") == 1);
 }
 
-TEST_CASE("if the user interrupts mlk, the wait for a registry ends with an error") {
+TEST_CASE("the wait for a registry ends with an error if the user interrupts mlk") {
   PlayedRegistry played;
   played.before = [&](const Request&, Response& response) {
     response.set_header("Retry-After", "59");
@@ -89,7 +89,7 @@ TEST_CASE("mlk gets a token with the login after a challenge, and a new token if
   CHECK(guard.logins == std::vector<std::string>{basic, basic});
 }
 
-TEST_CASE("if a token expires in the middle of an upload, mlk gets a new token, and the upload completes") {
+TEST_CASE("an upload continues with a new token if the old token expires in the middle") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   bool ended = false;
@@ -112,7 +112,7 @@ TEST_CASE("if a token expires in the middle of an upload, mlk gets a new token, 
   CHECK(sent >= bytes.size());
 }
 
-TEST_CASE("if a registry offers tokens and passwords in two headers, mlk uses a token") {
+TEST_CASE("mlk uses a token if a registry offers tokens and passwords in two headers") {
   for (const bool bearer_first : {true, false}) {
     PlayedRegistry played;
     played.manifests[repository]["1"] = manifest_text;
@@ -478,7 +478,7 @@ TEST_CASE("usual_access() lists the user's folders of authorities first, and the
   CHECK(folders_with("", "/c") == and_all({"/c/containers/certs.d"}));
 }
 
-TEST_CASE("the error for an invalid mirror shows the pair only if the pair cannot contain a login") {
+TEST_CASE("the error for an invalid mirror hides the pair if the pair may contain a login") {
   const auto refused = [](const std::string& mirrors) {
     return registry_error([&] {
       (void)mlk::registry::usual_access(

@@ -71,7 +71,7 @@ TEST_CASE("save_oci() writes each blob under its digest, and an index with the i
   CHECK(saved.names().size() == 3);
 }
 
-TEST_CASE("save_oci() refuses a file and a folder that is not empty") {
+TEST_CASE("save_oci() refuses to write to a file or to a folder that is not empty") {
   const Saved saved;
   saved.out.write("full/x", "mine");
   saved.out.write("file", "mine");
@@ -89,7 +89,7 @@ TEST_CASE("save_oci() refuses a file and a folder that is not empty") {
   CHECK(mlk::read_file(saved.out.path() / "full/x", plenty) == "mine");
 }
 
-TEST_CASE("if a layer is missing, saving an image leaves no files, and does not change an existing file") {
+TEST_CASE("saving an image leaves no files and keeps an existing file if a layer is missing") {
   Saved saved;
   saved.out.write("archive.tar", "mine");
   saved.from.blobs["base/y"].erase(saved.composed.of_base[1].digest);
@@ -105,7 +105,7 @@ TEST_CASE("if a layer is missing, saving an image leaves no files, and does not 
   CHECK(mlk::read_file(saved.out.path() / "archive.tar", plenty) == "mine");
 }
 
-TEST_CASE("if the disk is full, save_docker_archive() throws and leaves no file") {
+TEST_CASE("save_docker_archive() throws and leaves no file if the disk is full") {
   const Saved saved;
   rlimit usual{};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &usual) == 0);
@@ -124,7 +124,7 @@ TEST_CASE("if the disk is full, save_docker_archive() throws and leaves no file"
   CHECK(saved.names().empty());
 }
 
-TEST_CASE("the program tar can read a Docker archive, and the archive's manifest names the layers in order") {
+TEST_CASE("tar can read a Docker archive, and the archive's manifest names the layers in order") {
   const Saved saved;
   saved.out.write("archive.tar", "before");
   save_docker_archive(saved.out.path() / "archive.tar", "r.example/x:1", saved.composed, saved.base);
@@ -184,7 +184,7 @@ TEST_CASE("saving an image deletes a layer that was damaged in the cache, and wr
   }
 }
 
-TEST_CASE("if the user interrupts mlk at any time, saving an image leaves no files") {
+TEST_CASE("saving an image leaves no files if the user interrupts mlk at any time") {
   const Saved saved;
   const auto save = [&](bool as_archive, const std::function<bool()>& go_on) {
     const fs::path to = saved.out.path() / "new";

@@ -126,7 +126,7 @@ TEST_CASE("mlk sends an identity token only in the body of a POST, not in a URL"
   CHECK_FALSE(plain.renew("s", "Basic realm=\"x\"", ""));
 }
 
-TEST_CASE("if a realm has a query of its own, mlk appends the scope to this query") {
+TEST_CASE("mlk appends the scope to the query that the URL of a realm has") {
   TokenServer server;
   Tokens tokens = server.tokens();
   CHECK(tokens.renew("s", R"(Bearer realm="https://auth.example/token?x=1")", ""));
@@ -134,7 +134,7 @@ TEST_CASE("if a realm has a query of its own, mlk appends the scope to this quer
   CHECK(server.asked[0].url == "https://auth.example/token?x=1&scope=s");
 }
 
-TEST_CASE("`login` is called once, also if there is no login") {
+TEST_CASE("Tokens calls `login` only once, also if there is no login") {
   int asked = 0;
   TokenServer server;
   Tokens tokens(
@@ -226,7 +226,7 @@ TEST_CASE("parse_token() refuses a token of more than 64 KiB, and limits the lif
   CHECK(parse_token(R"({"token":"a","expires_in":86401})", "x").lifetime == seconds(86'400));
 }
 
-TEST_CASE("the member token has priority over access_token, and a member that is no text is ignored") {
+TEST_CASE("parse_token() prefers token to access_token, and ignores a member that is no text") {
   CHECK(parse_token(R"({"access_token":"b","token":"a"})", "x").text == "a");
   CHECK(parse_token(R"({"access_token":"b","token":5})", "x").text == "b");
   CHECK(parse_token(R"({"access_token":5,"token":"a"})", "x").text == "a");
@@ -260,7 +260,7 @@ TEST_CASE("wrong_with_realm() returns the reason why mlk must not use a token se
       "registry r.example sends mlk for a token to a place that is not encrypted, and mlk does not go there");
 }
 
-TEST_CASE("if a registry changes its challenge, the authorization changes too") {
+TEST_CASE("authorization() changes if a registry changes its challenge") {
   TokenServer server;
   Tokens tokens = server.tokens(Login{"me", "secret", ""});
   const std::string basic = "Basic " + mlk::base64_encode("me:secret");
@@ -275,7 +275,7 @@ TEST_CASE("if a registry changes its challenge, the authorization changes too") 
   CHECK(server.asked.size() == 1);
 }
 
-TEST_CASE("after a basic challenge, authorization() is empty if there is no login") {
+TEST_CASE("authorization() is empty after a basic challenge if there is no login") {
   TokenServer server;
   Tokens tokens = server.tokens();
   CHECK_FALSE(tokens.renew("s", "Basic realm=\"x\"", ""));

@@ -17,7 +17,7 @@ constexpr std::size_t part = 16 << 20;  // of an upload
 
 }  // namespace
 
-TEST_CASE("a small blob is uploaded at once, and a large blob in parts") {
+TEST_CASE("upload() sends a small blob in one piece, and a large blob in parts") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   for (const std::string& bytes :
@@ -30,7 +30,7 @@ TEST_CASE("a small blob is uploaded at once, and a large blob in parts") {
   CHECK(played.count("PUT /v2/team/x/blobs/uploads/3?state=b&digest=sha256%3A") == 1);
 }
 
-TEST_CASE("if the registry forgets an upload, mlk begins again, but fails after the fifth time") {
+TEST_CASE("upload() begins again if the registry forgets the upload, but fails after the fifth time") {
   PlayedRegistry played;
   const std::string bytes = large_blob();
   int forgotten = 0, most = 1;
@@ -56,7 +56,7 @@ TEST_CASE("if the registry forgets an upload, mlk begins again, but fails after 
   CHECK(forgotten == 5);
 }
 
-TEST_CASE("after a failure, mlk sends only the bytes of a part that the registry has not stored") {
+TEST_CASE("after a failure, upload() sends only the bytes of the part that the registry lacks") {
   PlayedRegistry played;
   const std::string bytes = large_blob();
   std::size_t stored = 0;
@@ -81,7 +81,7 @@ TEST_CASE("after a failure, mlk sends only the bytes of a part that the registry
   }
 }
 
-TEST_CASE("an upload survives many lost connections if the registry stores bytes between them") {
+TEST_CASE("an upload survives many lost connections if the stored bytes grow in between") {
   const std::string bytes = large_blob();
   // 0: two losses before each part. 1 MiB: a loss after each MiB.
   for (const std::size_t step : {std::size_t{0}, std::size_t{1} << 20}) {
@@ -102,7 +102,7 @@ TEST_CASE("an upload survives many lost connections if the registry stores bytes
   }
 }
 
-TEST_CASE("after a failed final PUT, mlk uploads the blob again only if the registry lacks the blob") {
+TEST_CASE("upload() sends the blob again after a failed final PUT if the registry lacks the blob") {
   PlayedRegistry played;
   bool stored = true, failed = false;
   played.before = [&](const Request& request, Response& response) {
@@ -120,7 +120,7 @@ TEST_CASE("after a failed final PUT, mlk uploads the blob again only if the regi
   CHECK(played.blobs[repository].size() == 2);
 }
 
-TEST_CASE("an upload fails after five attempts if its final PUT always fails") {
+TEST_CASE("upload() fails after five attempts if the final PUT fails each time") {
   PlayedRegistry played;
   played.before = [&](const Request& request, Response& response) {
     return request.method == "PUT" && answered_with(response, 500);
@@ -156,7 +156,7 @@ TEST_CASE("the error for a refused upload has the registry's words, and bad redi
   }
 }
 
-TEST_CASE("upload() throws if the source gives other bytes than the descriptor says, and stores no blob") {
+TEST_CASE("upload() throws and stores no blob if the source gives other bytes than the descriptor says") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   for (const std::string& bytes : {std::string("short"), std::string("much too long")}) {
@@ -240,9 +240,7 @@ TEST_CASE("an upload begins again if the final PUT gets 404, or gets 400 after a
   }
 }
 
-TEST_CASE(
-    "an upload that has begun again fails on 400 for the final PUT, except if a PATCH has failed since "
-    "then") {
+TEST_CASE("upload() fails on 400 for the final PUT if no PATCH has failed since the upload began again") {
   PlayedRegistry played;
   int patches = 0;
   played.before = [&](const Request& request, Response& response) {
@@ -258,7 +256,7 @@ TEST_CASE(
   CHECK(played.count("PUT ") == 1);
 }
 
-TEST_CASE("after 429 mlk sends the final PUT again, and begins no second upload") {
+TEST_CASE("upload() repeats the final PUT after 429, and begins no second upload") {
   PlayedRegistry played;
   int asked = 0;
   played.before = [&](const Request& request, Response& response) {
