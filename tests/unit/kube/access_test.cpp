@@ -62,7 +62,7 @@ TEST_CASE("questions about another user's access impersonate that user, and othe
   CHECK(names == Texts{""});
 }
 
-TEST_CASE("a cluster with an old Kubernetes version is refused") {
+TEST_CASE("require_version() refuses an older Kubernetes than the required version") {
   FakeServer server;
   std::string version = R"({"major":"1","minor":"30+","gitVersion":"v1.30.1-gke"})";
   server.http->Get("/version", [&](const auto&, auto& response) { answer(response, 200, version); });
@@ -145,7 +145,7 @@ TEST_CASE("require_version() compares the major number before the minor number")
   CHECK(is_enough(3, 0));
 }
 
-TEST_CASE("if a server gives no version, the error names the server") {
+TEST_CASE("the error names the server if the server gives no version") {
   FakeServer server;
   server.http->Get("/version", [](const auto&, auto& response) { answer(response, 200, "{}"); });
   const Config config = server.start();

@@ -31,13 +31,13 @@ ApiError error_of(const std::function<void()>& action) {
 
 }  // namespace
 
-TEST_CASE("paths and queries are encoded") {
+TEST_CASE("path_of() encodes the namespace and the name in a path") {
   CHECK(path_of(resources::pods, "ns", "p") == "/api/v1/namespaces/ns/pods/p");
   CHECK(path_of(resources::jobs, "a b", "x/../y") == "/apis/batch/v1/namespaces/a%20b/jobs/x%2F..%2Fy");
   CHECK(path_of(resources::jobs, "") == "/apis/batch/v1/jobs");
 }
 
-TEST_CASE("a request with an empty name is refused and not sent as a request for all objects of the kind") {
+TEST_CASE("a client refuses a request with an empty name, and sends nothing") {
   FakeServer server;
   std::atomic<int> requests = 0;
   const auto count = [&](const httplib::Request&, httplib::Response& response) {
@@ -53,7 +53,7 @@ TEST_CASE("a request with an empty name is refused and not sent as a request for
   CHECK(requests == 0);
 }
 
-TEST_CASE("a patient request fails only if the server is silent for as long as the time-out") {
+TEST_CASE("a patient request may take longer than the time-out if the server keeps sending") {
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
     const bool falls_silent = request.has_param("silent");
@@ -113,9 +113,7 @@ TEST_CASE("each verb sends the method, path, query and body that Kubernetes expe
         R"("propagationPolicy":"Foreground"})");
 }
 
-TEST_CASE(
-    "an answer with a Status becomes an error with the same reason, but find() returns nothing if the "
-    "object is missing") {
+TEST_CASE("an answer with a Status becomes an error; find() returns nothing for a missing object") {
   FakeServer server;
   server.http->Get("/api/v1/namespaces/n/pods/x", [](const auto&, auto& response) {
     answer(response, 404, status_body(404, "NotFound", "pods \\\"x\\\" not found"));
@@ -192,7 +190,7 @@ TEST_CASE("the error for refused credentials names the server, the user and the 
   CHECK(error.code() == ExitCode::cluster);
 }
 
-TEST_CASE("only the managed fields are removed from an answer") {
+TEST_CASE("without_managed_fields() removes the managed fields and nothing else") {
   const std::string fields =
       R"(,"managedFields":[{"manager":"mlk","fieldsV1":{"k:{\"a\":\"]\\\"}":{"x":[1,[2]]}}}])";
   const auto list = [](const std::string& in) {
@@ -208,14 +206,14 @@ TEST_CASE("only the managed fields are removed from an answer") {
     CHECK(without_managed_fields(other) == other);
 }
 
-TEST_CASE("an answer that is not JSON is an error") {
+TEST_CASE("a client throws if an answer is not JSON") {
   FakeServer server;
   server.http->Get(".*", [](const auto&, auto& response) { answer(response, 200, "hello"); });
   Client client(server.start());
   CHECK(error_of([&] { client.get(resources::pods, "n", "x"); }).reason() == "Unreadable");
 }
 
-TEST_CASE("a request to a busy server is retried only if Retry-After fits in the time-out") {
+TEST_CASE("a client repeats a request to a busy server if Retry-After fits in the time-out") {
   FakeServer server;
   std::atomic<int> with = 0, without = 0, always = 0;
   server.http->Post("/with", [&](const auto& request, auto& response) {
@@ -247,8 +245,7 @@ TEST_CASE("a request to a busy server is retried only if Retry-After fits in the
         429);  // a wait beyond the time-out is useless
 }
 
-TEST_CASE(
-    "after a connection breaks, a GET is sent again over a new connection, but a POST is not sent again") {
+TEST_CASE("a client repeats a GET after a broken connection, but not a POST") {
   const auto breaks = [](int n, const std::string& request) {
     const bool first = n == 0;  // opens the connection that is then reused
     const bool repeated_get = n >= 2 && request.starts_with("GET");
@@ -333,7 +330,7 @@ TEST_CASE("the destructor of a client ends its running requests with an error") 
   CHECK_THROWS_AS(answer.get().value(), ApiError);
 }
 
-TEST_CASE("on_warning gets a repeated warning of the server only once") {
+TEST_CASE("a client passes each warning text of the server to on_warning only once") {
   FakeServer server;
   server.http->Post(".*", [&](const auto&, auto& response) {
     response.set_header("Warning", "299 - \"unknown field \\\"x\\\"\"");
@@ -348,7 +345,7 @@ TEST_CASE("on_warning gets a repeated warning of the server only once") {
   CHECK(warnings == std::vector<std::string>{"unknown field \"x\""});
 }
 
-TEST_CASE("a list is requested in pages, and its items get their kind") {
+TEST_CASE("list() requests a list in pages, and gives each object the kind") {
   FakeServer server;
   std::vector<std::string> targets;
   server.http->Get(".*", [&](const auto& request, auto& response) {
@@ -372,8 +369,7 @@ TEST_CASE("a list is requested in pages, and its items get their kind") {
   CHECK(targets[1].ends_with("&limit=500&continue=t%2F1"));
 }
 
-TEST_CASE(
-    "pages of large objects get shorter, pages of small objects get longer, and each object is transformed") {
+TEST_CASE("list() requests shorter pages of large objects, and longer pages of small objects") {
   FakeServer server;
   std::vector<std::string> limits;
   server.http->Get(".*", [&](const auto& request, auto& response) {
@@ -394,7 +390,7 @@ TEST_CASE(
   CHECK(name_of(list.items[0]) == "a");
 }
 
-TEST_CASE("a list with endless pages is an error after 1000 pages") {
+TEST_CASE("list() throws after 1000 pages if a list does not end") {
   FakeServer server;
   int pages = 0;
   server.http->Get(".*", [&](const auto&, auto& response) {
@@ -408,7 +404,7 @@ TEST_CASE("a list with endless pages is an error after 1000 pages") {
   CHECK(pages == 1000);
 }
 
-TEST_CASE("an answer is refused if all unfinished answers together exceed the limit") {
+TEST_CASE("a client refuses an answer if all unfinished answers together exceed the limit") {
   FakeServer server;
   std::atomic<bool> refused = false;
   const std::string block(10u << 20, ' ');
@@ -439,7 +435,7 @@ TEST_CASE("an answer is refused if all unfinished answers together exceed the li
   CHECK(too_large >= 1);
 }
 
-TEST_CASE("a list whose snapshot expires between pages is requested again without pages") {
+TEST_CASE("list() requests the list again without pages if the snapshot expires between two pages") {
   FakeServer server;
   int whole = 0;
   server.http->Get(".*", [&](const auto& request, auto& response) {

@@ -9,13 +9,13 @@ TEST_SUITE_BEGIN("kube/discovery");
 
 using namespace mlk::kube;
 
-TEST_CASE("the path of a discovery document begins with /api without a group, and with /apis for a group") {
+TEST_CASE("discovery_path() begins with /api for the core group, and with /apis for other groups") {
   CHECK(discovery_path("v1") == "/api/v1");
   CHECK(discovery_path("batch/v1") == "/apis/batch/v1");
   CHECK(discovery_path("a/../b") == "/apis/a/..%2Fb");
 }
 
-TEST_CASE("a discovery document gives the kinds whose objects can be created") {
+TEST_CASE("resources_in() gives the kinds whose objects can be created") {
   const std::vector<Resource> found = resources_in(json::parse(R"({"resources": [
       {"name": "widgets", "kind": "Widget", "namespaced": true, "verbs": ["get", "create"]},
       {"name": "widgets/status", "kind": "Widget", "namespaced": true, "verbs": ["create"]},

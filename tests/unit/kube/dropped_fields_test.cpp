@@ -12,7 +12,7 @@ using mlk::kube::dropped_fields;
 using nlohmann::json;
 using Paths = std::vector<std::string>;
 
-TEST_CASE("fields that a server adds or writes in another form are not reported as missing") {
+TEST_CASE("dropped_fields() reports no field that a server adds or writes in another form") {
   const json sent = json::parse(R"({
     "kind": "Job", "metadata": {"name": "x", "labels": {"mlk.dev/run": "r"}, "creationTimestamp": null},
     "spec": {"suspend": false, "backoffLimit": 0, "template": {"spec": {
@@ -28,7 +28,7 @@ TEST_CASE("fields that a server adds or writes in another form are not reported 
   CHECK(dropped_fields(sent, answered).empty());
 }
 
-TEST_CASE("missing fields are reported by their paths") {
+TEST_CASE("dropped_fields() reports each missing field by its path") {
   const json sent = json::parse(R"({"metadata": {"annotations": {"a.b/c": "x"}}, "spec": {
     "podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": [{"action": "Ignore"}, {"action": "FailJob", "onExitCodes": {"values": [64]}}]},
     "template": {"spec": {"containers": [
@@ -56,15 +56,13 @@ TEST_CASE("missing fields are reported by their paths") {
   CHECK(dropped_fields(sent, answered) == Paths{"spec.podFailurePolicy"});
 }
 
-TEST_CASE(
-    "a missing number is reported if it is not zero, but a missing zero, false or empty text is not "
-    "reported") {
+TEST_CASE("dropped_fields() reports missing numbers, but not a missing zero, false or empty text") {
   CHECK(dropped_fields({{"a", 1}, {"b", true}, {"c", 0}, {"d", false}, {"e", ""}}, json::object()) ==
         Paths{"a", "b"});
   CHECK(dropped_fields({{"a", {{"b", {{"c", nullptr}}}}}}, json::object()).empty());
 }
 
-TEST_CASE("the stringData of a Secret is compared with its data") {
+TEST_CASE("dropped_fields() compares the stringData of a Secret with the answered data") {
   const json sent = {{"kind", "Secret"}, {"stringData", {{"key", "v"}, {"other", "w"}}}};
   CHECK(dropped_fields(sent, {{"kind", "Secret"}, {"data", {{"key", "dg=="}, {"other", "dw=="}}}}).empty());
   CHECK(dropped_fields(sent, {{"kind", "Secret"}, {"data", {{"key", "dg=="}}}}) == Paths{"stringData.other"});
@@ -97,7 +95,7 @@ TEST_CASE("errors for network failures name the cause and a remedy") {
   CHECK(error.hint() == "check proxy-url in /f (context c)");
 }
 
-TEST_CASE("labels and annotations are found by keys with slashes, and a missing label is empty text") {
+TEST_CASE("label_of() and annotation_of() find keys with slashes, and give empty text for a missing key") {
   const json object = json::parse(
       R"({"metadata": {"name": "x", "uid": 7, "labels": {"a/b.c": "v", "n": 1}, "annotations": null}})");
   CHECK(mlk::kube::label_of(object, "a/b.c") == "v");
@@ -108,7 +106,7 @@ TEST_CASE("labels and annotations are found by keys with slashes, and a missing 
   CHECK(mlk::kube::uid_of(object).empty());
 }
 
-TEST_CASE("if several items have the same key, the items at the same index are compared") {
+TEST_CASE("dropped_fields() compares items by index if several items have the same key") {
   const json sent = json::parse(R"({"tolerations": [{"key": "k", "effect": "A"},
       {"key": "k", "effect": "B", "tolerationSeconds": 3}]})");
   CHECK(dropped_fields(sent, sent).empty());
@@ -117,7 +115,7 @@ TEST_CASE("if several items have the same key, the items at the same index are c
   CHECK(dropped_fields(sent, answered) == Paths{"tolerations[k].tolerationSeconds"});
 }
 
-TEST_CASE("items are matched by mountPath, name, key or topologyKey, in this order") {
+TEST_CASE("dropped_fields() matches items by mountPath, name, key or topologyKey, in this order") {
   const auto dropped_of = [](const char* item, const char* answered) {
     return dropped_fields({{"l", {json::parse(item)}}}, {{"l", {json::parse("{}"), json::parse(answered)}}});
   };
@@ -132,8 +130,7 @@ TEST_CASE("items are matched by mountPath, name, key or topologyKey, in this ord
   CHECK(dropped_fields({{"l", {{{"name", 7}, {"x", 1}}}}}, {{"l", {{{"name", 7}}}}}) == Paths{"l[0].x"});
 }
 
-TEST_CASE(
-    "a field is reported as missing if the answer replaces a map, a list or a scalar by another of these") {
+TEST_CASE("dropped_fields() reports a field that changes between map, list and scalar") {
   CHECK(dropped_fields({{"a", "x"}}, {{"a", json::object()}}) == Paths{"a"});
   CHECK(dropped_fields({{"a", {{"b", 1}}}}, {{"a", {1}}}) == Paths{"a"});
   CHECK(dropped_fields({{"a", {1, 2}}}, {{"a", "1"}}) == Paths{"a"});
@@ -142,12 +139,12 @@ TEST_CASE(
   CHECK(dropped_fields(json(), json::object()) == Paths{""});
 }
 
-TEST_CASE("missing lists and maps of empty values are not reported, a missing fraction is reported") {
+TEST_CASE("dropped_fields() ignores missing lists and maps of empty values, but reports a missing fraction") {
   CHECK(dropped_fields(json::parse(R"({"a": [0, "", [], {"b": false}], "c": 0.0})"), json::object()).empty());
   CHECK(dropped_fields({{"a", 0.5}, {"b", {0, 1}}}, json::object()) == Paths{"a", "b"});
 }
 
-TEST_CASE("keys with special characters are quoted in a path") {
+TEST_CASE("dropped_fields() quotes keys with special characters in a path") {
   for (const char* key : {"a.b", "a/b", "a b", "a[b", "a]b"})
     CHECK(dropped_fields({{"x", {{key, 1}}}}, {{"x", {{"other", 1}}}}) ==
           Paths{"x[\"" + std::string(key) + "\"]"});
@@ -155,8 +152,7 @@ TEST_CASE("keys with special characters are quoted in a path") {
 }
 
 TEST_CASE(
-    "a missing empty text in stringData is not reported, but other missing fields of the Secret are "
-    "reported") {
+    "dropped_fields() ignores an empty text in stringData, and reports other missing fields of a Secret") {
   const json sent = {{"kind", "Secret"}, {"immutable", true}, {"stringData", {{"a.b", "v"}, {"none", ""}}}};
   CHECK(dropped_fields(sent, {{"kind", "Secret"}}) == Paths{"immutable", "stringData[\"a.b\"]"});
   CHECK(dropped_fields({{"stringData", "flat"}}, json::object()) == Paths{"stringData"});

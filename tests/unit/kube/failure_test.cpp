@@ -68,8 +68,7 @@ TEST_CASE("each cause of a missing answer has its own message and hint") {
   }
 }
 
-TEST_CASE(
-    "if certificate-authority of a cluster cannot be used, the error names this field and the kubeconfig") {
+TEST_CASE("the error for an unusable certificate-authority names this field and the kubeconfig") {
   Config config = some_config();
   config.ca_pem = "no certificate";
   CHECK(told(unreachable_error({.kind = Kind::authority, .detail = "D"}, config)) ==
@@ -95,7 +94,7 @@ TEST_CASE("error messages leave out unknown details") {
   CHECK(unreachable_error({.kind = Kind::proxy, .hint = "H"}, config).hint() == "H in /f (context c)");
 }
 
-TEST_CASE("missing credentials give the status 401 if a retry cannot help, and otherwise the status 0") {
+TEST_CASE("missing credentials give the status 401 if the failure is for good, and else 0") {
   Failure failure{.kind = Kind::credentials, .detail = "D", .hint = "H"};
   CHECK(told(unreachable_error(failure, some_config())) == "0 NoCredentials | /g: user \"me\": D | H");
   failure.for_good = true;
@@ -105,7 +104,7 @@ TEST_CASE("missing credentials give the status 401 if a retry cannot help, and o
   CHECK(std::string(unreachable_error(failure, config).what()) == "/f: user \"me\": D");
 }
 
-TEST_CASE("the status number of an answer without a Status decides its reason and its hint") {
+TEST_CASE("status_error() finds reason and hint by the status number if the answer has no Status") {
   struct Row {
     int status;
     const char* reason;
@@ -151,7 +150,7 @@ TEST_CASE(
   CHECK(told(status_error(401, "", "x", nullptr)) == "401 Unauthorized | x: the server answers 401 | ");
 }
 
-TEST_CASE("a 404 means a missing object only if its body is a Status") {
+TEST_CASE("status_error() takes a 404 for a missing object if the body is a Status") {
   const Config config = some_config();
   CHECK(
       told(status_error(404, R"({"kind": "Status", "reason": "NotFound", "message": "pods \"a\" not found"})",
@@ -181,7 +180,7 @@ TEST_CASE("an error shows one bounded printable line of the server's text, but n
         "Odd");
 }
 
-TEST_CASE("the status number replaces a missing reason and an empty message of a Status") {
+TEST_CASE("status_error() uses the status number if a Status has no reason or an empty message") {
   CHECK(status_error(409, R"({"kind": "Status"})", "", nullptr).reason() == "Conflict");
   CHECK(std::string(status_error(409, R"({"kind": "Status", "message": " \n "})", "x", nullptr).what()) ==
         "x: the server answers 409");

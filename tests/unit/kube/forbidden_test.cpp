@@ -12,7 +12,7 @@ TEST_SUITE_BEGIN("kube/forbidden");
 
 namespace mlk::kube {
 
-TEST_CASE("the message of a 403 decides its cause") {
+TEST_CASE("mlk finds the cause of a 403 by the words of the message") {
   struct Row {
     const char* message;
     Forbidden why;
@@ -58,7 +58,7 @@ TEST_CASE("the message of a 403 decides its cause") {
   for (const Row& row : rows) CHECK_MESSAGE(why_forbidden(row.message) == row.why, row.message);
 }
 
-TEST_CASE("each cause of a 403 has its own hint, and only the hint for roles asks for a permission") {
+TEST_CASE("hint_for() gives each known cause of a 403 another hint") {
   std::set<std::string> hints;
   for (const Forbidden why :
        {Forbidden::rights, Forbidden::quota, Forbidden::terminating, Forbidden::admission,

@@ -19,7 +19,7 @@ const LogServer::Answer without_pods{"the server could not find the requested re
 
 }  // namespace
 
-TEST_CASE("a 403 ends a follower only after a while, because a starting API server refuses everything") {
+TEST_CASE("a follower ends if a 403 lasts for a while, since a starting API server refuses everything") {
   LogServer logs;
   logs.answers = {{"forbidden", "", 403}, {"forbidden", "", 403}, {stamp("01", "a")}, {"forbidden", "", 403}};
   logs.repeat_last = true;
@@ -36,7 +36,7 @@ TEST_CASE("a 403 ends a follower only after a while, because a starting API serv
   CHECK(follower.problem() == "forbidden");
 }
 
-TEST_CASE("the log of a deleted pod counts as complete only if the last stream ended in good order") {
+TEST_CASE("a follower reports the deletion of a pod as a problem if the last stream broke") {
   for (const bool broke : {false, true}) {
     CAPTURE(broke);
     LogServer logs;

@@ -35,7 +35,7 @@ TEST_CASE("a follower reconnects without losing or repeating a line, and ends wi
   CHECK(seen[3] == "timestamps=true&container=main&sinceTime=2026-11-21T07%3A40%3A03Z");
 }
 
-TEST_CASE("if a log sent lines before it broke, the next attempt follows after the shortest wait") {
+TEST_CASE("a follower reconnects after the shortest wait if the broken log had sent lines") {
   LogServer logs;
   for (int second = 11; second < 41; ++second) {
     const std::string now = std::to_string(second), before = std::to_string(second - 1);
@@ -71,7 +71,7 @@ TEST_CASE("after a restart the follower first reads the log of the previous inca
   CHECK(logs.seen()[2] == "timestamps=true&container=main&follow=true");
 }
 
-TEST_CASE("a silent stream is reopened, also after the container has ended") {
+TEST_CASE("a follower reopens a silent stream, also after the container has ended") {
   LogServer logs;
   logs.answers = {{stamp("01", "a"), "stay"},
                   {stamp("01", "a") + stamp("02", "b"), "stay"},
@@ -87,7 +87,7 @@ TEST_CASE("a silent stream is reopened, also after the container has ended") {
   CHECK(lines.get() == Texts{"a", "b", "c"});
 }
 
-TEST_CASE("lines without a time become notes about the node and do not change the position in the log") {
+TEST_CASE("a follower turns lines without a time into notes, and keeps the position in the log") {
   const std::string full = "failed to create fsnotify watcher: too many open files\n";
   LogServer logs;
   logs.answers = {
@@ -109,8 +109,7 @@ TEST_CASE("lines without a time become notes about the node and do not change th
   CHECK(seen[1].find("follow") == std::string::npos);  // the node cannot follow, so the follower polls it
 }
 
-TEST_CASE(
-    "when the follower opens the log again, it leaves out the end of a line that it has delivered already") {
+TEST_CASE("a follower that reopens the log leaves out the end of an already delivered line") {
   LogServer logs;
   logs.answers = {{stamp("02", "b")},
                   {"rest of a long line\n" + stamp("02", "b") + stamp("03", "c"), "stay"}};
@@ -122,7 +121,7 @@ TEST_CASE(
   CHECK(follower.notes().empty());
 }
 
-TEST_CASE("if a node cannot follow logs, the follower requests to follow again after the time follow_again") {
+TEST_CASE("a follower asks a node again to follow logs after the time follow_again") {
   LogServer logs;
   logs.answers = {
       {"failed to create fsnotify watcher: too many open files\n"}, {""}, {stamp("01.1", "a"), "stay"}};
@@ -194,8 +193,7 @@ struct FullReader {
 
 }  // namespace
 
-TEST_CASE(
-    "if the reader had no room for a line, the log continues at this line later, also after a restart") {
+TEST_CASE("a follower continues later at a line for which the reader had no room, also after a restart") {
   LogServer logs;
   const std::string first = stamp("01", "a") + stamp("01", "b") + stamp("02", "c");
   logs.answers = {
@@ -221,9 +219,7 @@ TEST_CASE(
   CHECK(logs.seen()[2].find("previous=true") != std::string::npos);
 }
 
-TEST_CASE(
-    "the end of a line that began before the requested time is delivered once, when the reader has room for "
-    "it") {
+TEST_CASE("a follower delivers the end of a line once if the line began before the requested time") {
   LogServer logs;
   logs.answers = {{"46%\n", "stay"},
                   {"46%\n", "cut"},
@@ -242,7 +238,7 @@ TEST_CASE(
   CHECK(follower.notes().empty());
 }
 
-TEST_CASE("when the reader has room for lines again, it gets the rest of the previous incarnation's log") {
+TEST_CASE("a follower delivers the rest of the previous incarnation's log when the reader has room again") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")},
                   {stamp("01", "a") + stamp("02", "b") + stamp("02", "c")},
@@ -290,7 +286,7 @@ TEST_CASE("a container has no log if its pod ended before the container started"
   CHECK(lines.get() == Texts{"a"});
 }
 
-TEST_CASE("the log of an init container is followed") {
+TEST_CASE("a follower follows the log of an init container") {
   LogServer logs;
   logs.answers = {{stamp("01", "a"), "stay"}};
   Client client(logs.start());
@@ -335,7 +331,7 @@ TEST_CASE("a finished follower continues if its container is restarted") {
   CHECK(logs.seen()[1].find("previous=true") != std::string::npos);
 }
 
-TEST_CASE("a broken log of the previous incarnation is read again") {
+TEST_CASE("a follower reads the previous incarnation's log again if the stream broke") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")},
                   {stamp("01", "a") + stamp("02", "b"), "cut"},

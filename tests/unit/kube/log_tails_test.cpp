@@ -45,9 +45,7 @@ struct Tails {
   }
 };
 
-TEST_CASE(
-    "an answer is whole if it has fewer lines and bytes than requested, and cut off if it has all requested "
-    "bytes") {
+TEST_CASE("an answer is whole below the requested lines and bytes, and cut off at the requested bytes") {
   struct Row {
     int lines;
     std::size_t bytes;
@@ -65,7 +63,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an answer other than 200 has no lines, whatever its body is") {
+TEST_CASE("an answer with another status than 200 has no lines") {
   for (const int status : {400, 404, 500}) {
     const TailAnswer answer = Tails().answer(status, line, 3, 1000);
     CHECK(answer.status == status);
@@ -94,7 +92,7 @@ TEST_CASE("the receiver of a log may request further logs, and a silent log does
   CHECK(logs.taken.empty());
 }
 
-TEST_CASE("if the server cannot be reached, the answer for a log has the status 0") {
+TEST_CASE("the answer for a log has the status 0 if the server cannot be reached") {
   Tails logs;
   Config config = logs.server.start();
   logs.server.http->stop();

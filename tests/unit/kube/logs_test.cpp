@@ -9,8 +9,7 @@ TEST_SUITE_BEGIN("kube/logs");
 
 using namespace mlk::kube;
 
-TEST_CASE(
-    "a stream with a limit ends after a line or within a line, or continues if the server ignores limits") {
+TEST_CASE("at_limit() tells whether a stream ends after a line, ends within a line or goes on") {
   CHECK(at_limit(0, 100) == AtLimit::goes_on);
   CHECK(at_limit(100, 99) == AtLimit::goes_on);
   CHECK(at_limit(100, 100) == AtLimit::ends_after);
@@ -33,7 +32,7 @@ TEST_CASE("parse_log_line() splits a line into a time and a text") {
   CHECK_FALSE(parse_log_line(""));
 }
 
-TEST_CASE("of a line that rewrites itself, such as a progress bar, parse_log() returns the last state") {
+TEST_CASE("parse_log() returns the last state of a line that rewrites itself, such as a progress bar") {
   const std::string stamp = "2026-11-21T07:40:25Z ";
   const auto lines =
       parse_log(stamp + "1%\r2%\rmlk step=3\n" + stamp + "\033[31mnext\033[K\nno time\rat all");
@@ -42,7 +41,7 @@ TEST_CASE("of a line that rewrites itself, such as a progress bar, parse_log() r
   CHECK(lines[1].text == "\033[31mnext\033[0m");
 }
 
-TEST_CASE("after a reconnect the known lines of the last second are skipped") {
+TEST_CASE("LogPosition skips the known lines of the last second after a reconnect") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     auto line = parse_log_line("2026-11-21T07:40:" + text);
@@ -63,7 +62,7 @@ TEST_CASE("after a reconnect the known lines of the last second are skipped") {
   CHECK(take("05.1Z f"));
 }
 
-TEST_CASE("after a reconnect, lines before the requested tail are skipped, even lines of the same second") {
+TEST_CASE("LogPosition skips lines before the requested tail after a reconnect, even of the same second") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     return position.admit(*parse_log_line("2026-11-21T07:40:" + text));
@@ -78,7 +77,7 @@ TEST_CASE("after a reconnect, lines before the requested tail are skipped, even 
   CHECK_FALSE(position.was_cut());
 }
 
-TEST_CASE("after a reconnect no line is repeated or lost if the node's clock was set back") {
+TEST_CASE("LogPosition repeats and loses no line after a reconnect if the node's clock was set back") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     auto line = parse_log_line("2026-11-21T07:40:" + text);
@@ -137,7 +136,7 @@ TEST_CASE("the error for a missing log leaves out the URL, which differs between
   CHECK(std::string(log_error({0, "it broke", ""}, Config()).what()) == "it broke");
 }
 
-TEST_CASE("only a 404 of the API server about the pod means that the pod of a log is gone") {
+TEST_CASE("pod_is_gone() is true for a 404 of the API server about the pod") {
   const auto gone = [](int status, const std::string& message) {
     return pod_is_gone({status, "", json({{"kind", "Status"}, {"message", message}}).dump()});
   };

@@ -221,7 +221,7 @@ TEST_CASE("a 410 for an old version, as an event or as a status, leads to a new 
   CHECK(script.target(3).find("resourceVersion=20&") != std::string::npos);
 }
 
-TEST_CASE("after an error event other than 410 a new watch begins after a wait, without a new list") {
+TEST_CASE("a reflector opens a new watch without a new list after an error event other than 410") {
   Script script;
   script.lists = {list_of({}, 5)};
   script.watches = {{{event("ERROR", status_body(500, "InternalError", "oops"))}, Script::Watch::end},
@@ -275,7 +275,7 @@ TEST_CASE("a 401, 403 or 404 before the first list is final") {
   }
 }
 
-TEST_CASE("a 403 after a successful watch is final only if it lasts for a while") {
+TEST_CASE("a 403 after a successful watch is final if it lasts for a while") {
   for (const bool passes : {true, false}) {
     FakeServer server;
     std::atomic<bool> refuses = false;
@@ -331,7 +331,7 @@ TEST_CASE("after each successful watch, a 403 may again last for a while before 
   CHECK(eventually([&] { return watches > 3; }));
 }
 
-TEST_CASE("if a server closes every watch at once, the reflector does not reopen them in a tight loop") {
+TEST_CASE("a reflector does not reopen watches in a tight loop if the server closes each at once") {
   Script script;
   script.lists = {list_of({}, 5)};
   for (int i = 0; i < 1000; ++i) script.watches.push_back({{}, Script::Watch::end});
@@ -359,8 +359,7 @@ TEST_CASE("a reflector can be destroyed at any moment") {
   std::this_thread::sleep_for(milliseconds(30));  // the list is still running when the reflector is destroyed
 }
 
-TEST_CASE(
-    "a reflector ends with a final failure if the id-token has expired, because mlk does not renew it") {
+TEST_CASE("a reflector ends with a final failure if the id-token has expired") {
   Script script;
   script.lists = {list_of({}, 5)};
   Config config = script.start();
@@ -398,7 +397,7 @@ TEST_CASE("objects with the same name in two namespaces are different, and trans
   CHECK(script.target(0) == "/api/v1/pods?limit=500");
 }
 
-TEST_CASE("failure() returns the error of a watch, from its stream or its status, and no new list follows") {
+TEST_CASE("failure() returns the error of a watch, and the reflector requests no new list") {
   for (const bool in_stream : {true, false}) {
     Script script;
     script.lists = {list_of({}, 5)};
@@ -434,7 +433,7 @@ TEST_CASE("failure() returns the error of a watch, from its stream or its status
   }
 }
 
-TEST_CASE("a failed list is requested again, and synced() is true only after a list has come") {
+TEST_CASE("a reflector requests a failed list again, and synced() is true after a list has come") {
   FakeServer server;
   std::atomic<int> lists = 0;
   std::atomic<bool> up = false;

@@ -70,7 +70,7 @@ TEST_CASE("objects are described by their plural, name and namespace") {
   CHECK(describe(resources::nodes, "", "x") == "nodes/x");
 }
 
-TEST_CASE("a log request has a start time or, without a start time, the numbers of lines and seconds") {
+TEST_CASE("a log request has a start time, or else the numbers of lines and seconds") {
   const Request plain = log_request("n", "p", {});
   CHECK(plain.path == "/api/v1/namespaces/n/pods/p/log");
   CHECK(plain.accept == "*/*");
@@ -129,7 +129,7 @@ TEST_CASE("all settings of the server in the configuration reach the connection"
   CHECK_FALSE(access.compression);
 }
 
-TEST_CASE("a token has precedence over a password, and without either no credential is sent") {
+TEST_CASE("a token has precedence over a password, and no credential is sent if both are missing") {
   const auto presented = [](const Config& config) {
     ClusterLogin login(config, {});
     const auto turn = login.next(mlk::http::SteadyTime{} + seconds(100));

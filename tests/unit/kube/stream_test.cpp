@@ -64,7 +64,7 @@ void endless(FakeServer& server) {
 
 }  // namespace
 
-TEST_CASE("a stream delivers whole lines, however the network cuts them") {
+TEST_CASE("a stream delivers whole lines from pieces that the network has cut") {
   RawServer server([](int, const std::string&) { return chunked({"o", "ne\ntw", "o\n\nth", "ree"}, true); });
   Client client(server.config());
   Collected got;

@@ -33,7 +33,7 @@ void answer_all(FakeServer& server) {
 
 }  // namespace
 
-TEST_CASE("a server is trusted only if the configured authority signed its certificate") {
+TEST_CASE("a client trusts a server if the configured authority signed the certificate") {
   const Certificate authority = make_authority("cluster ca"), other = make_authority("another ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   answer_all(server);
@@ -151,7 +151,7 @@ TEST_CASE("tokens, passwords and impersonation are sent in headers over TLS") {
   CHECK(authorization == "Basic bWU6cHc=");
 }
 
-TEST_CASE("after a 401 a renewed token file is read and the request is sent once more") {
+TEST_CASE("a client reads the token file again after a 401, and repeats the request with a new token") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   std::atomic<int> requests = 0;

@@ -81,7 +81,7 @@ TEST_CASE("each type of patch has its content type, and a merge patch is the def
   CHECK(server.last() == path + "application/merge-patch+json {\"b\":2}");
 }
 
-TEST_CASE("remove() without options deletes an object whatever its uid is, with background propagation") {
+TEST_CASE("remove() without options sends no uid, and asks for background propagation") {
   NotingServer server;
   Client client(server.start());
   client.remove(resources::pods, "n", "x");
@@ -92,7 +92,7 @@ TEST_CASE("remove() without options deletes an object whatever its uid is, with 
   CHECK(server.last().find(R"("gracePeriodSeconds":5)") != std::string::npos);
 }
 
-TEST_CASE("answers to patches can have warnings, and on_warning may be empty") {
+TEST_CASE("patch() reports warnings to on_warning, which may be empty") {
   NotingServer server;
   Client client(server.start());
   client.create(resources::pods, "n", json::object());
@@ -104,7 +104,7 @@ TEST_CASE("answers to patches can have warnings, and on_warning may be empty") {
   CHECK(warnings == std::vector<std::string>{"old"});
 }
 
-TEST_CASE("find() returns nothing only for a missing object and throws all other errors") {
+TEST_CASE("find() returns nothing for a missing object, and throws all other errors") {
   NotingServer server;
   const Config config = server.start();
   Client client(config);
@@ -193,8 +193,7 @@ TEST_CASE("the size of a page decides the limit of the next page, between 10 and
   CHECK(limits_for({8 * mebi + 1, 1}, 11) == Limits{"11", "10"});
 }
 
-TEST_CASE(
-    "a list requests pages until it has `enough` objects, and without `enough` fails after 1000 pages") {
+TEST_CASE("list_pages() stops at `enough` objects, and fails after 1000 pages without `enough`") {
   EndlessPages pages;
   const auto send = [&](const Request& request) { return pages(request); };
   const ListResult three = list_pages(send, resources::pods, "n", {.enough = 3}, nullptr);
@@ -211,7 +210,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a 410 for the first page of a list is an error and does not restart the list") {
+TEST_CASE("list_pages() throws on a 410 for the first page, and does not restart the list") {
   int asked = 0;
   const auto refused = [&](const Request&) {
     ++asked;
@@ -237,7 +236,7 @@ TEST_CASE("objects of a list keep their kind and apiVersion, and get them if the
   CHECK(list_pages(none, resources::pods, "n", {}, nullptr).items.empty());
 }
 
-TEST_CASE("managed fields with nested brackets and quotes are removed whole") {
+TEST_CASE("without_managed_fields() removes managed fields with nested brackets and quotes") {
   const auto object = [](const std::string& in) { return R"({"metadata":{"a":"b")" + in + R"(},"c":[1]})"; };
   CHECK(without_managed_fields(object(R"(,"managedFields":[{"manager":[[],[2]]},{"manager":1}])")) ==
         object(""));

@@ -158,8 +158,7 @@ TEST_CASE("the stderr of a plugin is shown without secrets") {
   CHECK(said == std::vector<std::string>{"open https://login in ***", "never print ***"});
 }
 
-TEST_CASE(
-    "many requests share one plugin call; after a refusal they share one more call and are sent again") {
+TEST_CASE("many requests share one plugin call, and one more call after a refusal") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   std::atomic<int> refusals = 0, requests = 0;
@@ -352,7 +351,7 @@ TEST_CASE("the stderr of a waiting plugin is shown while the plugin runs, and is
   CHECK(said.size() == (told ? 2 : 1));
 }
 
-TEST_CASE("credential_end() has a value only if the plugin gave an expiry") {
+TEST_CASE("credential_end() has a value if the plugin gave an expiry") {
   FakeServer server;
   server.http->Get(".*", [](const auto&, auto& response) { answer(response, 200, "{}"); });
   Config config = server.start();

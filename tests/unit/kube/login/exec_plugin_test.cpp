@@ -58,7 +58,7 @@ std::string answered_end(const std::string& expires) {
 
 }  // namespace
 
-TEST_CASE("all fields of a plugin's entry are read") {
+TEST_CASE("a plugin's entry gives the command, arguments, environment, mode and hint") {
   const ExecPlugin plugin = read_plugin(
       {{"command", "bin/login"},
        {"args", {"a", 7, true}},
@@ -118,7 +118,7 @@ TEST_CASE("the expiry of a credential may be in any time zone and must be a full
     CHECK_MESSAGE(answered_end(bad) == "refused", bad);
 }
 
-TEST_CASE("KUBERNETES_EXEC_INFO has insecure-skip-tls-verify only if TLS is not verified") {
+TEST_CASE("KUBERNETES_EXEC_INFO has insecure-skip-tls-verify if TLS is not verified") {
   ExecPlugin plugin = read_plugin({{"provideClusterInfo", true}});
   Config config;
   config.server = "https://h";
@@ -129,7 +129,7 @@ TEST_CASE("KUBERNETES_EXEC_INFO has insecure-skip-tls-verify only if TLS is not 
   CHECK(json::parse(exec_info(plugin, config, false))["spec"]["cluster"] == json{{"server", "https://h"}});
 }
 
-TEST_CASE("secrets with at least four characters, and each line of a secret, are hidden") {
+TEST_CASE("without_secrets() hides secrets of four or more characters, and each line of a secret") {
   ExecPlugin plugin = read_plugin(json::object());
   plugin.env = {{"A", "abc"}, {"B", "wxyz"}, {"C", "wxyz-more"}, {"D", "line one\n  line two \n"}};
   CHECK(without_secrets("abc wxyz wxyz-more wxyzwxyz", plugin, "") == "abc *** *** ******");

@@ -73,7 +73,7 @@ TEST_CASE("a boolean is a word of YAML 1.1 in upper or lower case, and any other
           "FOLDER/config: cluster \"k\": insecure-skip-tls-verify is neither true nor false | ");
 }
 
-TEST_CASE("compression is off only if the cluster's entry has disable-compression: true") {
+TEST_CASE("compression is off if the cluster's entry has disable-compression: true") {
   OneContext files;
   CHECK(files.load(at_h, "").compression);
   CHECK(files.load(at_h + ", disable-compression: false", "").compression);
@@ -104,7 +104,7 @@ TEST_CASE("a client certificate is refused for a server with plain http, even on
         "machine alone");
 }
 
-TEST_CASE("a proxy-url is accepted only with http, https or socks5") {
+TEST_CASE("a proxy-url must begin with http, https or socks5") {
   OneContext files;
   for (const char* good : {"http://p:1", "https://p:1", "socks5://p:1"})
     CHECK(files.load(at_h + ", proxy-url: '" + good + "'", "").proxy_url == good);
@@ -134,7 +134,7 @@ TEST_CASE("a token beside tokenFile is sent until the file is read") {
         "FOLDER/config: user \"u\": the token holds control characters | ");
 }
 
-TEST_CASE("a password beside tokenFile is refused only if there is a username") {
+TEST_CASE("a password without a username is allowed beside tokenFile") {
   OneContext files;
   files.folder.write("token", "t");
   CHECK(files.load(at_h, "tokenFile: token, password: pw").login == Login::token_file);
@@ -235,7 +235,7 @@ TEST_CASE("a kubeconfig with more than 32 levels or 10000 values is refused") {
   CHECK_THROWS_AS(parse_kubeconfig(values(10'001), "/f"), Error);
 }
 
-TEST_CASE("the service account of a pod is used only if address, port and token exist") {
+TEST_CASE("the service account of a pod is used if address, port and token exist") {
   OneContext files;
   const auto fill = [&] {
     files.places = ConfigPlaces();

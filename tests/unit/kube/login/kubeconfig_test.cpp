@@ -288,7 +288,7 @@ TEST_CASE("a kubeconfig in JSON is accepted") {
   CHECK(config.name_space == "default");
 }
 
-TEST_CASE("without any configuration the error lists the places that were read") {
+TEST_CASE("the error lists the places that were read if there is no configuration") {
   Files files;
   CHECK(Files::problem_of([&] { load_config({}, files.places); }) ==
         "cluster: no kubeconfig: " + files.places.home + "/.kube/config not found");

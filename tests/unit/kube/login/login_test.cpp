@@ -136,7 +136,7 @@ TEST_CASE("a kubeconfig gives the login that client-go's rules define") {
   }
 }
 
-TEST_CASE("a plugin's answer is accepted only if it is complete, and no error shows its secrets") {
+TEST_CASE("a plugin's answer must be complete, and no error shows a secret of the answer") {
   const ExecPlugin plugin = plugin_of("Never");
   for (const YAML::Node& given : login_cases()["answers"]) {
     const std::string rule = node_text(given["rule"]);
@@ -176,7 +176,7 @@ TEST_CASE("a plugin may ask the user if interactiveMode and the terminal allow t
   }
 }
 
-TEST_CASE("a plugin gets the settings of the cluster only if its entry has provideClusterInfo") {
+TEST_CASE("a plugin gets the settings of the cluster if the plugin's entry has provideClusterInfo") {
   Config config;
   config.server = "https://h:6443/prefix";
   config.ca_pem = "CA";
@@ -222,7 +222,7 @@ TEST_CASE("the stderr of a plugin is shown without control characters and secret
             "credential plugin \"aws\" failed with exit code 7: no ?[31mluck; with *** in eu: ***, ***"));
 }
 
-TEST_CASE("the error for refused credentials has their expiry if they have expired") {
+TEST_CASE("the error for a refused token has the time of expiry if the token has expired") {
   const auto now = *mlk::parse_time("2026-11-26T12:00:00Z");
   const auto said = [&](const char* token_end) {
     Config config;

@@ -59,7 +59,7 @@ TEST_CASE("a token file that is empty or does not fit in a header leaves the las
   }
 }
 
-TEST_CASE("after a refusal the token file is read at once, and only a new token leads to a retry") {
+TEST_CASE("renew() reads the token file at once, and is true if there is a new token") {
   const TemporaryFolder folder;
   Token token("given", folder.write("token", "one").string());
   CHECK(token.current(token_begin) == "one");
@@ -103,7 +103,7 @@ TEST_CASE("a certificate has an expiry, but a text that is not a certificate has
   CHECK_FALSE(certificate_end("").has_value());
 }
 
-TEST_CASE("a credential expires at the time that the issuer gave; without it, when the first part expires") {
+TEST_CASE("end_of() is the time that the issuer gave, or else the first expiry of a part") {
   const std::string early = jwt_of(R"({"exp": 60})"), late = jwt_of(R"({"exp": 7258118400})");
   const std::string certificate = make_certificate({"me", "DNS:me"}).pem();
   const auto of_certificate = certificate_end(certificate);
