@@ -355,9 +355,7 @@ TEST_CASE("find_layer() finds no layer in a folder that was renamed") {
   CHECK_FALSE(find_layer(folder.path() / "two/layer"));
 }
 
-TEST_CASE(
-    "finish() can name a layer after its diff_id; finish_as() stores no layer with another diff_id than "
-    "wanted") {
+TEST_CASE("finish() can use the diff_id as the file's name; finish_as() stores only the wanted diff_id") {
   const TemporaryFolder folder;
   const std::string diff_id = write_small(folder.path() / "other/layer").diff_id;
   const auto fill = [](LayerWriter& writer) {

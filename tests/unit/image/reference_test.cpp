@@ -189,8 +189,7 @@ TEST_CASE("a port is a number from 1 to 65535") {
                   std::string(port));
 }
 
-TEST_CASE(
-    "the error for a bad name tells the fault, and the error for a bad digest shows no text before the @") {
+TEST_CASE("the error for a bad name tells the fault, but shows no text before the @ of a bad digest") {
   const auto told = [](const std::string& text) { return std::string(name_refusal(text).what()); };
   CHECK(told("x@sha256:abc") ==
         "'@sha256:abc' in the name of an image: after @ stands sha256: and 64 hexadecimal digits");

@@ -193,8 +193,7 @@ TEST_CASE("without_logins() replaces the logins of URLs, and no error shows a lo
             .find("word") == std::string::npos);
 }
 
-TEST_CASE(
-    "classify_requirement() knows all endings of archives, and the schemes of all version control systems") {
+TEST_CASE("classify_requirement() knows the endings of archives and the schemes of version control systems") {
   for (const char* ending : {".zip", ".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz",
                              ".tar.lzma", ".tlz", ".tar.lz"}) {
     for (const char* begin :
@@ -329,7 +328,7 @@ TEST_CASE("read_requirements() replaces ${NAME} if NAME is in capital letters an
 }
 
 TEST_CASE(
-    "options of a -c file are in `constraints` and `options`; a wheel's path begins at the first file") {
+    "read_requirements() reads options in a -c file, and takes wheel paths from the first file's folder") {
   const Requirements found = read_all({{"requirements.txt", "-c sub/c.txt\n-r sub/r.txt\nsix\n"},
                                        {"sub/c.txt", "--no-index\nsix<2\n"},
                                        {"sub/r.txt", "./w/own.whl\n-r ../more.txt\n"},
