@@ -65,8 +65,7 @@ TEST_CASE("pack_code() makes no archive of code that has over sixteen times the 
   CHECK(packed(16 * most + 1).archive.empty());
 }
 
-TEST_CASE(
-    "pack_code() warns of files above 10 MiB; the error for too large code names the three largest files") {
+TEST_CASE("pack_code() warns of files above 10 MiB, and names the three largest if the code is too large") {
   const TemporaryFolder folder;
   const auto sized = [&](const char* name, std::uintmax_t size) {
     write(folder.path() / name, "");
@@ -88,9 +87,7 @@ TEST_CASE(
             .ends_with("; the largest files are large (60.0 MiB), more (10.1 MiB), exact (10.0 MiB)"));
 }
 
-TEST_CASE(
-    "the error for code above 64 MiB mentions an image; above 16 GiB it says that even images are too "
-    "small") {
+TEST_CASE("pack_code() refuses code above 64 MiB without an image, and above 16 GiB in any case") {
   const TemporaryFolder folder;
   const auto told = [&](std::uintmax_t size) {
     write(folder.path() / "zeros", "");
@@ -211,8 +208,7 @@ TEST_CASE("archive_of_layer() returns the archive of the code, without entries o
   CHECK_THROWS_AS((void)mlk::image::archive_of_layer("x", "mlk/code"), mlk::Error);
 }
 
-TEST_CASE(
-    "the layer of write_code_layer() has each folder of the prefix, and every user may write to the last") {
+TEST_CASE("write_code_layer() makes each folder of the prefix, and lets every user write to the last one") {
   const TemporaryFolder folder;
   write(folder.path() / "f");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
