@@ -269,8 +269,7 @@ TEST_CASE("mlk trusts the certificate of a registry if the folder for this regis
   CHECK(unchecked.find_manifest(repository, "1"));
 }
 
-TEST_CASE(
-    "mlk trusts a registry's authority also after redirects and for tokens, but not for other registries") {
+TEST_CASE("mlk trusts a registry's authority after redirects and for tokens, but not for another registry") {
   const Certificate authority = make_authority("own");
   PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.1", &authority}));
   PlayedRegistry storage(make_certificate({"storage", "IP:127.0.0.1", &authority}));

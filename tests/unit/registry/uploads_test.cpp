@@ -56,7 +56,7 @@ TEST_CASE("upload() begins again if the registry forgets the upload, but fails a
   CHECK(forgotten == 5);
 }
 
-TEST_CASE("after a failure, upload() sends only the bytes of the part that the registry lacks") {
+TEST_CASE("upload() repeats only the bytes of a part that the registry has not stored") {
   PlayedRegistry played;
   const std::string bytes = large_blob();
   std::size_t stored = 0;
