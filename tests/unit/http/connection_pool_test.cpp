@@ -81,7 +81,7 @@ TEST_CASE("an exchange that hangs or fails does not affect other exchanges of it
   hanging.join();
 }
 
-TEST_CASE("a pool opens at most thirty-two connections at once to a server that speaks only HTTP/1") {
+TEST_CASE("a pool opens at most thirty-two connections at the same time to a server of HTTP/1") {
   constexpr int most = 32, many = 40;
   std::mutex mutex;
   int now = 0, reached = 0;

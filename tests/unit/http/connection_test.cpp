@@ -225,7 +225,7 @@ TEST_CASE("an answer is good if its status is from 200 to 299") {
   }
 }
 
-TEST_CASE("an exchange does not affect the next exchange of its Connection") {
+TEST_CASE("an exchange does not affect the next exchange of the same Connection") {
   EchoServer echo;
   Connection connection({.pool = pool_or_none()});
   CHECK(connection

@@ -115,7 +115,7 @@ TEST_CASE("requests offer HTTP/2, except for a POST beside eight or more other r
   }
 }
 
-TEST_CASE("fifty requests at once to a server without TLS use fifty connections") {
+TEST_CASE("fifty simultaneous requests to a server without TLS use fifty connections") {
   constexpr int many = 50;
   std::atomic<int> begun = 0;
   FakeServer server;
@@ -133,7 +133,7 @@ TEST_CASE("fifty requests at once to a server without TLS use fifty connections"
   for (auto& each : all) CHECK(each.get().response.status == 200);
 }
 
-TEST_CASE("fifty streams at once to a server that speaks only HTTP/1 use fifty connections") {
+TEST_CASE("fifty simultaneous streams to a server that speaks only HTTP/1 use fifty connections") {
   // The server answers only when the loop has made all connections that it may make before it knows the
   // protocol. After that, no event would make libcurl notice the higher limit.
   constexpr int many = 50, at_first = 40;
