@@ -12,7 +12,7 @@ TEST_SUITE_BEGIN("kube/access");
 using namespace mlk::kube;
 using Texts = std::vector<std::string>;
 
-TEST_CASE("several questions about access run at once, and the answers keep the order of the questions") {
+TEST_CASE("may_all() asks several questions at the same time, and keeps the order of the answers") {
   FakeServer server;
   std::mutex mutex;
   json spec;

@@ -134,8 +134,7 @@ TEST_CASE("status_error() finds reason and hint by the status number if the answ
   }
 }
 
-TEST_CASE(
-    "the error for refused credentials names the user and the kubeconfig, or a context without a user") {
+TEST_CASE("the error for refused credentials names user and kubeconfig, or the context if there is no user") {
   Config config = some_config();
   const std::string hint = "renew the credentials there, or choose another context with --context";
   CHECK(told(status_error(401, "", "x", &config)) ==
@@ -190,8 +189,7 @@ TEST_CASE("status_error() uses the status number if a Status has no reason or an
   CHECK(told(started) == "503 Odd | x: m | the server is busy or starting: try again in a while");
 }
 
-TEST_CASE(
-    "may_pass() is true for 0 (no answer), 429 and statuses from 500 on, and false for other statuses") {
+TEST_CASE("may_pass() is true for 0 (no answer), for 429 and for statuses from 500 on") {
   const std::pair<int, bool> rows[] = {{0, true},    {200, false}, {404, false}, {428, false}, {429, true},
                                        {430, false}, {499, false}, {500, true},  {503, true}};
   for (const auto& [status, passes] : rows) CHECK_MESSAGE(may_pass(status) == passes, status);

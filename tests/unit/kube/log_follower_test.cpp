@@ -57,7 +57,7 @@ TEST_CASE("a follower with since = 0 requests the last second, because the API a
   CHECK(logs.seen()[0] == "timestamps=true&container=main&follow=true&sinceSeconds=1");
 }
 
-TEST_CASE("after a restart the follower first reads the log of the previous incarnation to its end") {
+TEST_CASE("a follower first reads the previous incarnation's log to the end if the container was restarted") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")}, {stamp("01", "a") + stamp("01", "b")}, {stamp("01", "fresh"), "stay"}};
   Client client(logs.start());

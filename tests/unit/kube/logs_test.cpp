@@ -167,7 +167,7 @@ TEST_CASE("a message of a node becomes one bounded line with its meaning") {
   CHECK(rotated("p") == "it has rotated the log of p: lines may be missing");
 }
 
-TEST_CASE("the error for a missing log keeps its status and unknown messages") {
+TEST_CASE("log_error() keeps the status and unknown messages of an answer") {
   const auto error = [](int status, const std::string& message) {
     const std::string body = json({{"kind", "Status"}, {"message", message}}).dump();
     return log_error({status, "", body}, Config());

@@ -312,7 +312,7 @@ TEST_CASE("a 403 after a successful watch is final if it lasts for a while") {
   }
 }
 
-TEST_CASE("after each successful watch, a 403 may again last for a while before it is final") {
+TEST_CASE("a 403 may last for a while again after each successful watch") {
   FakeServer server;
   std::atomic<bool> refuses = false;
   std::atomic<int> watches = 0;
@@ -454,7 +454,7 @@ TEST_CASE("a reflector requests a failed list again, and synced() is true after 
   CHECK(holds(reflector) == "a:Running ");
 }
 
-TEST_CASE("after a successful watch a 401 or 404 is final at once") {
+TEST_CASE("a 401 or 404 after a successful watch is final at once") {
   for (const int code : {401, 404}) {
     FakeServer server;
     std::atomic<int> watches = 0, refusals = 0;

@@ -114,7 +114,7 @@ TEST_CASE("a line over 16 MiB ends the stream") {
   CHECK(got.end->error.find("a line of more than 16 MiB") != std::string::npos);
 }
 
-TEST_CASE("a stream fails if its answer does not begin in time, and may be silent afterwards") {
+TEST_CASE("a stream fails if the answer does not begin in time, but may be silent afterwards") {
   FakeServer server;
   server.http->Get("/silent", [&](const auto&, auto&) { server.hang(); });
   server.http->Get("/quiet", [&](const auto&, auto& response) {

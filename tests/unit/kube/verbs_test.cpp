@@ -221,7 +221,7 @@ TEST_CASE("list_pages() throws on a 410 for the first page, and does not restart
   CHECK(asked == 1);
 }
 
-TEST_CASE("objects of a list keep their kind and apiVersion, and get them if they are missing") {
+TEST_CASE("objects of a list get the kind and the apiVersion if these are missing") {
   const auto send = [](const Request&) {
     return Response{200, R"({"items":[{}, {"kind":"Own","apiVersion":"own/v1"}]})", {}};
   };

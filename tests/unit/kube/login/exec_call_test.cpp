@@ -330,7 +330,7 @@ TEST_CASE("a redirect is not followed, so the other server gets no credential") 
   CHECK(visits == 0);
 }
 
-TEST_CASE("the stderr of a waiting plugin is shown while the plugin runs, and is not repeated in the error") {
+TEST_CASE("the stderr of a plugin is shown while the plugin runs, and is not repeated in the error") {
   PluginScript script(
       "here=$(dirname \"$0\")\necho 'open this page' >&2\n"
       "while [ ! -e \"$here/told\" ]; do sleep 0.05; done\necho 'access denied' >&2\nexit 3\n");

@@ -143,7 +143,7 @@ TEST_CASE("a password without a username is allowed beside tokenFile") {
   CHECK(config.password == "pw");
 }
 
-TEST_CASE("impersonation needs `as`, and its headers cannot hold line breaks") {
+TEST_CASE("impersonation needs `as`, and a line break in a header is refused") {
   OneContext files;
   const std::string none =
       "FOLDER/config: user \"u\" has as-uid, as-groups or as-user-extra, but no \"as\" | ";
@@ -169,7 +169,7 @@ TEST_CASE("the error for an unknown auth-provider has a hint, and an id-token wi
         "FOLDER/config: user \"u\": the id-token holds control characters | ");
 }
 
-TEST_CASE("the plugin gets only the cluster's extension with the name client.authentication.k8s.io/exec") {
+TEST_CASE("a plugin gets the cluster's extension client.authentication.k8s.io/exec, and no other extension") {
   OneContext files;
   const std::string plugin = "exec: {command: x, apiVersion: client.authentication.k8s.io/v1beta1}";
   const std::string extension =

@@ -299,7 +299,7 @@ TEST_CASE("the error lists the places that were read if there is no configuratio
   CHECK(has(Files::problem_of([&] { load_config({}, files.places); }), "neither KUBECONFIG nor HOME is set"));
 }
 
-TEST_CASE("in a pod the service account is used, but not in place of a broken kubeconfig") {
+TEST_CASE("mlk uses the service account of a pod, but not in place of a broken kubeconfig") {
   Files files;
   files.folder.write("serviceaccount/token", "pod-token\n");
   files.folder.write("serviceaccount/ca.crt", "CA");

@@ -116,7 +116,7 @@ TEST_CASE("end_of() is the time that the issuer gave, or else the first expiry o
   CHECK_FALSE(end_of({"opaque", "", ""}).has_value());
 }
 
-TEST_CASE("the text of an expiry says how much time is left, or how much time has passed since the expiry") {
+TEST_CASE("the text of an expiry says how much time is left or has passed") {
   const mlk::Time now = *mlk::parse_time("2026-11-26T12:00:00Z");
   CHECK(text_of_end(now + seconds(3600), now) == "until 2026-11-26T13:00:00Z (1h left)");
   CHECK(text_of_end(now, now) == "until 2026-11-26T12:00:00Z (0s left)");
