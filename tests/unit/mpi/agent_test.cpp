@@ -108,7 +108,7 @@ TEST_CASE("the agent kills a command if mpirun closes the connection of the comm
   CHECK(in_time([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("the agent reports once to the launcher that a command cannot be run") {
+TEST_CASE("the agent tells the launcher once that a command cannot be run") {
   for (const auto& [command, code] : {std::pair{"exec /no/such/orted", "127"}, {"exec /etc/passwd", "126"}}) {
     Pod pod;
     Link leader = pod.lead();
@@ -136,7 +136,7 @@ TEST_CASE("the agent acknowledges the end of a process, and reports a failure to
   CHECK(next_of(leader) == "failed 1 7 told");
 }
 
-TEST_CASE("the pod ends with the code from the launcher, and its last line names the rank at fault") {
+TEST_CASE("a pod ends with the launcher's exit code, and the last line names the rank at fault") {
   struct Row {
     std::vector<End> ends;
     int code;

@@ -38,7 +38,7 @@ TEST_CASE("each kind of mpirun has its own host file format, and MPICH's mpirun 
 }
 
 TEST_CASE(
-    "find() knows a host by its whole name or the part before the first dot, but not by part of an address") {
+    "find() knows a host by the whole name or the part before the first dot, but not by part of an address") {
   PodEnvironment environment = three_pods();
   REQUIRE(environment.find("x-worker-2.x") != nullptr);
   CHECK(environment.find("x-worker-2.x")->port == "7071");

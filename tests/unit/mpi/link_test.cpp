@@ -176,7 +176,7 @@ TEST_CASE("a started program has no input, writes to the given descriptors, and 
 }
 
 TEST_CASE(
-    "kill_descendants() kills all descendants and orphans except the given process and its descendants") {
+    "kill_descendants() kills all descendants and orphans, but spares the given process and its children") {
   const TemporaryFolder folder;
   const std::string begun = (folder.path() / "begun").string();
   Child child([&] {

@@ -171,8 +171,7 @@ TEST_CASE("a process ends with 126 if it gets no program from its agent, or cann
   }
 }
 
-TEST_CASE(
-    "on one machine, Open MPI's shared memory is in the pod's folder if no variable names another folder") {
+TEST_CASE("a process on one machine puts Open MPI's shared memory into the pod's folder by default") {
   for (const char* set : {"", "/elsewhere"}) {
     Played agent;
     agent.environment.folder = "/pods/x-0";
@@ -244,7 +243,7 @@ TEST_CASE("a process ends with the program's code if the agent closes the connec
 }
 
 TEST_CASE(
-    "a process waits for an ended frame after its report, and ignores a signal frame without a signal") {
+    "a process waits for an ended frame after the report, and ignores a signal frame without a signal") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "trap 'exit 5' USR1; echo ready; while :; do sleep 0.01; done"});
