@@ -43,14 +43,13 @@ json defaulted(const char* plural, json object) {
   return object;
 }
 
-TEST_CASE(
-    "a name may have lower-case letters and digits, but not the characters beside their ranges in ASCII") {
+TEST_CASE("is_dns_subdomain() refuses the characters that ASCII has beside a to z and 0 to 9") {
   for (const char* good : {"a", "z", "0", "9", "az09", "z.9"}) CHECK_MESSAGE(is_dns_subdomain(good), good);
   for (const char* bad : {"a`b", "a{b", "a/b", "a:b", "`", "{", "/", ":", "aZ", "."})
     CHECK_MESSAGE(!is_dns_subdomain(bad), bad);
 }
 
-TEST_CASE("a changed object is checked by the rules for new objects, and gets the defaults again") {
+TEST_CASE("a changed object is checked by the rules for new objects, and missing fields get their defaults") {
   const json job = kept("jobs", job_named("j"));
   CHECK(after_change("jobs", job, {{"spec", {{"suspend", nullptr}}}}) == job);
   const auto refused = [](const char* plural, const json& before, const json& patch) {
@@ -70,7 +69,7 @@ TEST_CASE("a changed object is checked by the rules for new objects, and gets th
         "422 Job.batch \"\" is invalid: metadata.name: Required value: name or generateName is required");
 }
 
-TEST_CASE("a change of an object keeps the stored status, whatever status the change contains") {
+TEST_CASE("a change of an object cannot change the status of the object") {
   json job = kept("jobs", job_named("j"));
   job["status"] = {{"active", 1}};
   CHECK(after_change("jobs", job, {{"status", {{"active", 5}}}}) == job);
@@ -78,7 +77,7 @@ TEST_CASE("a change of an object keeps the stored status, whatever status the ch
   CHECK(after_change("jobs", job, {{"kind", nullptr}, {"apiVersion", nullptr}}) == job);
 }
 
-TEST_CASE("a missing generation counts as 1, and only some kinds have a generation") {
+TEST_CASE("a missing generation of a Job counts as 1, and a Service has no generation") {
   json job = kept("jobs", job_named("j"));
   job["metadata"].erase("generation");
   CHECK(after_change("jobs", job, {{"spec", {{"suspend", true}}}}).at("metadata").at("generation") == 2);
@@ -88,7 +87,7 @@ TEST_CASE("a missing generation counts as 1, and only some kinds have a generati
                   .contains("generation"));
 }
 
-TEST_CASE("an object gets no defaults if it has no spec, or if its kind has no defaults") {
+TEST_CASE("a Pod or Service gets no defaults if it has no spec") {
   const json bare = R"({"metadata": {"name": "a", "uid": "u"}})"_json;
   for (const char* plural : {"pods", "services", "configmaps", "leases", "events", "nodes"})
     CHECK_MESSAGE(defaulted(plural, bare) == bare, plural);
@@ -102,7 +101,7 @@ TEST_CASE("an object gets no defaults if it has no spec, or if its kind has no d
             "status": {"phase": "Terminating"}})"_json);
 }
 
-TEST_CASE("if a Job has many faults in its containers, volumes and rules, the refusal lists each of them") {
+TEST_CASE("the refusal of a Job lists each fault in the Job's containers, volumes and rules") {
   json job = job_named("j", {{"maxFailedIndexes", -1}, {"backoffLimitPerIndex", 0}});
   json& spec = job["spec"]["template"]["spec"];
   spec["containers"] = R"([{"image": "i"}, {"image": "i",
@@ -150,9 +149,7 @@ json merged_lists(const json& before, const json& patch) {
   return apply_patch("application/strategic-merge-patch+json", before, patch.dump());
 }
 
-TEST_CASE(
-    "a patch replaces a whole list if its list is empty or holds values that are no objects, or if the "
-    "object has no list") {
+TEST_CASE("a patch replaces a whole list if the lists cannot be merged element by element") {
   const json before = R"({"env": [{"name": "a", "value": "1"}]})"_json;
   CHECK(merged_lists(before, R"({"env": []})"_json) == R"({"env": []})"_json);
   CHECK(merged_lists(before, R"({"env": [{"name": "b"}, 5]})"_json) == R"({"env": [{"name": "b"}, 5]})"_json);
@@ -168,8 +165,7 @@ TEST_CASE(
         R"({"m": {"finalizers": "a"}})"_json);
 }
 
-TEST_CASE(
-    "a patch appends an element without the merge key, and keeps existing elements that have no merge key") {
+TEST_CASE("a patch appends an element without the merge key, and keeps old elements without this key") {
   CHECK(merged_lists(R"({"env": [{"name": "a"}]})"_json, R"({"env": [{"value": "1"}]})"_json) ==
         R"({"env": [{"name": "a"}, {"value": "1"}]})"_json);
   CHECK(merged_lists(R"({"env": [5, {"value": "1"}, {"name": "a"}]})"_json,
@@ -186,7 +182,7 @@ TEST_CASE("a merge patch replaces whole lists, and stores directives as ordinary
         R"({"env": [{"name": "b"}], "x": {"z": 2, "$patch": "delete"}})"_json);
 }
 
-TEST_CASE("patches and bodies that cannot be read are refused with their reasons") {
+TEST_CASE("a patch or body that cannot be read is refused with the reason") {
   const auto reason = [](const char* type, const std::string& body) {
     try {
       apply_patch(type, json::object(), body);

@@ -67,7 +67,7 @@ json bare_pod(const json& spec = json::object()) {
 
 }  // namespace
 
-TEST_CASE("names of Services and Namespaces are DNS labels, other names are DNS subdomains") {
+TEST_CASE("a Service or Namespace needs a DNS label as its name, and a ConfigMap a DNS subdomain") {
   const std::string most(253, 'a'), label(63, 'a');
   for (const std::string& good : {std::string("a"), std::string("1"), std::string("a.b-c.1"), most})
     CHECK_MESSAGE(is_dns_subdomain(good), good);
@@ -121,7 +121,7 @@ TEST_CASE("labels and annotations with an invalid key, an invalid value or too m
             .starts_with("422 metadata.annotations: Too long"));
 }
 
-TEST_CASE("an owner reference must have all its fields") {
+TEST_CASE("an owner reference without apiVersion, kind, name or uid is refused") {
   const json whole = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"name", "o"}, {"uid", "u"}};
   const auto with = [](const json& owner) {
     return refused_new("configmaps",
@@ -160,8 +160,7 @@ TEST_CASE("keys of ConfigMaps and Secrets must be valid file names, and encoded 
   CHECK(refused_new("configmaps", two) == "422 []: Too long: may not be more than 1048576 bytes");
 }
 
-TEST_CASE(
-    "the server sets its own fields in a new object, and ignores the values that a client gives for them") {
+TEST_CASE("the server ignores the uid, version, times and status that a client sends with a new object") {
   json sent = map_named("a");
   for (const char* field : {"resourceVersion", "deletionTimestamp", "managedFields", "selfLink"})
     sent["metadata"][field] = "x";
@@ -186,8 +185,7 @@ TEST_CASE(
   CHECK(name_space.at("status").at("phase") == "Active");
 }
 
-TEST_CASE(
-    "a generated name is cut so that its suffix has room, and an object with a name gets no generated name") {
+TEST_CASE("a name from generateName is cut to 58 bytes before the suffix is added") {
   const auto name = [](const json& metadata) {
     return admitted("configmaps", {{"metadata", metadata}}).at("metadata").at("name").get<std::string>();
   };
@@ -221,7 +219,7 @@ TEST_CASE("a change of an object cannot change fields that the server owns") {
   CHECK(admit_change(admission_of("jobs"), before, {{"spec", before.at("spec")}}, false) == before);
 }
 
-TEST_CASE("a change of status changes only the given fields of the status") {
+TEST_CASE("a change of a Job's status changes the given fields of the status, and no other part of the Job") {
   json before = stored("jobs", job_named("j"));
   before["status"]["active"] = 1;
   json expected = before;
@@ -244,8 +242,7 @@ TEST_CASE("the generation of an object increases only when its spec changes") {
   CHECK_FALSE(changed("configmaps", map, {{"data", {{"k", "w"}}}}).at("metadata").contains("generation"));
 }
 
-TEST_CASE(
-    "a change is refused if it has another name, version or uid than the object, and may omit all three") {
+TEST_CASE("a change is refused if it gives another name, version or uid than the object has") {
   const json before = stored("configmaps", map_named("a"));
   const auto with = [&](const char* field, const json& value) {
     return refused_change("configmaps", before, {{"metadata", {{field, value}}}});
@@ -263,8 +260,7 @@ TEST_CASE(
   CHECK(with("name", "b") == "400 the name of the object (b) does not match the name on the URL (a)");
 }
 
-TEST_CASE(
-    "a ConfigMap or Secret with `immutable` cannot change its data, and no Secret can change its type") {
+TEST_CASE("an immutable ConfigMap or Secret cannot change its data, and no Secret can change its type") {
   const json open = stored("configmaps", map_named("a"));
   CHECK(refused_change("configmaps", open, {{"data", {{"k", "w"}}}}) == "taken");
   CHECK(refused_change("configmaps", open, {{"immutable", true}}) == "taken");
@@ -284,7 +280,8 @@ TEST_CASE(
                        {{"spec", {{"publishNotReadyAddresses", true}}}}) == "taken");
 }
 
-TEST_CASE("an immutable field of a Job cannot change, and the other fields of its spec can") {
+TEST_CASE(
+    "a Job accepts a change of its parallelism or deadline, and refuses a change of an immutable field") {
   const json before = stored("jobs", job_named("j", {{"backoffLimitPerIndex", 1}}));
   const std::pair<const char*, json> table[] = {{"selector", {{"matchLabels", {{"x", "y"}}}}},
                                                 {"podFailurePolicy", {{"rules", json::array()}}},
@@ -310,7 +307,7 @@ TEST_CASE("an immutable field of a Job cannot change, and the other fields of it
             .starts_with("422 spec.completions: "));
 }
 
-TEST_CASE("in the spec of a pod only tolerations, the grace period and scheduling gates can change") {
+TEST_CASE("a pod can change the tolerations, the grace period and the scheduling gates of its spec") {
   const json before = stored("pods", bare_pod());
   for (const json& patch :
        {json{{"tolerations", {{{"key", "a"}}}}}, json{{"terminationGracePeriodSeconds", 1}},

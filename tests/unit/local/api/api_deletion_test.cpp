@@ -30,7 +30,7 @@ TEST_CASE("a deletion checks its preconditions, and also deletes the dependents 
   CHECK(cluster.code("GET", maps + "/child") == 404);
 }
 
-TEST_CASE("an orphaning deletion keeps the dependents, and a foreground deletion deletes the owner last") {
+TEST_CASE("the dependents of a deleted owner stay with Orphan, and are deleted first with Foreground") {
   Cluster cluster;
   for (const std::string policy : {"Orphan", "Foreground"}) {
     const json owner = cluster.ask("POST", maps, map_named("owner"));
@@ -50,7 +50,7 @@ TEST_CASE("an orphaning deletion keeps the dependents, and a foreground deletion
   }
 }
 
-TEST_CASE("an orphaning deletion marks the owner before it removes the references of the dependents") {
+TEST_CASE("an orphaning deletion marks the owner first, and then removes the references to the owner") {
   Cluster cluster;
   const json owner = cluster.ask("POST", maps, map_named("owner"));
   const json reference = {{"apiVersion", "v1"},
@@ -91,7 +91,7 @@ TEST_CASE("a foreground deletion waits only for the dependents that block the de
   }
 }
 
-TEST_CASE("a collection of objects can be deleted by labels or by fields") {
+TEST_CASE("DELETE of a collection deletes the objects that a label selector or a field selector selects") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"labels", {{"l", "1"}}}}}}));
   cluster.send("POST", maps, map_named("b"));
@@ -103,7 +103,7 @@ TEST_CASE("a collection of objects can be deleted by labels or by fields") {
   CHECK(names(cluster.ask("GET", maps)) == std::vector<std::string>{"b"});
 }
 
-TEST_CASE("a namespace can be created, and its deletion deletes everything in it") {
+TEST_CASE("a namespace that is deleted takes no new objects, and all of its objects are deleted") {
   Cluster cluster;
   CHECK(cluster.code("POST", "/api/v1/namespaces",
                      {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", "team"}}}}) == 201);

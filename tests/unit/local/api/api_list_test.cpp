@@ -41,7 +41,7 @@ struct Listed {
   }
 };
 
-TEST_CASE("a list has a version, and its items have all fields except their type") {
+TEST_CASE("a list has a version, and shows each object without its kind and apiVersion") {
   Listed listed;
   const json version = {{"resourceVersion", std::to_string(listed.cluster.store.revision())}};
   CHECK(listed.cluster.ask("GET", "/api/v1/configmaps") == listed.list(version, {0, 1, 2, 3}));
@@ -54,7 +54,7 @@ TEST_CASE("a list has a version, and its items have all fields except their type
   CHECK(listed.cluster.ask("GET", "/api/v1/namespaces/none/configmaps") == listed.list(version, {}));
 }
 
-TEST_CASE("the pages of a list continue in the next namespace, and report how many objects remain") {
+TEST_CASE("a page of a list may end inside a namespace, and says how many objects remain") {
   Listed listed;
   Cluster& cluster = listed.cluster;
   const std::uint64_t revision = cluster.store.revision();
@@ -89,14 +89,14 @@ TEST_CASE("pages of a selection contain and count only selected objects") {
   CHECK_FALSE(second.at("metadata").contains("remainingItemCount"));
 }
 
-TEST_CASE("the continue token of a page has the end of the page and the version") {
+TEST_CASE("the continue token of a page contains the last object of the page and the version of the list") {
   Listed listed;
   const json first = listed.cluster.ask("GET", maps + "?limit=1");
   const json token = json::parse(base64_decode(first.at("metadata").at("continue").get<std::string>()));
   CHECK(token == json{{"rv", listed.cluster.store.revision()}, {"after", std::string("default\0x", 9)}});
 }
 
-TEST_CASE("a list of objects without namespaces is in the order of their names") {
+TEST_CASE("the list of namespaces is sorted by name, also over several pages") {
   Cluster cluster;
   for (const char* name : {"b", "a"})
     cluster.send("POST", "/api/v1/namespaces", {{"metadata", {{"name", name}}}});
@@ -118,7 +118,7 @@ TEST_CASE("with resourceVersionMatch=Exact a list shows the objects as they were
   CHECK(names(listed.cluster.ask("GET", maps + "?resourceVersion=" + then)) == std::vector<std::string>{"x"});
 }
 
-TEST_CASE("lists are sent as tables or as metadata if the client asks for one of these forms") {
+TEST_CASE("a list is sent as a table, or with the metadata alone, if the client asks for this") {
   Listed listed;
   const auto as = [&](const std::string& form) {
     return json::parse(

@@ -56,7 +56,7 @@ struct Talking {
   }
 };
 
-TEST_CASE("a log is read as a whole, or in the part that the options select") {
+TEST_CASE("a log is read as a whole, or in the part that tailLines or limitBytes selects") {
   Talking talking;
   CHECK(talking.read("") == "one\ntwo\nthree\nfour\n");
   CHECK(talking.read("?container=main") == "one\ntwo\nthree\nfour\n");
@@ -67,7 +67,7 @@ TEST_CASE("a log is read as a whole, or in the part that the options select") {
   CHECK(talking.read("?timestamps=false&limitBytes=1") == "o");
 }
 
-TEST_CASE("a log can be read from a time, which is cut to whole seconds, or from a number of seconds ago") {
+TEST_CASE("a log can be read from a given time (sinceTime), or for the last seconds (sinceSeconds)") {
   Talking talking;
   CHECK(talking.read("?sinceSeconds=1") == "two\nthree\nfour\n");
   CHECK(talking.read("?sinceSeconds=2") == "one\ntwo\nthree\nfour\n");
@@ -114,8 +114,7 @@ TEST_CASE("invalid options of a log request are refused with the right messages"
   CHECK(cluster.ask("PUT", log_path).at("code") == 405);
 }
 
-TEST_CASE(
-    "the log of a waiting pod is refused with the reason, and the log of a pod without a node is empty") {
+TEST_CASE("the log of a pod is refused with the reason if the pod waits to start on its node") {
   Talking talking;
   Cluster& cluster = talking.cluster;
   const auto why = [&](const json& status) {
@@ -143,8 +142,7 @@ TEST_CASE(
   CHECK_FALSE(nothing.stream);
 }
 
-TEST_CASE(
-    "a follower of a log gets all lines until the pod has ended, is deleted, or is replaced by another pod") {
+TEST_CASE("a follower of a log gets lines until the pod ends, is deleted, or is replaced by another pod") {
   for (const char* how : {"ended", "gone", "replaced", "stopped"}) {
     CAPTURE(how);
     Talking talking;

@@ -90,7 +90,7 @@ TEST_CASE("a new object gets the initial status of its kind, and the status that
         std::vector<std::string>{"default", "default"});
 }
 
-TEST_CASE("every request with an object gets a warning about unknown fields, unless it asks to ignore them") {
+TEST_CASE("an unknown field causes a warning, but with Strict an error, and with Ignore nothing") {
   Cluster cluster;
   const json typo = map_named("a", {{"dat", 1}, {"x", 2}});
   const std::string both = "unknown field \"dat\", unknown field \"x\"";
@@ -126,7 +126,7 @@ TEST_CASE("every request with an object gets a warning about unknown fields, unl
         "unknown field \"dat\"");
 }
 
-TEST_CASE("a dry run gets the answer of a real request, and changes nothing") {
+TEST_CASE("a request with dryRun gets the same answer as a real request, and changes nothing") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   const std::uint64_t before = cluster.store.revision();
@@ -148,7 +148,7 @@ TEST_CASE("a dry run gets the answer of a real request, and changes nothing") {
   CHECK(cluster.store.revision() == before);
 }
 
-TEST_CASE("the answer to an immediate deletion has the deleted object's name, kind and group") {
+TEST_CASE("the answer to DELETE names the object, its kind and its group if the object is gone at once") {
   Cluster cluster;
   const json map = cluster.ask("POST", maps, map_named("a"));
   const json job = cluster.ask("POST", jobs, job_named("j"));
@@ -164,8 +164,7 @@ TEST_CASE("the answer to an immediate deletion has the deleted object's name, ki
   }
 }
 
-TEST_CASE(
-    "if an object has a finalizer or a grace period, it gets a deletion time that can only become earlier") {
+TEST_CASE("a second DELETE can only make the deletion time of an object earlier") {
   Cluster cluster;
   const json held = cluster.ask("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   json going = held;
@@ -195,7 +194,7 @@ TEST_CASE(
   CHECK(cluster.ask("DELETE", pods + "/p", {{"gracePeriodSeconds", -1}}).at("status") == "Success");
 }
 
-TEST_CASE("an object that is not a pod has no grace period, even if the request gives one") {
+TEST_CASE("gracePeriodSeconds in a DELETE has no effect if the object is not a pod") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   const json going = cluster.ask("DELETE", maps + "/a", {{"gracePeriodSeconds", 9}});
@@ -242,7 +241,7 @@ TEST_CASE(
   CHECK(refused({{"uid", ""}, {"resourceVersion", version}}) == gone_answer(a, "", "configmaps"));
 }
 
-TEST_CASE("a deleted namespace has the phase Terminating and waits with a finalizer until it is empty") {
+TEST_CASE("DELETE gives a namespace the phase Terminating, a deletion time and the finalizer kubernetes") {
   Cluster cluster;
   const json team = cluster.ask("POST", teams, {{"metadata", {{"name", "team"}}}});
   json going = team;
@@ -255,7 +254,7 @@ TEST_CASE("a deleted namespace has the phase Terminating and waits with a finali
   CHECK(answer == going);
 }
 
-TEST_CASE("an orphan of any kind and namespace loses only the reference to the deleted owner") {
+TEST_CASE("deleting an owner with Orphan removes the references to this owner, and no other references") {
   Cluster cluster;
   const json owner = cluster.ask("POST", maps, map_named("owner"));
   const json other = cluster.ask("POST", maps, map_named("other"));
@@ -276,7 +275,7 @@ TEST_CASE("an orphan of any kind and namespace loses only the reference to the d
   CHECK(cluster.ask("GET", jobs + "/j") == untouched);
 }
 
-TEST_CASE("deleting a collection answers with the list of its objects") {
+TEST_CASE("DELETE of a collection answers with a list of the deleted objects") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", labelled("1")));
   cluster.send("POST", maps, map_named("b", labelled("2")));
@@ -304,7 +303,7 @@ TEST_CASE("deleting a collection answers with the list of its objects") {
         std::vector<std::string>{"team"});
 }
 
-TEST_CASE("an update replaces the object, and an update that changes nothing keeps the object's version") {
+TEST_CASE("PUT and PATCH give the object a new version if they change anything") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   const Answer same = cluster.send("PUT", maps + "/a", a);
@@ -323,8 +322,7 @@ TEST_CASE("an update replaces the object, and an update that changes nothing kee
   CHECK(not_there.at("message") == "configmaps \"none\" not found");
 }
 
-TEST_CASE(
-    "the first apply creates an object with the name in the path, and later applies change this object") {
+TEST_CASE("the first apply creates an object with the name in the path, and the next apply changes it") {
   Cluster cluster;
   const std::string apply = "application/apply-patch+yaml";
   json object = map_named("other", labelled("1"));

@@ -10,7 +10,7 @@ TEST_SUITE_BEGIN("local/api/api_refusals");
 using namespace mlk::local;
 using namespace mlk::local::samples;
 
-TEST_CASE("refusals have the wording and the fields of the API server's refusals") {
+TEST_CASE("a refusal has the same text and fields as the refusal of a Kubernetes API server") {
   Cluster cluster;
   const auto shape = [](json status) {
     status.erase("metadata");
@@ -73,7 +73,7 @@ TEST_CASE("a ConfigMap or Secret holds at most 1 MiB") {
         "Secret \"t\" is invalid: data: Too long: may not be more than 1048576 bytes");
 }
 
-TEST_CASE("the target port of a Service is the port itself, unless the Service names another target") {
+TEST_CASE("targetPort of a Service is the port itself if it is missing, 0 or empty") {
   Cluster cluster;
   json service = {{"apiVersion", "v1"}, {"kind", "Service"}, {"metadata", {{"name", "s"}}}};
   service["spec"] = {{"clusterIP", "None"},

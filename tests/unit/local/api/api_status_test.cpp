@@ -44,7 +44,7 @@ void check_answer(Cluster& cluster, const std::string& method, const std::string
   CHECK_FALSE(answer.stream);
 }
 
-TEST_CASE("unknown paths, and methods that a path does not have, are refused with the right messages") {
+TEST_CASE("an unknown path, or a method that a path does not have, is refused with the right message") {
   Cluster cluster;
   const json nowhere = status_object(404, "NotFound", "the server could not find the requested resource");
   for (const char* path : {"/",
@@ -96,7 +96,7 @@ TEST_CASE("unknown paths, and methods that a path does not have, are refused wit
   CHECK(cluster.store.find("serviceaccounts", "default", "default"));
 }
 
-TEST_CASE("bodies that are not objects of the kind are refused with the right messages") {
+TEST_CASE("a body that does not fit the kind in the path is refused with the right message") {
   Cluster cluster;
   const auto bad = [](const std::string& message) { return status_object(400, "BadRequest", message); };
   check_answer(cluster, "POST", maps, bad("the body is not an object"), "[]");
@@ -137,7 +137,7 @@ TEST_CASE("bodies that are not objects of the kind are refused with the right me
                map_named("a"));
 }
 
-TEST_CASE("a nested value of the wrong type causes the error 400 instead of a server error") {
+TEST_CASE("a nested value of the wrong type causes an error 400, not an error 500") {
   Cluster cluster;
   const json refused = cluster.ask("POST", maps, {{"metadata", "x"}});
   CHECK(refused.at("code") == 400);
@@ -160,7 +160,7 @@ TEST_CASE("the answer to an internal error has the status 500 and the reason") {
   CHECK(status == status_object(500, "InternalError", message));
 }
 
-TEST_CASE("unknown options are refused with the right messages") {
+TEST_CASE("an invalid option of a request is refused with the right message") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const std::string unsupported = "FieldValueNotSupported";
@@ -211,7 +211,7 @@ TEST_CASE("a number in a query must be whole and must not be negative") {
                  status_object(400, "BadRequest", std::string("invalid value for ") + name + ": \"-5\""));
 }
 
-TEST_CASE("a list of an unavailable page or version is refused with the right message") {
+TEST_CASE("a list is refused with the right message if its continue token or version is invalid") {
   Cluster cluster;
   const json not_valid = status_object(400, "BadRequest", "continue key is not valid");
   // In this order: no base64, no JSON, no object; a missing, negative or textual version; a missing or wrong
@@ -232,7 +232,7 @@ TEST_CASE("a list of an unavailable page or version is refused with the right me
   CHECK(cluster.code("GET", maps + "?resourceVersion=" + current) == 200);
 }
 
-TEST_CASE("watches with an invalid selector are refused before they begin") {
+TEST_CASE("a watch or a deletion with an invalid selector is refused") {
   Cluster cluster;
   check_answer(cluster, "GET", maps + "?watch=true&labelSelector=a b",
                status_object(400, "BadRequest", "unable to parse requirement: \"a b\""));
@@ -284,7 +284,7 @@ TEST_CASE("the server creates nothing in a namespace that is being deleted") {
                map_named("a"));
 }
 
-TEST_CASE("each of the three health paths answers GET and HEAD with plain text") {
+TEST_CASE("/healthz, /livez and /readyz answer GET and HEAD with the plain text ok") {
   Cluster cluster;
   for (const char* path : {"/healthz", "/livez", "/readyz"}) {
     for (const char* method : {"GET", "HEAD"}) {
@@ -304,7 +304,7 @@ TEST_CASE("discovery documents are served with and without a trailing slash, and
   CHECK(cluster.code("POST", "/version", json::object()) == 404);
 }
 
-TEST_CASE("a review is answered with its kind and with the spec of the request") {
+TEST_CASE("the answer to a review has the kind of the review and the spec of the request") {
   Cluster cluster;
   const std::string access = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
   const json asked = {{"apiVersion", "x"}, {"kind", "x"}, {"spec", {{"a", 1}}}};
@@ -325,7 +325,7 @@ TEST_CASE("a review is answered with its kind and with the spec of the request")
             {"userInfo": {"username": "local", "groups": ["system:authenticated"]}}})"_json);
 }
 
-TEST_CASE("by default a request is a GET that reads and writes JSON, and an answer is JSON with status 200") {
+TEST_CASE("Request, Answer and WatchOptions have the right default values") {
   const Request request;
   CHECK(request.method == "GET");
   CHECK(request.content_type == "application/json");

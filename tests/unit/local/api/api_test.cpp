@@ -13,7 +13,7 @@ TEST_SUITE_BEGIN("local/api/api");
 using namespace mlk::local;
 using namespace mlk::local::samples;
 
-TEST_CASE("each request of a table is refused with the right status code and reason") {
+TEST_CASE("a request that cannot be served is refused with the right status code and reason") {
   const struct {
     const char* method;
     std::string path;
@@ -65,7 +65,7 @@ TEST_CASE("each request of a table is refused with the right status code and rea
   }
 }
 
-TEST_CASE("a created object exists, with the fields that the server adds") {
+TEST_CASE("POST creates an object with a namespace, a uid and a creation time") {
   Cluster cluster;
   const Answer answer =
       cluster.send("POST", maps + "?fieldValidation=Strict&fieldManager=mlk", map_named("a"));
@@ -87,7 +87,7 @@ TEST_CASE("generateName makes a new name each time") {
   CHECK(first != cluster.ask("POST", maps, object).at("metadata").at("name").get<std::string>());
 }
 
-TEST_CASE("a dry run checks everything and stores nothing") {
+TEST_CASE("a request with dryRun=All is checked like a real request, and stores nothing") {
   Cluster cluster;
   CHECK(cluster.code("POST", maps + "?dryRun=All", map_named("a")) == 201);
   CHECK(cluster.code("GET", maps + "/a") == 404);
@@ -102,9 +102,7 @@ TEST_CASE("a dry run checks everything and stores nothing") {
   CHECK(cluster.ask("GET", maps + "/a").at("data").at("k") == "v");
 }
 
-TEST_CASE(
-    "a misspelt field anywhere in a Job is an error under Strict, a warning under Warn, and is never "
-    "stored") {
+TEST_CASE("a misspelt field of a Job is an error with Strict and a warning with Warn, and is never stored") {
   const json typo = job_named("j", {{"backofLimit", 1}}, {{"comand", {"x"}}});
   Cluster cluster;
   const json refused = cluster.ask("POST", jobs + "?fieldValidation=Strict", typo);
@@ -119,7 +117,7 @@ TEST_CASE(
   CHECK(!cluster.ask("GET", jobs + "/j").at("spec").contains("backofLimit"));
 }
 
-TEST_CASE("values of the wrong type are refused, as in Kubernetes") {
+TEST_CASE("a Job is refused if a value has the wrong type, as in Kubernetes") {
   Cluster cluster;
   CHECK(cluster.code("POST", jobs, job_named("j", {{"completions", "2"}})) == 400);
   CHECK(cluster.code("POST", jobs,
@@ -127,7 +125,7 @@ TEST_CASE("values of the wrong type are refused, as in Kubernetes") {
   CHECK(cluster.code("POST", jobs, job_named("j", json::object(), {{"command", "true"}})) == 400);
 }
 
-TEST_CASE("Jobs that Kubernetes would refuse, or that cannot be local processes, are refused") {
+TEST_CASE("a Job is refused if Kubernetes would refuse it, or if local processes cannot run it") {
   const struct {
     const char* field;
     json spec;
@@ -222,7 +220,7 @@ TEST_CASE("strategic, JSON and apply patches are applied, and an unknown type of
             .at("k") == "2");
 }
 
-TEST_CASE("lists are filtered and paged, and all pages show the same version") {
+TEST_CASE("a list can be filtered and divided into pages, and all pages show the same version") {
   Cluster cluster;
   for (const char* name : {"a", "b", "c", "d"}) {
     cluster.send(
@@ -242,8 +240,7 @@ TEST_CASE("lists are filtered and paged, and all pages show the same version") {
   CHECK(second.at("metadata").at("resourceVersion") == first.at("metadata").at("resourceVersion"));
 }
 
-TEST_CASE(
-    "a list can show exactly the requested version, or a version that is not older than the requested one") {
+TEST_CASE("a list shows the requested version with Exact, and a newer version with NotOlderThan") {
   Cluster cluster;
   const json first = cluster.ask("POST", maps, map_named("a"));
   const std::string then = first.at("metadata").at("resourceVersion");
@@ -255,7 +252,7 @@ TEST_CASE(
   CHECK(cluster.code("GET", maps + "?resourceVersion=999999") == 504);
 }
 
-TEST_CASE("`status` and `finalize` in the path of a namespace are not read as kinds of objects") {
+TEST_CASE("`status` and `finalize` after a namespace in the path are subresources, not kinds of objects") {
   Cluster cluster;
   CHECK(cluster.ask("PUT", "/api/v1/namespaces/default/status", json::object()).at("kind") == "Namespace");
   CHECK(cluster.ask("PUT", "/api/v1/namespaces/default/finalize", json::object()).at("message") ==
@@ -282,7 +279,7 @@ TEST_CASE("a client gets objects, tables or metadata as its Accept header asks, 
   CHECK(cluster.send("POST", maps, "x", "application/vnd.kubernetes.protobuf").status == 415);
 }
 
-TEST_CASE("a watch from the version of a list sends the changes after this list") {
+TEST_CASE("a watch with the version of a list sends all changes since this list") {
   Cluster cluster;
   const std::string since = cluster.ask("GET", maps).at("metadata").at("resourceVersion");
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"labels", {{"l", "1"}}}}}}));
@@ -302,7 +299,7 @@ TEST_CASE("a watch from the version of a list sends the changes after this list"
         std::vector<std::string>{"BOOKMARK"});
 }
 
-TEST_CASE("a watch can begin with the existing objects, and sends a bookmark after these objects") {
+TEST_CASE("a watch with sendInitialEvents sends the existing objects first, and then a bookmark") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const std::vector<json> events =
@@ -313,7 +310,7 @@ TEST_CASE("a watch can begin with the existing objects, and sends a bookmark aft
   CHECK(events[1].at("object").at("metadata").at("annotations").at("k8s.io/initial-events-end") == "true");
 }
 
-TEST_CASE("reviews allow everything, and discovery lists all resources") {
+TEST_CASE("an access review allows everything, and discovery lists the groups and resources") {
   Cluster cluster;
   const std::string review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
   CHECK(cluster.ask("POST", review, {{"kind", "SelfSubjectAccessReview"}}).at("status").at("allowed") ==
@@ -324,7 +321,7 @@ TEST_CASE("reviews allow everything, and discovery lists all resources") {
   CHECK(cluster.send("GET", "/readyz").body == "ok");
 }
 
-TEST_CASE("logs of a pod that has not started are refused or empty, as in Kubernetes") {
+TEST_CASE("the log of a pod that has not started is refused or empty, as in Kubernetes") {
   Cluster cluster;
   cluster.send("POST", pods, pod_without_job());
   const Answer unbound = cluster.send("GET", pods + "/p/log");
@@ -339,8 +336,7 @@ TEST_CASE("logs of a pod that has not started are refused or empty, as in Kubern
   CHECK(cluster.code("GET", pods + "/p/log?sinceSeconds=9223372036854775807") == 400);
 }
 
-TEST_CASE(
-    "an update of an object does not change its status, and an update of its status changes nothing else") {
+TEST_CASE("an update of an object keeps the old status, and an update of the status keeps the old spec") {
   Cluster cluster;
   const std::string merge = "application/merge-patch+json";
   cluster.send("POST", jobs, job_named("j"));

@@ -100,7 +100,7 @@ TEST_CASE(
   CHECK(watched(cluster, "configmaps", options, 3).size() == 3);
 }
 
-TEST_CASE("a watch without a version, or of version 0, begins with the selected existing objects") {
+TEST_CASE("a watch begins with the existing objects if it has no version or version 0") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a", label_one));
   const json b = cluster.ask("POST", maps, map_named("b"));
@@ -119,8 +119,7 @@ TEST_CASE("a watch without a version, or of version 0, begins with the selected 
   }
 }
 
-TEST_CASE(
-    "a watch that requests initial events gets a bookmark after these events, whatever its version is") {
+TEST_CASE("a watch with initial events sends the existing objects and a bookmark, also if it has a version") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   WatchOptions options = watch_from(cluster);
@@ -157,7 +156,7 @@ TEST_CASE("a watch from a version that the history no longer has ends with the e
                 "message": "too old resource version: 0 (1)", "code": 410})-"_json)});
 }
 
-TEST_CASE("watch events have the media type that the client asks for") {
+TEST_CASE("a watch sends tables, metadata or whole objects, as the client asks") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const auto first = [&](const std::string& accept) {
@@ -182,7 +181,7 @@ TEST_CASE("watch events have the media type that the client asks for") {
   CHECK(table.at("rows").at(0) == json{{"cells", {"a", 1, "0s"}}, {"object", partial}});
 }
 
-TEST_CASE("a watch uses the options of its request") {
+TEST_CASE("a watch has the timeout, selectors, bookmarks and version that its query asks for") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a", label_one));
   const json b = cluster.ask("POST", maps, map_named("b"));
@@ -207,9 +206,7 @@ TEST_CASE("a watch uses the options of its request") {
   CHECK(answer.body.empty());
 }
 
-TEST_CASE(
-    "a watch from before the server's start is refused, and the error has this version and the oldest "
-    "version") {
+TEST_CASE("a watch is refused if its version is older than the start of the server") {
   const Folder folder;
   std::string old;
   {
@@ -237,7 +234,7 @@ TEST_CASE(
   CHECK(api.handle(request).status == 200);
 }
 
-TEST_CASE("when the API is stopped, all its streams end, also streams that wait for changes") {
+TEST_CASE("stop() ends all streams of the API, also a stream that waits for changes") {
   Cluster cluster;
   const Answer answer =
       cluster.send("GET", maps + "?watch=1&resourceVersion=" + std::to_string(cluster.store.revision()));
@@ -260,7 +257,7 @@ TEST_CASE("when the API is stopped, all its streams end, also streams that wait 
   CHECK_FALSE(abandoned);
 }
 
-TEST_CASE("a watch whose client has disconnected ends before it sends anything") {
+TEST_CASE("a watch sends nothing if its client has disconnected") {
   Cluster cluster;
   WatchOptions options = watch_from(cluster);
   cluster.send("POST", maps, map_named("a"));

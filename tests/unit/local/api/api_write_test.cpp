@@ -23,7 +23,7 @@ std::optional<long> grace_of(const json& spec, const std::string& phase, const j
   return left->at("metadata").at("deletionGracePeriodSeconds").get<long>();
 }
 
-TEST_CASE("a deleted running pod gets the grace period of the request, or else its own, or else 30 s") {
+TEST_CASE("a deleted pod on a node gets the grace period of the request, else of the pod, else 30 s") {
   const json on_node = {{"nodeName", "local"}};
   const json patient = {{"nodeName", "local"}, {"terminationGracePeriodSeconds", 70}};
   CHECK(grace_of(on_node, "Running") == 30);
@@ -33,14 +33,14 @@ TEST_CASE("a deleted running pod gets the grace period of the request, or else i
   CHECK(grace_of(patient, "Pending") == 70);
 }
 
-TEST_CASE("a pod that has ended, has no node, or gets no grace period is deleted at once") {
+TEST_CASE("a pod is deleted at once if it has ended, has no node, or has the grace period 0") {
   const json on_node = {{"nodeName", "local"}};
   for (const char* phase : {"Succeeded", "Failed"}) CHECK_FALSE(grace_of(on_node, phase));
   CHECK_FALSE(grace_of(json::object(), "Pending"));
   CHECK_FALSE(grace_of(on_node, "Running", {{"gracePeriodSeconds", 0}}));
 }
 
-TEST_CASE("an applied object that does not exist yet gets the name in its path") {
+TEST_CASE("an apply creates an object with the name in the path if no such object exists") {
   Cluster cluster;
   json nameless = map_named("x", {{"data", {{"k", "1"}}}});
   nameless["metadata"].erase("name");

@@ -57,13 +57,14 @@ json openapi_with(const json& paths) {
   return {{"openapi", "3.0.0"}, {"info", {{"title", "mlk local"}, {"version", "v1"}}}, {"paths", paths}};
 }
 
-TEST_CASE("/version reports the version of Kubernetes whose API the server has") {
+TEST_CASE("/version reports Kubernetes 1.37 with the suffix +mlk") {
   CHECK(document("/version") == R"({"major": "1", "minor": "37", "gitVersion": "v1.37.0+mlk",
     "gitCommit": "", "gitTreeState": "clean", "buildDate": "", "goVersion": "", "compiler": "",
     "platform": "local"})"_json);
 }
 
-TEST_CASE("the document of the core group has all resources with their short names, verbs and subresources") {
+TEST_CASE(
+    "the document of the core group (/api/v1) has each resource with short names, verbs and subresources") {
   CHECK(document("/api") ==
         R"({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})"_json);
   CHECK(document("/api/v1") ==
@@ -81,7 +82,7 @@ TEST_CASE("the document of the core group has all resources with their short nam
                       served("events", "event", true, "Event", all_verbs, {"ev"})}));
 }
 
-TEST_CASE("the documents of the other groups have all their resources") {
+TEST_CASE("the document of each named group has all resources of this group") {
   CHECK(document("/apis/batch/v1") ==
         listed("batch/v1", {served("jobs", "job", true, "Job", all_verbs),
                             served("jobs/status", "", true, "Job", status_verbs)}));
@@ -96,7 +97,7 @@ TEST_CASE("the documents of the other groups have all their resources") {
                json::array({served("selfsubjectreviews", "", false, "SelfSubjectReview", {"create"})})));
 }
 
-TEST_CASE("all groups are listed in their order, each with its only version") {
+TEST_CASE("/apis lists the named groups in a fixed order, each with one version") {
   const std::vector<std::string> groups = {"batch", "coordination.k8s.io", "authorization.k8s.io",
                                            "authentication.k8s.io"};
   json all = json::array();

@@ -59,7 +59,7 @@ std::string map_text(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a client verifies the certificate with the authority, and needs the token") {
+TEST_CASE("a request is refused with 401 if it does not have the server's token") {
   const Served served;
   const auto good = served.client()->Get("/version");
   REQUIRE(good);
@@ -79,7 +79,7 @@ TEST_CASE("a client that trusts another authority does not accept the server's c
   CHECK(!served.client()->Get("/version"));
 }
 
-TEST_CASE("a body over the limit is refused, and a DELETE without a body is accepted") {
+TEST_CASE("a body over the limit is refused with 413, and a DELETE needs no body") {
   const Served served;
   const auto client = served.client();
   CHECK(client->Post(maps_path, std::string(4 << 20, 'x'), "application/json")->status == 413);
@@ -87,7 +87,7 @@ TEST_CASE("a body over the limit is refused, and a DELETE without a body is acce
   CHECK(served.client()->Delete(maps_path + "/a")->status == 200);
 }
 
-TEST_CASE("a watch sends each line at once, also to a client that accepts compressed answers") {
+TEST_CASE("a watch sends each event without delay, also to a client that accepts compressed answers") {
   Served served;
   std::atomic<int> lines{0};
   std::thread watcher([&] {
@@ -145,8 +145,7 @@ class Idler {
 
 }  // namespace
 
-TEST_CASE(
-    "silent connections are closed to make room for new ones, and a client with the token can connect") {
+TEST_CASE("the server closes the oldest silent connections, so that a client with the token can connect") {
   const Served served;
   std::vector<std::unique_ptr<Idler>> idlers;
   for (int i = 0; i < 200; ++i) idlers.push_back(std::make_unique<Idler>(served.server.port()));
@@ -160,7 +159,7 @@ TEST_CASE(
   CHECK(::recv(newest.fd(), &byte, 1, MSG_DONTWAIT) < 0);
 }
 
-TEST_CASE("headers have a limit, so a client without the token cannot fill the memory") {
+TEST_CASE("the server ends a connection that sends endless headers") {
   const Served served;
   for (const std::string& line : {std::string("X-More: and more\r\n"), std::string(4096, 'x')}) {
     const Idler idler(served.server.port());
@@ -200,7 +199,7 @@ TEST_CASE("the value of a parameter is the text between the first = and the next
   }
 }
 
-TEST_CASE("if the server is stopped, its open streams end") {
+TEST_CASE("the server ends its open streams when it is stopped") {
   auto served = std::make_unique<Served>();
   std::atomic<bool> begun{false};
   std::thread watcher([&, client = served->client()] {

@@ -211,7 +211,7 @@ void check_types(const Kind& kind, const json& object, const json::json_pointer&
   }
 }
 
-TEST_CASE("the schema has every field of every kind, and each field accepts only values of its type") {
+TEST_CASE("the schema knows every field of every kind, and refuses values of another type") {
   for (const Kind& kind : kinds()) {
     CAPTURE(kind.kind);
     const json object = whole_object(kind.kind);
@@ -224,7 +224,7 @@ TEST_CASE("the schema has every field of every kind, and each field accepts only
   check_types(kind_of("jobs"), object, json::json_pointer(), "");
 }
 
-TEST_CASE("lists, maps and objects of the wrong type are reported with the expected type") {
+TEST_CASE("a value of the wrong type is reported with its field and the type that the field needs") {
   const auto refused = [](const char* plural, const json& object) {
     return refused_fields(kind_of(plural), object);
   };
@@ -240,7 +240,8 @@ TEST_CASE("lists, maps and objects of the wrong type are reported with the expec
         start + "number into field spec.containers[1].name of type string");
 }
 
-TEST_CASE("unknown fields are removed and reported by their paths, and null counts as absent") {
+TEST_CASE(
+    "prune_unknown_fields() removes unknown fields and nulls, and returns the paths of the unknown fields") {
   json pod = R"({"x": 1, "kind": "Pod", "spec": {"hostname": null, "y": {}, "apiVersion": "v1", "kind": "a",
     "metadata": {}, "containers": [{"name": "a"}, {"comand": [], "env": [{"name": "A", "z": 1}]}],
     "nodeSelector": {"any": "b"}}, "status": {"anything": {"goes": 1}}, "metadata": {"labels": {"l": "1"},

@@ -24,7 +24,7 @@ std::string refused_labels(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("values and keys of label selectors may have only the characters of labels") {
+TEST_CASE("a label selector is refused if it is malformed or has a character that labels cannot have") {
   for (const char* good :
        {"a=b", "x.io/a-b_c=1.2-3_4", "a in (b,c)", "a in (b, c )", "a notin (b)", " a = b ", "a==b",
         "a=", "!a", "! a", "a,b,!c", "a in ()", "a!=", "a in (b),c", "A=B"})
@@ -35,7 +35,7 @@ TEST_CASE("values and keys of label selectors may have only the characters of la
   CHECK(refused_labels("x,a b,y") == "400 unable to parse requirement: \"a b\"");
 }
 
-TEST_CASE("an object without the label does not match `in`, but matches `notin`") {
+TEST_CASE("an object without a label matches `notin` and `!=` for this label, but not `in` and `=`") {
   const json bare = R"({"metadata": {"name": "x"}})"_json, odd = R"({"metadata": {"labels": {"a": 5}}})"_json;
   for (const json& object : {bare, odd, json::object()}) {
     for (const char* holds : {"", "a!=b", "a notin (b,c)", "!a"}) CHECK(LabelSelector(holds).matches(object));

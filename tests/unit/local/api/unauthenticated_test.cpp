@@ -68,8 +68,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE(
-    "user_of_peer() finds the user of a connection of this process until the client closes the connection") {
+TEST_CASE("user_of_peer() returns the user of this process until the client closes the connection") {
   OnLoopback loopback;
   loopback.client = loopback.connected();
   loopback.accept();
@@ -80,7 +79,7 @@ TEST_CASE(
   CHECK_FALSE(user_of_peer(Pair().socket()));
 }
 
-TEST_CASE("user_of_peer() finds the user if the process of another user has opened the connection") {
+TEST_CASE("user_of_peer() returns the other user if a process of another user has opened the connection") {
   constexpr uid_t other = 65534;
   if (::geteuid() != 0) return;  // only root can become another user
   OnLoopback loopback;
@@ -99,8 +98,7 @@ TEST_CASE("user_of_peer() finds the user if the process of another user has open
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE(
-    "a connection over the limit of its side (ours or others) closes only the oldest one of this side") {
+TEST_CASE("UnauthenticatedConnections closes the oldest connection of the side that has too many") {
   std::vector<std::unique_ptr<Pair>> ours, others;
   UnauthenticatedConnections connections(3);
   const auto add = [&](std::vector<std::unique_ptr<Pair>>& to, Side side) {

@@ -43,8 +43,7 @@ std::string status_of_job(const std::string& conditions) {
 
 }  // namespace
 
-TEST_CASE(
-    "an answer has the first form in the Accept header that the server supports, or else the code 406") {
+TEST_CASE("view_of() takes the first form in the Accept header that the server supports, else throws 406") {
   for (const char* accept : {"", " ", "application/json", "*/*", "application/*", "application/json;q=0.9",
                              "application/vnd.kubernetes.protobuf, application/json", "text/html,*/*"})
     CHECK_MESSAGE(view_of(accept) == View::object, accept);
@@ -69,7 +68,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a pod's row shows its ready containers and its state") {
+TEST_CASE("the table row of a pod shows how many containers are ready, and the state of the pod") {
   CHECK(
       row_of(
           "pods",
@@ -90,7 +89,7 @@ TEST_CASE("a pod's row shows its ready containers and its state") {
         "Terminating");
 }
 
-TEST_CASE("a Job's row shows its outcome") {
+TEST_CASE("the table row of a Job shows the state, the completions and the duration of the Job") {
   CHECK(status_of_job("[]") == "Running");
   for (const char* type : {"Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"}) {
     CHECK(status_of_job(std::string(R"([{"type": ")") + type + R"(", "status": "True"}])") == type);
@@ -133,7 +132,7 @@ TEST_CASE("the row of each other kind has a cell for each of its columns") {
   CHECK(row_of("events", json::object()).starts_with("Last Seen=<unknown> "));
 }
 
-TEST_CASE("a table has the names of its columns and the metadata of each object") {
+TEST_CASE("a table has the names and types of its columns, and the metadata of each object") {
   const json map =
       R"({"kind": "ConfigMap", "metadata": {"name": "x", "resourceVersion": "7"}, "data": {"k": "v"}})"_json;
   const json table = show(kind_of("configmaps"), map, View::table, noon);
@@ -151,9 +150,7 @@ TEST_CASE("a table has the names of its columns and the metadata of each object"
   CHECK(show(kind_of("configmaps"), map, View::object, noon) == map);
 }
 
-TEST_CASE(
-    "a list has its kind and version, and a page also has the continue token and the number of remaining "
-    "objects") {
+TEST_CASE("a list has a kind and a version, and a page also says where it ends and how many objects remain") {
   const json map = R"({"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "x"}, "spec": {}})"_json;
   ListPage page{{std::make_shared<const json>(map)}, "9", "", 0};
   CHECK(show_list(kind_of("jobs"), page, View::object, noon) ==
