@@ -114,7 +114,7 @@ TEST_CASE("a fresh cluster has the namespace default with a service account, and
                {"nodeInfo", {{"kubeletVersion", "v1.37.0+mlk"}}}}}});
 }
 
-TEST_CASE("seeding adds the missing objects and does not change the existing objects") {
+TEST_CASE("seed() adds the objects that a fresh cluster needs, and does not change existing objects") {
   const Folder folder;
   Store store(folder.path() / "objects");
   seed(store, noon);
@@ -177,7 +177,7 @@ TEST_CASE("the random part of a name has five of the letters that Kubernetes use
   for (const std::set<char>& at : seen) CHECK(at == std::set<char>(letters.begin(), letters.end()));
 }
 
-TEST_CASE("the files of the cluster have their fixed names below the state home") {
+TEST_CASE("default_paths() puts the files of the cluster below mlk/local in the state home") {
   const Home home;
   const std::filesystem::path root = home.folder.path() / "mlk/local";
   const Paths paths = default_paths();
@@ -194,7 +194,7 @@ TEST_CASE("the files of the cluster have their fixed names below the state home"
   CHECK(paths.log() == root / "server.log");
 }
 
-TEST_CASE("the state folder is created with mode 0700, and an existing folder gets this mode") {
+TEST_CASE("make_state_folder() gives a new or existing state folder the mode 0700") {
   const Folder folder;
   const std::filesystem::path made = folder.path() / "a" / "b" / "local";
   make_state_folder(made);
@@ -230,8 +230,7 @@ TEST_CASE("a state folder that is a link, is a file, or belongs to another user 
         "1 | " + other.string() + " belongs to another user | set XDG_STATE_HOME to a folder of your own");
 }
 
-TEST_CASE(
-    "read_address() returns the stored process id and port of the server, and 0 for an invalid number") {
+TEST_CASE("read_address() returns the process id and the port of the server, with 0 for an invalid number") {
   const Folder folder;
   const Paths paths(folder.path());
   CHECK_FALSE(read_address(paths));
@@ -255,7 +254,7 @@ TEST_CASE(
   CHECK(read("{") == "none");
 }
 
-TEST_CASE("a cluster is lost if the address of its server is stored and no server holds the lock") {
+TEST_CASE("lost() is true if the address of a server is stored, and no server holds the lock") {
   const Home home;
   CHECK_FALSE(lost());
   std::filesystem::create_directories(home.paths.root);
@@ -271,8 +270,7 @@ TEST_CASE("a cluster is lost if the address of its server is stored and no serve
             " | use it there, or set XDG_STATE_HOME to a folder of this machine");
 }
 
-TEST_CASE(
-    "volume_folder() returns the folder of --volume, else the folder of the claim, else the host path") {
+TEST_CASE("volume_folder() prefers the folder of --volume to the folder of a claim or a host path") {
   const Home home;
   const auto folder_of = [](const json& volume) { return volume_folder("lab", "data", volume).string(); };
   const std::string claim = (home.paths.claims() / "lab" / "c").string();
@@ -302,7 +300,7 @@ TEST_CASE("own_program() returns the absolute path of the running program") {
   CHECK(std::filesystem::equivalent(program, "/proc/self/exe"));
 }
 
-TEST_CASE("credentials are created once with mode 0600, and created again if the file is damaged") {
+TEST_CASE("load_credentials() creates the credentials once, and again if the file is damaged") {
   const Folder folder;
   const std::filesystem::path file = folder.path() / "credentials.json";
   const Credentials made = load_credentials(file);
@@ -321,14 +319,14 @@ TEST_CASE("credentials are created once with mode 0600, and created again if the
   CHECK(load_credentials(file).token == other.token);
 }
 
-TEST_CASE("FileLock has an error if the file cannot be opened, and no error if the lock is free") {
+TEST_CASE("FileLock::error() is 0 if the lock is free, and says why a file cannot be opened") {
   const Folder folder;
   CHECK(FileLock(folder.path() / "free").error() == 0);
   CHECK(FileLock(folder.path() / "none" / "lock").error() == ENOENT);
   CHECK(FileLock(folder.path()).error() == EISDIR);
 }
 
-TEST_CASE("certificates that are invalid at the present time are created again") {
+TEST_CASE("load_credentials() creates new certificates if the old ones are not valid now") {
   for (const auto& [from, until] : {std::pair(-7200, -3600), std::pair(3600, 7200)}) {
     const Folder folder;
     const std::filesystem::path file = folder.path() / "credentials.json";
@@ -351,7 +349,7 @@ TEST_CASE("certificates that are invalid at the present time are created again")
   }
 }
 
-TEST_CASE("the certificates are valid for ten years before and after now, each only for its purpose") {
+TEST_CASE("make_credentials() makes certificates for ten years before and after now") {
   const Credentials made = make_credentials();
   CHECK(made.token.size() == 64);
   CHECK(made.token.find_first_not_of("0123456789abcdef") == std::string::npos);
@@ -392,7 +390,7 @@ TEST_CASE("the certificates are valid for ten years before and after now, each o
   CHECK(X509_verify(server.get(), X509_get0_pubkey(server.get())) != 1);
 }
 
-TEST_CASE("the kubeconfig has one cluster, one user, and a context with this cluster and user") {
+TEST_CASE("kubeconfig_text() writes one cluster, one user, and one context for both") {
   const Credentials credentials{"authority", "certificate", "key", "token"};
   CHECK(kubeconfig_text(credentials, "https://127.0.0.1:4711") == R"({
   "apiVersion": "v1",

@@ -107,7 +107,7 @@ std::string up_error(const Call& call) {
   return "";
 }
 
-TEST_CASE("up() uses a running server again, and the cluster stays stopped after down()") {
+TEST_CASE("up() uses a running server again, and no server runs after down()") {
   const Cluster cluster;
   CHECK_FALSE(running());
   Forked server([&] { return cluster.serve_here(); });
@@ -165,7 +165,7 @@ TEST_CASE("up() uses a running server again, and the cluster stays stopped after
   CHECK(parse_json(read_file(cluster.paths.root / "credentials.json", 100000), "") == saved);
 }
 
-TEST_CASE("SIGINT and SIGHUP end a server in good order, and a killed server is reported as lost") {
+TEST_CASE("a server ends in good order after SIGINT or SIGHUP, and is reported as lost after SIGKILL") {
   for (const int number : {SIGINT, SIGHUP, SIGKILL}) {
     CAPTURE(number);
     const Cluster cluster;
@@ -219,7 +219,7 @@ TEST_CASE("up() waits for a server that is already starting, and does not start 
         "1 | the local cluster did not start | see " + cluster.paths.log().string());
 }
 
-TEST_CASE("the error of up() differs between a server that ends early and a server that is too slow") {
+TEST_CASE("up() has one error for a server that ends early, and another for a server that is too slow") {
   CHECK(UpOptions{}.timeout == std::chrono::seconds(20));
   const Cluster cluster;
   CHECK(up_error([&] { up(cluster.options("exit 1")); }) ==
@@ -240,8 +240,7 @@ TEST_CASE("the error of up() differs between a server that ends early and a serv
         "1 | the local cluster did not start | see " + cluster.paths.log().string());
 }
 
-TEST_CASE(
-    "up() adds volume folders to the folders of earlier calls, and refuses a folder that does not exist") {
+TEST_CASE("up() keeps the volume folders of earlier calls, and refuses a folder that does not exist") {
   const Cluster cluster;
   const std::filesystem::path one = cluster.folder.path() / "one", two = cluster.folder.path() / "two";
   std::filesystem::create_directory(one);
@@ -287,7 +286,7 @@ int hold_until_told(const PodFolder& folder) {
   return lock.held() ? 0 : 1;
 }
 
-TEST_CASE("down() waits for the end of the server, and the cluster is not lost then, also on a full disk") {
+TEST_CASE("down() waits until the server has ended, also if the disk is full") {
   for (const bool full : {false, true}) {
     CAPTURE(full);
     const Cluster cluster;
@@ -323,8 +322,7 @@ TEST_CASE("down() waits for the end of the server, and the cluster is not lost t
   }
 }
 
-TEST_CASE(
-    "down() gives each pod its grace period, but at most the given period, and names the stopped pods") {
+TEST_CASE("down() gives a pod at most the period that the caller allows, and names the stopped pods") {
   struct Case {
     std::optional<long> own, asked;
     long given;
@@ -350,7 +348,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("down() does not list a pod as stopped if the pod has ended before or has never started") {
+TEST_CASE("down() does not list a pod as stopped if the pod had already ended or had never started") {
   const Cluster cluster;
   const PodFolder ended(cluster.paths.pods() / "ended"), empty(cluster.paths.pods() / "empty"),
       waiting(cluster.paths.pods() / "waiting");

@@ -87,7 +87,7 @@ TEST_CASE("the controllers cannot start if the path of the fifo is a folder, and
   }
 }
 
-TEST_CASE("the loop handles the objects that exist at its start, and each later change") {
+TEST_CASE("the loop handles the Jobs that exist at the start, and each Job that is created later") {
   Looped looped;
   looped.store.create("jobs", job(1, {{"completions", 0}}));
   const Controllers controllers(looped.store, looped.logs, looped.paths, looped.program);
@@ -117,9 +117,7 @@ TEST_CASE("the loop deletes garbage and old events, and keeps new events") {
   CHECK(looped.has_event("new"));
 }
 
-TEST_CASE(
-    "the loop syncs the pod that a notice names, also if the notice arrives in parts or after an invalid "
-    "notice") {
+TEST_CASE("the loop syncs the pod that a notice names, also if the notice arrives in parts") {
   for (const char* parts : {"whole", "halves", "among others", "after nonsense"}) {
     CAPTURE(parts);
     Looped looped;
@@ -148,7 +146,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the loop handles changes and notices when they arrive, and not only at the next sweep") {
+TEST_CASE("the loop handles a change or a notice at once, before the next sweep") {
   Looped looped;
   const Controllers controllers(looped.store, looped.logs, looped.paths, looped.program);
   const PodFolder record(looped.paths.pods() / Looped::uid);
@@ -198,7 +196,7 @@ TEST_CASE("the loop handles changes and notices when they arrive, and not only a
   ::close(fifo);
 }
 
-TEST_CASE("after the end of the loop the controllers change no object") {
+TEST_CASE("the controllers change nothing after their loop has ended") {
   Looped looped;
   looped.create_pod();
   {

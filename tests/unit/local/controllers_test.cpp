@@ -35,7 +35,7 @@ std::string time_of(const json& status, const std::string& type) {
 
 }  // namespace
 
-TEST_CASE("a failure rule for a condition matches only if the condition has the status in the rule") {
+TEST_CASE("a failure rule for a condition matches a pod whose condition has the status in the rule") {
   const auto action = [](const json& pattern, const std::string& status) {
     const json spec = {
         {"podFailurePolicy", {{"rules", {{{"action", "Ignore"}, {"onPodConditions", {pattern}}}}}}}};
@@ -48,8 +48,7 @@ TEST_CASE("a failure rule for a condition matches only if the condition has the 
   CHECK(action({{"type", "Ready"}}, "True") == FailureAction::count);
 }
 
-TEST_CASE(
-    "a failure rule for exit codes matches only failed containers, and only the container that it names") {
+TEST_CASE("a failure rule for exit codes matches a failed container, and may name this container") {
   const auto action = [](const json& rule, const json& failed) {
     const json spec = {{"podFailurePolicy", {{"rules", {{{"action", "FailJob"}, {"onExitCodes", rule}}}}}}};
     return match_failure(spec, failed).action;
@@ -67,7 +66,7 @@ TEST_CASE(
   CHECK(action(of_side, two) == FailureAction::fail_job);
 }
 
-TEST_CASE("an orphan pod gets its grace period while it runs, and is deleted at once when it has ended") {
+TEST_CASE("an orphan pod is deleted at once if it has ended, and otherwise gets its grace period") {
   for (const char* phase : {"Pending", "Running", "Succeeded", "Failed"}) {
     CAPTURE(phase);
     const Folder folder;
@@ -88,7 +87,7 @@ TEST_CASE("an orphan pod gets its grace period while it runs, and is deleted at 
   }
 }
 
-TEST_CASE("a changed condition gets the time of the change, and the other conditions keep their times") {
+TEST_CASE("a condition gets the present time if it has changed, and otherwise keeps its time") {
   json changing = {{"metadata", {{"name", "p"}, {"uid", "u"}}},
                    {"spec", {{"containers", {{{"name", "main"}, {"image", "i"}}}}}}};
   PodState state;
@@ -100,8 +99,7 @@ TEST_CASE("a changed condition gets the time of the change, and the other condit
   CHECK(running.at("startTime") == "2026-11-21T12:00:00Z");
 }
 
-TEST_CASE(
-    "equal events are stored as one event with a count, which expires an hour after the last equal event") {
+TEST_CASE("equal events are stored as one event, which expires an hour after the last of them") {
   const Folder folder;
   Store store(folder.path());
   const json about = {{"kind", "Pod"}, {"metadata", {{"name", "p"}, {"namespace", "ns"}, {"uid", "u"}}}};

@@ -36,9 +36,7 @@ json metadata_in(const Store& store, const char* plural, const std::string& name
   return metadata;
 }
 
-TEST_CASE(
-    "an owner in foreground deletion loses only the foreground finalizer when no dependent blocks the "
-    "owner") {
+TEST_CASE("an owner loses the finalizer foregroundDeletion when no dependent blocks its deletion") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", thing_named("a", waiting({"x.io/f", "foregroundDeletion", "x.io/g"})));
@@ -81,8 +79,7 @@ TEST_CASE("an owner in foreground deletion does not wait for a dependent without
   CHECK(metadata_in(store, "secrets", "ns", "s").contains("deletionTimestamp"));
 }
 
-TEST_CASE(
-    "an orphan pod on a node gets its grace period or 30 s, and an orphan pod without a node gets none") {
+TEST_CASE("an orphan pod gets its grace period or 30 s if it has a node, and otherwise 0 s") {
   const Folder folder;
   Store store(folder.path());
   const json lost = {{"ownerReferences", json::array({reference_to("gone", true)})},
@@ -107,7 +104,7 @@ TEST_CASE(
   CHECK(grace("e", {{"nodeName", "local"}}, {{"phase", "Failed"}}) == "2026-11-21T12:00:00Z 0");
 }
 
-TEST_CASE("the collector keeps objects that only the server creates, whatever their owner references are") {
+TEST_CASE("the collector keeps a ServiceAccount whose owner does not exist") {
   const Folder folder;
   Store store(folder.path());
   store.create("serviceaccounts",
@@ -116,8 +113,7 @@ TEST_CASE("the collector keeps objects that only the server creates, whatever th
   CHECK(store.find("serviceaccounts", "ns", "default"));
 }
 
-TEST_CASE(
-    "the collector keeps an object without an owner, and an object whose owner is in another namespace") {
+TEST_CASE("the collector keeps an object that has no owner, or an owner in another namespace") {
   const Folder folder;
   Store store(folder.path());
   store.create("jobs", {{"metadata", {{"name", "j"}, {"namespace", "other"}, {"uid", "u-j"}}}});
@@ -129,7 +125,7 @@ TEST_CASE(
   CHECK(store.list("secrets").size() == 2);
 }
 
-TEST_CASE("if a namespace is deleted, its contents are deleted first, then its account, then the namespace") {
+TEST_CASE("a deleted namespace loses its objects first, then its service account, and then goes itself") {
   Cluster cluster;
   Store& store = cluster.store;
   for (const char* name : {"team", "other"})
@@ -154,7 +150,7 @@ TEST_CASE("if a namespace is deleted, its contents are deleted first, then its a
   CHECK(store.find("serviceaccounts", "other", "default"));
 }
 
-TEST_CASE("a deleted namespace waits until a finalizer of somebody else is removed") {
+TEST_CASE("a deleted namespace stays if it has a finalizer of another program") {
   Cluster cluster;
   cluster.send("POST", "/api/v1/namespaces", {{"metadata", {{"name", "team"}}}});
   cluster.send("DELETE", "/api/v1/namespaces/team");
@@ -164,7 +160,7 @@ TEST_CASE("a deleted namespace waits until a finalizer of somebody else is remov
   CHECK(metadata_in(cluster.store, "namespaces", "", "team").at("finalizers") == json{"x.io/f"});
 }
 
-TEST_CASE("a namespace with only the finalizer kubernetes, or only a deletion time, keeps its contents") {
+TEST_CASE("the collector empties a namespace if it has both a deletion time and the finalizer kubernetes") {
   Cluster cluster;
   for (const char* name : {"team", "other"}) {
     cluster.send("POST", "/api/v1/namespaces", {{"metadata", {{"name", name}}}});

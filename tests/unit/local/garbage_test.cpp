@@ -28,7 +28,7 @@ json owned_by(const std::string& owner, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("the collector deletes an object whose owner does not exist, and keeps other objects") {
+TEST_CASE("the collector deletes an object whose owner does not exist, and no other object") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", named("owner"));
@@ -57,9 +57,7 @@ TEST_CASE("a dependent is kept while at least one of its owners exists") {
   CHECK_FALSE(store.find("secrets", "ns", "c"));
 }
 
-TEST_CASE(
-    "an object that is created with its owner, or loses its owner reference in time, survives garbage "
-    "collection") {
+TEST_CASE("the collector keeps an object that is created right after its owner") {
   const Folder folder;
   Store store(folder.path());
   std::atomic<bool> done = false;

@@ -5,7 +5,7 @@
 
 TEST_SUITE_BEGIN("local/layers_in_use");
 
-TEST_CASE("folders of code and of packages are found in any text, but only if their names are complete") {
+TEST_CASE("layers_named_in() finds the complete names of code and package folders in any text") {
   const std::string digits(64, 'a'), folder = "code-" + digits;
   using Names = std::set<std::string>;
   CHECK(mlk::local::layers_named_in("").empty());

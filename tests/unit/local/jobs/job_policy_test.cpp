@@ -31,7 +31,8 @@ json with_condition(json of, const std::string& type, const std::string& status)
 
 }  // namespace
 
-TEST_CASE("the first matching rule decides, and its message has the position of the rule") {
+TEST_CASE(
+    "match_failure() takes the first rule that matches, and its message has the position of this rule") {
   const json rules = R"([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}},
     {"action": "FailJob", "onPodConditions": [{"type": "A"}, {"type": "B", "status": "False"}]},
     {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [3, 4]}},
@@ -52,7 +53,7 @@ TEST_CASE("the first matching rule decides, and its message has the position of 
   CHECK(matched(rules, with_condition(pod(0, "Failed", 7), "A", "True")).action == FailureAction::ignore);
 }
 
-TEST_CASE("a failure counts if the Job has no policy, if no rule matches, or if the pod has not ended") {
+TEST_CASE("match_failure() counts a failure if no rule matches the pod") {
   const json rules = R"([{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [7]}}])"_json;
   CHECK(match_failure(json::object(), pod(0, "Failed", 7)).action == FailureAction::count);
   CHECK(matched(rules, pod(0, "Failed", 8)).action == FailureAction::count);
@@ -68,7 +69,7 @@ TEST_CASE("a failure counts if the Job has no policy, if no rule matches, or if 
   CHECK(matched(rules, waiting).action == FailureAction::count);
 }
 
-TEST_CASE("if several rules of a success policy are met, the first one decides") {
+TEST_CASE("matched_success_rule() returns the first rule that is met") {
   CHECK_FALSE(matched_success_rule(json::object(), *mlk::Indexes::parse("0-9")));
   const json count = R"([{"succeededCount": 2}])"_json;
   CHECK_FALSE(success_rule(count, "0"));
@@ -87,7 +88,7 @@ TEST_CASE("if several rules of a success policy are met, the first one decides")
   CHECK_FALSE(success_rule(json::array(), "0-9"));
 }
 
-TEST_CASE("a pod of a Job is read from its metadata and its status") {
+TEST_CASE("JobPod::of() reads the index, the failures and the state of a pod") {
   json object = pod(4, "Running", 0, 2);
   object["metadata"]["annotations"]["batch.kubernetes.io/job-index-ignored-failure-count"] = "3";
   JobPod seen = JobPod::of(object, true);
@@ -114,7 +115,7 @@ TEST_CASE("a pod of a Job is read from its metadata and its status") {
   CHECK_FALSE(bare.tracked);
 }
 
-TEST_CASE("podReplacementPolicy decides whether a deleted pod has failed at once or only when it has ended") {
+TEST_CASE("a deleted pod has failed at once, but with podReplacementPolicy Failed when it has ended") {
   json going = pod(0, "Running");
   going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z";
   CHECK(JobPod::of(going, false).failed);
@@ -131,7 +132,7 @@ TEST_CASE("podReplacementPolicy decides whether a deleted pod has failed at once
   CHECK(JobPod::of(pod(0, "Failed", 1), true).finished);
 }
 
-TEST_CASE("a pod has ended when its last container has ended, or else when its deletion has begun") {
+TEST_CASE("JobPod::ended is the end of the last container, or else the time of the deletion") {
   json two = pod(0, "Failed", 1);
   json& statuses = two["status"]["containerStatuses"];
   statuses.push_back(statuses[0]);

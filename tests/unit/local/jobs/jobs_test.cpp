@@ -51,7 +51,7 @@ json finalizers_of(const Cluster& cluster, const std::string& name) {
   return stored_pod(cluster, name).at("metadata").value("finalizers", json());
 }
 
-TEST_CASE("a pod that a Job creates has all defaults, and its creation has an event") {
+TEST_CASE("step_jobs() creates a pod with all defaults, and an event about it") {
   Cluster cluster;
   const json made =
       cluster.ask("POST", jobs,
@@ -108,7 +108,7 @@ TEST_CASE("a pod that a Job creates has all defaults, and its creation has an ev
   CHECK(event == about);
 }
 
-TEST_CASE("a step does not change the store if the Jobs need no change") {
+TEST_CASE("step_jobs() writes nothing if no Job needs a change") {
   Cluster cluster;
   cluster.send("POST", jobs, job_named("j"));
   step_jobs(cluster.store, noon);
@@ -117,7 +117,7 @@ TEST_CASE("a step does not change the store if the Jobs need no change") {
   CHECK(cluster.store.revision() == before);
 }
 
-TEST_CASE("the end of a Job is stored as an event of the Job controller") {
+TEST_CASE("step_jobs() stores an event when a Job ends") {
   Cluster cluster;
   cluster.send("POST", jobs, job_named("j", {{"activeDeadlineSeconds", 5}, {"completions", 0}}));
   for (int i = 0; i < 2; ++i) step_jobs(cluster.store, noon);
@@ -152,7 +152,7 @@ TEST_CASE("a Job ignores a pod that it does not control, and the pod keeps its f
   for (int i = 1; i <= number; ++i) CHECK(finalizers_of(cluster, "alien-" + std::to_string(i)).size() == 2);
 }
 
-TEST_CASE("the Job of a pod is the pod's first owner of kind Job with `controller` set") {
+TEST_CASE("a pod belongs to the Job in its owner reference with `controller` set") {
   Cluster cluster;
   json pod = held_pod("p", {{"kind", "Job"}, {"uid", "other"}});
   pod["metadata"]["ownerReferences"].push_back({{"kind", "Job"}, {"uid", "gone"}, {"controller", true}});
@@ -161,8 +161,7 @@ TEST_CASE("the Job of a pod is the pod's first owner of kind Job with `controlle
   CHECK(finalizers_of(cluster, "p") == json{"x.io/f"});
 }
 
-TEST_CASE(
-    "if a Job is deleted or being deleted, its pods lose the Job's finalizer and keep all other finalizers") {
+TEST_CASE("a pod loses the finalizer of its Job, and no other finalizer, if the Job is deleted") {
   Cluster cluster;
   cluster.store.create("pods", held_pod("orphan", {{"kind", "Job"}, {"uid", "gone"}, {"controller", true}}));
   json left = held_pod("left", json::object());  // its Job was deleted with --cascade=orphan
@@ -191,8 +190,7 @@ TEST_CASE(
   }());
 }
 
-TEST_CASE(
-    "if a Job removes a pod, a pod on a node gets its grace period, and a pod without a node fails at once") {
+TEST_CASE("step_jobs() gives a removed pod its grace period if the pod has a node") {
   Cluster cluster;
   cluster.send("POST", jobs, job_named("j", {{"completions", 4}, {"parallelism", 4}}));
   step_jobs(cluster.store, noon);
@@ -226,7 +224,7 @@ TEST_CASE(
   CHECK_FALSE(cluster.store.find("pods", "default", name(3)));  // the Job released and then removed it
 }
 
-TEST_CASE("a Job that cannot be handled does not delay the other Jobs") {
+TEST_CASE("step_jobs() handles the other Jobs if one Job has an invalid spec") {
   Cluster cluster;
   json broken = job(1);
   broken["metadata"]["name"] = "a-broken";
@@ -237,7 +235,7 @@ TEST_CASE("a Job that cannot be handled does not delay the other Jobs") {
   CHECK(cluster.store.list("pods").size() == 2);
 }
 
-TEST_CASE("a finished Job is deleted at the end of its time to live, and the step returns this time") {
+TEST_CASE("step_jobs() deletes a finished Job at the end of its time to live, and returns this time") {
   const char* time = "2026-11-21T11:59:50Z";
   for (const char* type : {"Complete", "Failed"}) {
     const Folder folder;
@@ -255,7 +253,7 @@ TEST_CASE("a finished Job is deleted at the end of its time to live, and the ste
   }
 }
 
-TEST_CASE("after a clock was set back a finished Job is kept no longer than its time to live") {
+TEST_CASE("a finished Job is kept no longer than its time to live, also if the clock was set back") {
   const Folder folder;
   Store store(folder.path());
   store_ended(store, "j", json::array({condition_of("Complete", "True", "2037-01-01T00:00:00Z")}), 15);

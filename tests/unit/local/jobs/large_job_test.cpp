@@ -100,7 +100,7 @@ struct Played {
 
 }  // namespace large_jobs
 
-TEST_CASE("a large Job starts its next indexes, whatever indexes have ended before") {
+TEST_CASE("a large Job starts the lowest indexes that have not begun yet") {
   using namespace large_jobs;
   json large = sweep_job(20'000, {{"parallelism", 4}});
   large["status"]["completedIndexes"] = "0-9999,10001,10004-10009";
@@ -116,7 +116,7 @@ TEST_CASE("a large Job starts its next indexes, whatever indexes have ended befo
   CHECK(actions.status.at("active") == 4);
 }
 
-TEST_CASE("each trial is counted once, also when ended pods are deleted") {
+TEST_CASE("a large Job counts each trial once, also if the pods of ended trials are deleted") {
   using namespace large_jobs;
   Played played(sweep_job(300));
   for (int i = 0; i < 10'000 && !is_finished(played.job); ++i) {
@@ -133,7 +133,7 @@ TEST_CASE("each trial is counted once, also when ended pods are deleted") {
   CHECK(played.most_active == 2);
 }
 
-TEST_CASE("hundreds of trials may fail, and one more than maxFailedIndexes ends the Job") {
+TEST_CASE("a large Job ends when more of its trials fail than maxFailedIndexes allows") {
   using namespace large_jobs;
   Played played(sweep_job(2000, {{"maxFailedIndexes", 299}}));
   for (int i = 0; i < 10'000 && !is_finished(played.job); ++i) {
@@ -146,8 +146,7 @@ TEST_CASE("hundreds of trials may fail, and one more than maxFailedIndexes ends 
   CHECK(played.active() == 0);
 }
 
-TEST_CASE(
-    "a running large Job loses no trial when its parallelism changes or when it is suspended and resumed") {
+TEST_CASE("a large Job runs each trial, also if it is suspended or its parallelism changes meanwhile") {
   using namespace large_jobs;
   Played played(sweep_job(200, {{"parallelism", 8}}));
   REQUIRE(played.run_until(40));
@@ -173,7 +172,7 @@ TEST_CASE(
   CHECK(std::set<int>(played.started.begin(), played.started.end()).size() == 200);
 }
 
-TEST_CASE("the youngest ended pods are kept, and also the ended pods that a Job has not counted yet") {
+TEST_CASE("limit_finished_pods() deletes the oldest ended pods, but no pod that still has a finalizer") {
   const samples::Folder folder;
   Store store(folder.path());
   const auto create = [&](const std::string& name, const char* phase, const char* made) {

@@ -26,13 +26,13 @@ json ended_at(json pod, const char* time) {
 
 std::vector<std::string> only_name(const json& pod) { return {pod.at("metadata").at("name")}; }
 
-TEST_CASE("after any number of failures an index waits at most ten minutes") {
+TEST_CASE("an index waits at most ten minutes for its next try, after any number of failures") {
   const json many = job(1, {{"backoffLimitPerIndex", 100000}});
   for (const int failures : {63, 64, 100, 1000})
     CHECK(passed(many, {pod(0, "Failed", 1, failures)}).again == noon + seconds(600));
 }
 
-TEST_CASE("after a clock was set back an index does not wait for a failure time in the future") {
+TEST_CASE("an index is tried again at once if its failure has a time in the future") {
   for (const json& spec : {json{{"backoffLimitPerIndex", 3}}, json{{"backoffLimit", 3}}}) {
     const JobActions actions =
         passed(job(1, spec), {ended_at(pod(0, "Failed", 1, 0), "2026-11-21T12:50:00Z")});
@@ -41,7 +41,7 @@ TEST_CASE("after a clock was set back an index does not wait for a failure time 
   }
 }
 
-TEST_CASE("after a clock was set back the deadline of a Job counts from now") {
+TEST_CASE("the deadline of a Job counts from now if its start has a time in the future") {
   json limited = job(1, {{"activeDeadlineSeconds", 60}});
   limited["status"]["startTime"] = "2037-01-01T00:00:00Z";
   const JobActions actions = passed(limited, {pod(0, "Running", 0, 0)});
@@ -50,7 +50,7 @@ TEST_CASE("after a clock was set back the deadline of a Job counts from now") {
 }
 
 TEST_CASE(
-    "if failed pods have equal numbers of failures, the last pod is held and the other pods are released") {
+    "an index keeps the last of its failed pods, and releases the others with the same number of failures") {
   const json first = ended_at(pod(0, "Failed", 1, 1), "2026-11-21T12:00:50Z"),
              second = pod(0, "Failed", 1, 1);
   const JobActions actions = passed(job(1), {first, second});
@@ -58,7 +58,7 @@ TEST_CASE(
   CHECK(actions.release == only_name(first));
 }
 
-TEST_CASE("a failed pod is held until another pod of its index has a larger number of failures") {
+TEST_CASE("a failed pod is kept until another pod of its index stores a larger number of failures") {
   const json failed = pod(0, "Failed", 1, 1);
   CHECK(passed(job(2), {failed, pod(0, "Running", 0, 1)}).release.empty());
   CHECK(passed(job(2), {failed, pod(1, "Running", 0, 2)}).release.empty());
@@ -66,7 +66,7 @@ TEST_CASE("a failed pod is held until another pod of its index has a larger numb
   CHECK(passed(job(2), {failed, pod(0, "Pending", 0, 2)}).release == only_name(failed));
 }
 
-TEST_CASE("a pod without an index is released when it has ended or is being deleted, and not while it runs") {
+TEST_CASE("a pod without an index is released if it has ended or is being deleted") {
   for (const char* phase : {"Succeeded", "Failed"}) {
     json alien = pod(0, phase, 1);
     alien["metadata"]["annotations"].erase("batch.kubernetes.io/job-completion-index");
@@ -82,7 +82,7 @@ TEST_CASE("a pod without an index is released when it has ended or is being dele
   CHECK(passed(job(1), {running}).release == only_name(running));
 }
 
-TEST_CASE("a Job waits for ranks that end together after a success, but not after a failure") {
+TEST_CASE("a success policy waits two seconds after a success, but not after a failure") {
   const json some = {{"successPolicy", {{"rules", {{{"succeededCount", 1}}}}}}};
   const json good = ended_at(pod(0, "Succeeded"), "2026-11-21T11:59:58Z");
   const JobActions actions = passed(job(3, some), {good, pod(1, "Failed", 1)});
@@ -91,7 +91,7 @@ TEST_CASE("a Job waits for ranks that end together after a success, but not afte
   CHECK(two.again == noon + seconds(1));
 }
 
-TEST_CASE("a condition without a type, or without the status True, does not end a Job") {
+TEST_CASE("a Job continues if its condition has no type, or not the status True") {
   for (const char* condition :
        {R"({"type": "FailureTarget"})", R"({"type": "SuccessCriteriaMet", "status": "Unknown"})",
         R"({"status": "True"})"}) {
@@ -103,7 +103,7 @@ TEST_CASE("a condition without a type, or without the status True, does not end 
   }
 }
 
-TEST_CASE("a Job without pods ends in one step, whatever the reason is") {
+TEST_CASE("a Job without pods ends in one step, for each reason that can end a Job") {
   const struct {
     json spec, status;
     const char* type;

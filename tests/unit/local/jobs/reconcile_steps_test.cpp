@@ -60,7 +60,7 @@ const json without_limit_by_index = {{"backoffLimitPerIndex", nullptr}};
 
 }  // namespace
 
-TEST_CASE("the counts in a Job's status include its present pods and the pods that this step creates") {
+TEST_CASE("the status of a Job counts its present pods and the pods that this step creates") {
   const json status = stepped(job(5), {ready(pod(0, "Running")), pod(1, "Running"),
                                        going(ready(pod(2, "Running"))), pod(3, "Succeeded")})
                           .status;
@@ -77,7 +77,7 @@ TEST_CASE("the counts in a Job's status include its present pods and the pods th
   CHECK_FALSE(stepped(job(1, without_limit_by_index), {}).status.contains("failedIndexes"));
 }
 
-TEST_CASE("a pod that this step removes is counted as terminating, and no longer as active") {
+TEST_CASE("the status of a Job counts a pod that this step removes as terminating, not as active") {
   const json status =
       stepped(job(2, {{"parallelism", 1}}), {ready(pod(0, "Running")), ready(pod(1, "Running"))}).status;
   CHECK(status.at("active") == 1);
@@ -85,7 +85,7 @@ TEST_CASE("a pod that this step removes is counted as terminating, and no longer
   CHECK(status.at("terminating") == 1);
 }
 
-TEST_CASE("an ended pod is first listed as uncounted, then released, then counted") {
+TEST_CASE("an ended pod is listed as uncounted first, then released, and counted last") {
   const json good = pod(0, "Succeeded"), bad = pod(1, "Failed", 1);
   const json common = job(3, {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 5}});
   const JobActions first = stepped(common, {good, bad});
@@ -123,7 +123,7 @@ TEST_CASE("a Job does not count a pod whose index is beyond the size of the Job"
   CHECK(smaller.status.at("failedIndexes") == "");
 }
 
-TEST_CASE("a Job with a failed pod without an index has no failed index, and still creates all its pods") {
+TEST_CASE("a failed pod without an index does not keep the Job from creating its pods") {
   json alien = pod(0, "Failed", 1);
   alien["metadata"].erase("annotations");
   const JobActions actions = stepped(job(1), {alien});
@@ -131,8 +131,7 @@ TEST_CASE("a Job with a failed pod without an index has no failed index, and sti
   CHECK(actions.status.at("failedIndexes") == "");
 }
 
-TEST_CASE(
-    "the delay of an index doubles with each failure, also with an ignored failure, up to ten minutes") {
+TEST_CASE("the delay of an index doubles with each failure, counted or ignored, up to ten minutes") {
   const std::pair<int, int> table[] = {{0, 10}, {1, 20}, {2, 40}, {5, 320}, {6, 600}, {20, 600}};
   for (const auto& [failures, delay] : table) {
     CAPTURE(failures);
@@ -145,8 +144,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "the pod with the most failures decides the delay of its index, and each index has a delay of its own") {
+TEST_CASE("each index has its own delay, which follows from its pod with the most failures") {
   const json many = job(2, {{"backoffLimitPerIndex", 9}});
   const JobActions actions =
       stepped(many, {pod(0, "Failed", 1, 3), pod(0, "Failed", 1, 2)}, noon + seconds(79));
@@ -189,7 +187,7 @@ TEST_CASE("a Job may have as many failed indexes as maxFailedIndexes says, and o
   CHECK(verdict(2) == "none");
 }
 
-TEST_CASE("without backoffLimitPerIndex all indexes wait together, from the last failure") {
+TEST_CASE("all indexes of a Job wait together after a failure if the Job has no backoffLimitPerIndex") {
   const json common = job(2, {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 9}});
   const auto at = [](json object, const char* time) {
     object["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = time;
@@ -209,7 +207,7 @@ TEST_CASE("without backoffLimitPerIndex all indexes wait together, from the last
             .again == noon + seconds(20));
 }
 
-TEST_CASE("a Job ends if its counted and new failures exceed backoffLimit; ignored failures do not count") {
+TEST_CASE("a Job ends if it has more failures than backoffLimit, and ignored failures do not count") {
   json limited = job(3, {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 1}});
   const auto reason = [&](const std::vector<json>& pods) {
     return stepped(limited, pods).status.value("/conditions/0/reason"_json_pointer, "none");
@@ -224,7 +222,7 @@ TEST_CASE("a Job ends if its counted and new failures exceed backoffLimit; ignor
   CHECK(reason({pod(0, "Failed", 1)}) == "none");
 }
 
-TEST_CASE("each way in which a Job ends has its own condition, message, time and event") {
+TEST_CASE("a Job that ends gets a condition, a message, a time and an event for the reason of its end") {
   const json ended = job(1);
   JobActions good = stepped(ended, {counted(pod(0, "Succeeded"))});
   CHECK(good.status.value("conditions", json::array()).empty());  // the success is not counted yet
@@ -257,7 +255,7 @@ TEST_CASE("each way in which a Job ends has its own condition, message, time and
   }
 }
 
-TEST_CASE("a decision about the end of a Job does not change later") {
+TEST_CASE("a Job that has decided to fail fails, also if its last pods succeed") {
   json decided = job(2);
   decided["status"]["conditions"] =
       R"([{"type": "FailureTarget", "status": "True", "reason": "Why", "message": "because"}])"_json;
@@ -273,7 +271,7 @@ TEST_CASE("a decision about the end of a Job does not change later") {
   CHECK(stepped(decided, {}).status.at("conditions").back().at("type") == "Complete");
 }
 
-TEST_CASE("a success policy waits two seconds for ranks that end together") {
+TEST_CASE("a success policy waits two seconds, so that other ranks may end too") {
   const json some = {{"successPolicy", {{"rules", {{{"succeededCount", 1}}}}}}};
   const std::vector<json> pods = {pod(0, "Succeeded"), pod(1, "Running")};
   const JobActions early = stepped(job(2, some), pods, noon + std::chrono::milliseconds(1999));
@@ -286,7 +284,8 @@ TEST_CASE("a success policy waits two seconds for ranks that end together") {
   CHECK(stepped(all, {pod(0, "Succeeded")}).status.at("conditions").at(0).at("reason") == "SuccessPolicy");
 }
 
-TEST_CASE("a suspended Job has no deadline, and its conditions and events record suspending and resuming") {
+TEST_CASE(
+    "a suspended Job has no deadline, and its conditions and events say when it is suspended or resumed") {
   const json running = pod(0, "Running"), ending = going(pod(1, "Running"));
   json suspended = job(2, {{"suspend", true}, {"activeDeadlineSeconds", 1}});
   const JobActions actions = stepped(suspended, {running, ending, pod(0, "Failed", 1)});
@@ -308,14 +307,14 @@ TEST_CASE("a suspended Job has no deadline, and its conditions and events record
   CHECK(again.again == noon + seconds(50));
 }
 
-TEST_CASE("a Job ends at the exact second of its deadline, and not before") {
+TEST_CASE("a Job ends in the exact second of its deadline") {
   const json limited = job(1, {{"activeDeadlineSeconds", 3605}});
   CHECK(stepped(limited, {pod(0, "Running")}, noon + seconds(4)).again == noon + seconds(5));
   CHECK(stepped(limited, {pod(0, "Running")}, noon + seconds(4)).remove.empty());
   CHECK(stepped(limited, {pod(0, "Running")}, noon + seconds(5)).remove.size() == 1);
 }
 
-TEST_CASE("terminating pods count towards the parallelism only with podReplacementPolicy Failed") {
+TEST_CASE("a terminating pod counts towards the parallelism if podReplacementPolicy is Failed") {
   const json wide = job(4, {{"parallelism", 2}});
   CHECK(indexes_created(stepped(wide, {going(pod(0, "Running")), pod(1, "Running")})).empty());
   CHECK(indexes_created(stepped(wide, {going(pod(0, "Running"))})) == std::vector<int>{1});

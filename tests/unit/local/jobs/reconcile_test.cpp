@@ -86,7 +86,7 @@ TEST_CASE("the first step sets the start time") {
   CHECK(decide(fresh, {}).status.at("startTime") == "2026-11-21T12:00:00Z");
 }
 
-TEST_CASE("a completed index is not started again, also when its pod is gone") {
+TEST_CASE("a completed index is not started again, also if its pod is gone") {
   json half = job(2);
   half["status"]["completedIndexes"] = "0";
   CHECK(created(decide(half, {})) == std::vector<int>{1});
@@ -108,7 +108,7 @@ TEST_CASE("a failed index is restarted 10 s after its first failure, and 20 s af
   }
 }
 
-TEST_CASE("a failed pod is kept until its replacement stores the number of failures") {
+TEST_CASE("a failed pod is kept until its replacement has stored the number of failures") {
   const json failed = pod(0, "Failed", 1);
   CHECK(decide(job(1), {failed}).release.empty());
   const json next = pod(0, "Running", 0, 1);
@@ -140,7 +140,7 @@ TEST_CASE("more failed indexes than maxFailedIndexes end the Job and stop its po
   CHECK(actions.remove == std::vector<std::string>{lasting["metadata"]["name"]});
 }
 
-TEST_CASE("a Job ends only when its last pod has ended") {
+TEST_CASE("a Job that must fail ends after its last pod has ended") {
   json ending = job(2, {{"maxFailedIndexes", 0}});
   const JobActions waiting = reconciled(ending, {pod(0, "Failed", 1, 2), deleted(pod(1, "Running"))});
   CHECK(conditions(waiting).size() == 1);
@@ -168,7 +168,7 @@ TEST_CASE("if a disruption ends a pod, the index is restarted and its number of 
   CHECK(actions.status.value("failed", 0) == 0);
 }
 
-TEST_CASE("a rule with NotIn does not match a container that ended with 0") {
+TEST_CASE("a rule with NotIn ignores a container that ended with 0") {
   const json rules = {
       {"podFailurePolicy",
        {{"rules", {{{"action", "FailJob"}, {"onExitCodes", {{"operator", "NotIn"}, {"values", {1, 2}}}}}}}}}};
@@ -182,7 +182,7 @@ TEST_CASE("a rule with NotIn does not match a container that ended with 0") {
   CHECK(!conditions(reconciled(job(1, rules), {both})).empty());
 }
 
-TEST_CASE("the back-off for a deleted pod counts from the deletion, not from the end of the grace period") {
+TEST_CASE("the back-off after a deleted pod counts from the time of the deletion") {
   json ending = deleted(pod(0, "Running"));
   ending["metadata"]["deletionTimestamp"] = "2026-11-21T12:05:00Z";
   ending["metadata"]["deletionGracePeriodSeconds"] = 300;
@@ -225,7 +225,7 @@ TEST_CASE("suspending stops the pods and removes the start time, and resuming st
   CHECK(again.status.contains("startTime"));
 }
 
-TEST_CASE("a failed pod that was deleted is released if its Job is suspended, and otherwise kept") {
+TEST_CASE("a deleted pod that has failed is released if its Job is suspended") {
   const json by_index{{"backoffLimitPerIndex", 3}};
   const json ended = deleted(pod(0, "Failed"));
   CHECK(decide(job(1, by_index), {ended}).release.empty());  // the pod stores the number of failures
@@ -233,9 +233,7 @@ TEST_CASE("a failed pod that was deleted is released if its Job is suspended, an
   CHECK(decide(suspended, {ended}).release == std::vector<std::string>{ended["metadata"]["name"]});
 }
 
-TEST_CASE(
-    "if a suspended Job ends its ranks, these ends do not count for failure limits and rules for exit "
-    "codes") {
+TEST_CASE("a pod that a suspended Job has stopped counts as no failure") {
   const json last_try = pod(0, "Running", 0, 3);
   json suspended = job(1, {{"backoffLimitPerIndex", 3}, {"maxFailedIndexes", 0}, {"suspend", true}});
   const std::string name = last_try["metadata"]["name"];
@@ -251,7 +249,7 @@ TEST_CASE(
   CHECK(after.status.value("failedIndexes", "") == "");
 }
 
-TEST_CASE("a Job with a failed index fails when all other indexes have ended, even with a success policy") {
+TEST_CASE("a Job with a failed index fails when all indexes have ended, also if it has a success policy") {
   const json by_count = {{"successPolicy", {{"rules", {{{"succeededCount", 2}}}}}},
                          {"backoffLimitPerIndex", 0}};
   const std::vector<json> pods = {pod(0, "Succeeded"), pod(1, "Succeeded"), pod(2, "Failed", 1)};
@@ -259,7 +257,7 @@ TEST_CASE("a Job with a failed index fails when all other indexes have ended, ev
         std::vector<std::string>{"FailureTarget=FailedIndexes", "Failed=FailedIndexes"});
 }
 
-TEST_CASE("a terminating pod blocks its index only with podReplacementPolicy Failed") {
+TEST_CASE("a terminating pod blocks its index if podReplacementPolicy is Failed") {
   const json ending = deleted(pod(0, "Running"));
   CHECK(created(decide(job(1), {ending})).empty());
   const json at_once = {{"podReplacementPolicy", "TerminatingOrFailed"}, {"backoffLimitPerIndex", nullptr}};
@@ -273,7 +271,7 @@ TEST_CASE("a Job with a deadline requests a sync at the deadline, and ends in th
         std::vector<std::string>{"FailureTarget=DeadlineExceeded"});
 }
 
-TEST_CASE("without backoffLimitPerIndex all failures are counted together") {
+TEST_CASE("a Job without backoffLimitPerIndex counts the failures of all its indexes together") {
   const json common = {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 1}};
   CHECK(conditions(reconciled(job(2, common), {pod(0, "Failed", 1), pod(1, "Running")})).empty());
   CHECK(conditions(reconciled(job(2, common), {pod(0, "Failed", 1), pod(1, "Failed", 1)})) ==
@@ -286,7 +284,7 @@ TEST_CASE("a smaller parallelism stops the highest indexes") {
         std::vector<std::string>{high["metadata"]["name"]});
 }
 
-TEST_CASE("after a crash between any two actions each failure is counted exactly once") {
+TEST_CASE("a Job counts each failure once, also if the server is killed between two actions") {
   const json common = {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 5}};
   json stored = job(1, common);
   json failed = pod(0, "Failed", 1);

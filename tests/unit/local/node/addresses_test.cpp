@@ -29,7 +29,7 @@ struct Book {
   }
 };
 
-TEST_CASE("an address is the hash of the name, in 127.64.0.0/10, with neither 0 nor 255 at its end") {
+TEST_CASE("the address of a host follows from its name, lies in 127.64.0.0/10, and never ends in 0 or 255") {
   const Book book;
   Addresses addresses(book.file);
   CHECK(addresses.address_of("default", "w-0") == "127.121.181.107");
@@ -41,7 +41,7 @@ TEST_CASE("an address is the hash of the name, in 127.64.0.0/10, with neither 0 
   CHECK(addresses.address_of("lab", "w-0") != "127.121.181.107");
 }
 
-TEST_CASE("if another host has the address of a host, the host gets and keeps the next address") {
+TEST_CASE("a host gets the next free address if another host has its address, and keeps it") {
   const Book book;
   samples::write_text(book.file, R"({"default/a": "127.121.181.107", "default/b": "127.121.181.108"})");
   Addresses addresses(book.file);
@@ -74,8 +74,7 @@ struct Listener {
   Listener& operator=(const Listener&) = delete;
 };
 
-TEST_CASE(
-    "a port is saved with its service, host and wanted number, and is forgotten with its service or host") {
+TEST_CASE("a port is saved with its service, its host and the wanted number") {
   const Book book;
   Addresses addresses(book.file);
   const Listener taken;
@@ -116,7 +115,7 @@ TEST_CASE(
   CHECK(book.saved() == expected);
 }
 
-TEST_CASE("a host's own port is used by no other host, and no program listens on it at any address") {
+TEST_CASE("own_port_of() returns a port that no other host has and no program listens on") {
   const Book book;
   Addresses addresses(book.file);
   const int first = addresses.own_port_of("default", "s", "w-0", 7070);

@@ -31,7 +31,7 @@ Exit ended(int code, const std::string& reason) {
 
 }  // namespace deadlines
 
-TEST_CASE("a pod that has run for activeDeadlineSeconds gets its grace period, and then fails") {
+TEST_CASE("a pod is stopped and fails when it has run for activeDeadlineSeconds") {
   using namespace deadlines;
   for (const int code : {143, 0}) {  // a program may also end with 0 when it gets SIGTERM
     CAPTURE(code);
@@ -62,7 +62,7 @@ TEST_CASE("a pod that has run for activeDeadlineSeconds gets its grace period, a
   }
 }
 
-TEST_CASE("a pod has not exceeded its deadline if its program ends by itself before the kubelet stops it") {
+TEST_CASE("a pod succeeds if its program ends by itself after the deadline, before the kubelet stops it") {
   using namespace deadlines;
   Node node;
   start_limited(node, 5);
@@ -74,7 +74,7 @@ TEST_CASE("a pod has not exceeded its deadline if its program ends by itself bef
   CHECK_FALSE(node.record().stop());
 }
 
-TEST_CASE("if a deadline passes while no server runs, the next server stops the pod") {
+TEST_CASE("a pod whose deadline passed while no server ran is stopped by the next server") {
   using namespace deadlines;
   Node node;
   start_limited(node, 100);
@@ -115,7 +115,7 @@ TEST_CASE("if a pod cannot be started before its deadline, it fails without a pr
   CHECK(node.at("/metadata/resourceVersion") == version);
 }
 
-TEST_CASE("the kubelet asks a deleted pod to end only once, also if the deadline of the pod passes") {
+TEST_CASE("the kubelet asks a deleted pod to end once, and not again at the deadline of the pod") {
   using namespace deadlines;
   Node node;
   start_limited(node, 5);
@@ -125,7 +125,7 @@ TEST_CASE("the kubelet asks a deleted pod to end only once, also if the deadline
   CHECK_FALSE(node.record().stop());
 }
 
-TEST_CASE("a deadline counts from the start of the pod, and a pod that has not started has no deadline") {
+TEST_CASE("deadline_of() counts from the start of the pod, and returns nothing for a pod without a start") {
   json pod = {{"spec", {{"activeDeadlineSeconds", 90}}}, {"status", {{"startTime", "2026-11-21T12:00:00Z"}}}};
   CHECK(deadline_of(pod) == samples::noon + std::chrono::seconds(90));
   pod["spec"]["activeDeadlineSeconds"] = "90";

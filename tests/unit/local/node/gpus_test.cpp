@@ -75,7 +75,7 @@ TEST_CASE("visible_gpus() reads CUDA_VISIBLE_DEVICES as CUDA does") {
   CHECK(visible_gpus(0, "0,GPU-4a").empty());
 }
 
-TEST_CASE("each pod gets GPUs that no other pod has, or waits until enough GPUs are free") {
+TEST_CASE("a pod gets GPUs that no other pod has, and waits if too few are free") {
   Machine machine;
   machine.store.create("pods", asking("a", "1"));
   machine.store.create("pods", asking("b", "2"));
@@ -110,7 +110,7 @@ TEST_CASE("after a restart of the server each pod still has its GPUs") {
   CHECK(machine.waits("b"));
 }
 
-TEST_CASE("an annotation that a client sets gives a pod no GPUs") {
+TEST_CASE("a pod gets no GPUs from an annotation that its client has set") {
   Machine machine;
   json pod = asking("a", "0");
   pod["metadata"]["annotations"]["mlk.dev/gpus"] = "0,2";

@@ -29,8 +29,7 @@ using samples::record_of;
 using samples::write_text;
 using namespace nlohmann::literals;
 
-TEST_CASE(
-    "a deleted pod that has ended or never began has the grace period 0, and stays only for its finalizers") {
+TEST_CASE("a deleted pod gets the grace period 0 if it has ended or has never begun") {
   for (const bool began : {false, true}) {
     CAPTURE(began);
     Node node;
@@ -51,7 +50,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a pod that is deleted without a grace period gets thirty seconds") {
+TEST_CASE("a deleted pod gets 30 s to end if the deletion has no grace period") {
   Node node;
   node.start(R"({"metadata": {"finalizers": ["f"]}})"_json);
   node.runs();
@@ -62,7 +61,7 @@ TEST_CASE("a pod that is deleted without a grace period gets thirty seconds") {
   CHECK(node.record().stop()->grace_seconds == 30);
 }
 
-TEST_CASE("if a pod is gone, its supervisor is stopped at once, and then the folder of the pod is removed") {
+TEST_CASE("the kubelet stops a supervisor whose pod is gone, and then removes the pod's folder") {
   Node node;
   const PodFolder stray(node.paths.pods() / "stray");
   std::filesystem::create_directories(stray.path());
@@ -89,8 +88,7 @@ TEST_CASE("if a pod is gone, its supervisor is stopped at once, and then the fol
   CHECK_FALSE(std::filesystem::exists(stray.path()));
 }
 
-TEST_CASE(
-    "if the supervisor of a deleted pod was killed, its processes are ended and the folder is removed") {
+TEST_CASE("the kubelet ends the processes of a deleted pod whose supervisor was killed") {
   Node node;
   const PodFolder stray(node.paths.pods() / "stray");
   std::filesystem::create_directories(stray.path());
@@ -117,7 +115,7 @@ TEST_CASE(
   CHECK(WTERMSIG(status) == SIGKILL);
 }
 
-TEST_CASE("a supervisor that outlives its pod is reaped when it ends") {
+TEST_CASE("the kubelet reaps a supervisor that ends after its pod is gone") {
   const auto process_of = [](const Node& node) {
     std::string pid;
     std::ifstream(node.folder.path() / "started") >> pid;
@@ -138,7 +136,7 @@ TEST_CASE("a supervisor that outlives its pod is reaped when it ends") {
   CHECK_FALSE(std::filesystem::exists(process));
 }
 
-TEST_CASE("the kubelet requests a stop from a supervisor only once for each grace period") {
+TEST_CASE("the kubelet asks a supervisor to stop once, and again if the grace period becomes shorter") {
   Node node;
   node.start();
   node.runs();
@@ -150,7 +148,7 @@ TEST_CASE("the kubelet requests a stop from a supervisor only once for each grac
   CHECK(node.record().stop());
 }
 
-TEST_CASE("the address of a host is kept while its pod or Job exists, and is forgotten afterwards") {
+TEST_CASE("the address of a host is kept while its pod or its Job exists") {
   Node node;
   node.store.create("jobs", samples::job(1, {{"template", {{"spec", {{"subdomain", "s"}}}}}}));
   for (const char* name : {"a", "j-0", "j-1"}) create_pod(node, name);
@@ -169,7 +167,7 @@ TEST_CASE("the address of a host is kept while its pod or Job exists, and is for
   for (const char* host : {"j-0", "j-1", "host", "c"}) CHECK(all.contains(std::string("default/") + host));
 }
 
-TEST_CASE("the address of a pod without a name in a service is forgotten when the pod has ended") {
+TEST_CASE("a pod in no service loses its address when the pod has ended") {
   Node node;
   node.store.create("jobs", samples::job(1));
   for (const char* name : {"j-0", "j-1"}) create_pod(node, name);
@@ -189,7 +187,7 @@ TEST_CASE("the address of a pod without a name in a service is forgotten when th
   for (const char* host : {"j-1", "j-2", "next"}) CHECK(all.contains(std::string("default/") + host));
 }
 
-TEST_CASE("the volumes of a pod are removed at its end, and its claims and its log are kept") {
+TEST_CASE("the volumes of a pod are removed when the pod ends, but claims and the log stay") {
   Node node;
   node.store.create("configmaps",
                     {{"apiVersion", "v1"},
@@ -215,8 +213,7 @@ TEST_CASE("the volumes of a pod are removed at its end, and its claims and its l
   CHECK(node.logs.tail(Node::uid, 5, 100) == "words\n");
 }
 
-TEST_CASE(
-    "the pods of a service use the same port while one of them exists, and choose a new port afterwards") {
+TEST_CASE("the pods of a service use the same port while at least one of them exists") {
   Node node;
   node.store.create("services", {{"apiVersion", "v1"},
                                  {"kind", "Service"},

@@ -36,8 +36,7 @@ std::string value_of(const PodFolder& folder, const std::string& name) {
   return "not set";
 }
 
-TEST_CASE(
-    "a program gets the needed part of the shell's environment, without secrets, and mlk's folder in PATH") {
+TEST_CASE("a program gets HOME, LANG and a few more variables from the shell, and no secrets") {
   const std::vector<std::string> passed = {"HOME",        "USER",         "LOGNAME",   "SHELL",
                                            "LANG",        "LC_ALL",       "LC_CTYPE",  "TZ",
                                            "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"};
@@ -71,8 +70,7 @@ TEST_CASE(
   CHECK(value_of(node.record(), "TZ") == "not set");
 }
 
-TEST_CASE(
-    "before its program runs a pod has an empty termination log, and files that only their owner can read") {
+TEST_CASE("a pod has an empty termination log and the files of its volumes before its program runs") {
   Node node;
   node.store.create("secrets", {{"apiVersion", "v1"},
                                 {"kind", "Secret"},
@@ -89,7 +87,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the status of a running pod has the address that other pods get for the host name of the pod") {
+TEST_CASE("podIP in the status of a pod is the address that other pods get for the pod's host name") {
   Node node;
   node.store.create("services", {{"apiVersion", "v1"},
                                  {"kind", "Service"},
@@ -107,7 +105,7 @@ TEST_CASE("the status of a running pod has the address that other pods get for t
   CHECK(node.at("/status/podIP") == address);
 }
 
-TEST_CASE("a pod that cannot be scheduled has one event of the scheduler") {
+TEST_CASE("a pod that cannot be scheduled gets one event, also after several steps") {
   Node node;
   node.create(R"({"spec": {"containers": [{"name": "main", "image": "i", "command": ["work"],
       "resources": {"requests": {"nvidia.com/gpu": "1"}}}]}})"_json);
@@ -133,7 +131,7 @@ std::pair<std::string, json> held_up(Node& node, const json& patch) {
   return {waiting.value("reason", "") + ": " + waiting.value("message", ""), warning};
 }
 
-TEST_CASE("a pod that cannot start has the reason that Kubernetes gives, and one event of the kubelet") {
+TEST_CASE("a pod that cannot start has a status with the reason, and one event of the kubelet") {
   struct Case {
     const char* volume;
     const char* status;
@@ -178,8 +176,7 @@ TEST_CASE("a pod with an invalid spec does not delay the pods after it") {
   CHECK_FALSE(record_of(node, "a").start());
 }
 
-TEST_CASE(
-    "a termination message is cut at 4096 bytes, and a message from the log at 80 lines and 2048 bytes") {
+TEST_CASE("a termination message has at most 4096 bytes, or 80 lines and 2048 bytes if it is from the log") {
   const auto words = [](const std::string& own, const std::string& log, const Exit& exit) {
     Node node;
     node.start(R"({"spec": {"containers": [
@@ -236,8 +233,7 @@ TEST_CASE(
             "Warning Failed: the supervisor of the pod did not start: exit code 3: last words"});
 }
 
-TEST_CASE(
-    "the message about a killed supervisor has the signal, and no line of the log if the log is empty") {
+TEST_CASE("the message about a killed supervisor names the signal, also if the log is empty") {
   Node node("echo $$ >> \"$(dirname \"$0\")/started\"; kill -9 $$");
   node.start();
   REQUIRE(have_ended(node, 1));

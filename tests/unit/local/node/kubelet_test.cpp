@@ -17,7 +17,7 @@ using namespace nlohmann::literals;
 
 const std::string scheduled = "Normal Scheduled: Successfully assigned default/p to local";
 
-TEST_CASE("a pod is bound to the node, then its supervisor gets the program to run") {
+TEST_CASE("the kubelet binds a pod to the node first, and then starts a supervisor with the program") {
   Node node;
   node.create(R"({"spec": {"terminationGracePeriodSeconds": 7}})"_json);
   node.step();
@@ -37,7 +37,7 @@ TEST_CASE("a pod is bound to the node, then its supervisor gets the program to r
   CHECK(by_default.record().start()->grace_seconds == 30);
 }
 
-TEST_CASE("a pod is Running when the supervisor has recorded the start of the program, and has one event") {
+TEST_CASE("a pod is Running when its supervisor has recorded that the program runs") {
   Node node;
   node.start();
   node.supervisor_says(Started{"2026-11-21T12:00:05Z", 0, Node::nobody()});  // no program runs yet
@@ -52,7 +52,7 @@ TEST_CASE("a pod is Running when the supervisor has recorded the start of the pr
   CHECK(node.at("/metadata/resourceVersion") == version);
 }
 
-TEST_CASE("the next sweep reads a record that a supervisor has written without a notice") {
+TEST_CASE("a sweep reads the record of a supervisor that has sent no notice") {
   Node node;
   node.start();
   node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
@@ -78,9 +78,7 @@ TEST_CASE("a pod ends when its program ends, and its status has the termination 
   }
 }
 
-TEST_CASE(
-    "with FallbackToLogsOnError a pod without its own message gets the end of its log only if it has "
-    "failed") {
+TEST_CASE("a failed pod without a message gets the end of its log, with FallbackToLogsOnError") {
   const json fallback = R"({"spec": {"containers": [
       {"name": "main", "image": "i", "command": ["work"], "terminationMessagePolicy": "FallbackToLogsOnError"}]}})"_json;
   const auto said = [](const json& patch, int code, const std::string& own) {
@@ -127,7 +125,7 @@ TEST_CASE("a pod is lost if its supervisor ends without a record while the progr
   CHECK(node.record().exit()->started_at == "2026-11-21T12:00:05Z");
 }
 
-TEST_CASE("if an input is missing, the pod's status and one event report it, and the kubelet tries again") {
+TEST_CASE("a pod with a missing input waits, and its status and an event name the input") {
   Node node;
   const auto with_volume = [](const json& volume) {
     return json{{"spec",
@@ -150,9 +148,7 @@ TEST_CASE("if an input is missing, the pod's status and one event report it, and
   CHECK(node.record().start());
 }
 
-TEST_CASE(
-    "a pod with a scheduling gate waits, and the status of a pod with too large requests names the "
-    "missing resource") {
+TEST_CASE("a pod waits if it has a scheduling gate, or if it requests more than the node has") {
   Node gated;
   gated.create(R"({"spec": {"schedulingGates": [{"name": "g"}]}})"_json);
   gated.step();
@@ -169,9 +165,7 @@ TEST_CASE(
   CHECK(large.at("/status/conditions/0/reason") == "Unschedulable");
 }
 
-TEST_CASE(
-    "a deleted pod is asked to end within its grace period, and a later deletion can only shorten the "
-    "period") {
+TEST_CASE("the kubelet asks a deleted pod to end, and a later deletion can only shorten the grace period") {
   Node node;
   node.start();
   node.runs();
@@ -225,7 +219,7 @@ TEST_CASE("a restarted server continues with a pod that an earlier server has st
 }
 
 TEST_CASE(
-    "the folder of a claim outlives the pod, and the files of the other volumes lie in the pod's folder") {
+    "the files of a ConfigMap lie in the folder of the pod, and the folder of a claim outlives the pod") {
   Node node;
   node.store.create("configmaps",
                     {{"apiVersion", "v1"},

@@ -101,7 +101,7 @@ TEST_CASE("text that only resembles a peer name is not changed") {
   }
 }
 
-TEST_CASE("the port after a peer's name is replaced by the port on which this peer listens") {
+TEST_CASE("replace_peers() replaces the port after the name of a peer by the peer's real port") {
   const auto local = [](const std::string& text) {
     return replace_peers(
         text, "default", {"run"}, [](const std::string&) { return "127.64.0.1"; },
@@ -117,7 +117,7 @@ TEST_CASE("the port after a peer's name is replaced by the port on which this pe
   CHECK(local("elsewhere.example:7070") == "elsewhere.example:7070");
 }
 
-TEST_CASE("mount paths are replaced by folders, the longest first and only whole components") {
+TEST_CASE("replace_paths() replaces the longest mount path that is a whole part of a path") {
   const std::map<std::string, std::string> mounts = {
       {"/data", "/real/data"}, {"/data/mnist", "/real/mnist"}, {"/dev/termination-log", "/pod/message"}};
   const auto replace = [&](const std::string& text) { return replace_paths(text, mounts); };
@@ -133,7 +133,7 @@ TEST_CASE("mount paths are replaced by folders, the longest first and only whole
   CHECK(replace("/dev/termination-log") == "/pod/message");
 }
 
-TEST_CASE("if the folder of a mount lies below the path of another mount, the folder is not replaced again") {
+TEST_CASE("replace_paths() does not replace a path again that it has just inserted") {
   const std::map<std::string, std::string> mounts = {{"/tmp", "/state/tmp"}, {"/state", "/elsewhere"}};
   CHECK(replace_paths("/tmp/x", mounts) == "/state/tmp/x");
 }
@@ -177,8 +177,7 @@ TEST_CASE("a variable may use a field of its pod, a key of a ConfigMap or Secret
   CHECK(process.argv == std::vector<std::string>{"prog", "--rank=1", "<run-worker-0>:1"});
 }
 
-TEST_CASE(
-    "the port of a peer is also replaced in X_PORT if X_ADDR or another variable X_... names the peer") {
+TEST_CASE("the port in X_PORT is replaced if X_ADDR or another variable X_... names a peer") {
   Place place;
   PodContext around = place.file_context();
   around.port_of = [](const std::string&, const std::string&, int port) { return port + 1; };
@@ -201,7 +200,7 @@ TEST_CASE(
   CHECK(env_of(localise(pod_with({{"env", alone}}), around), "MASTER_PORT") == "7070");
 }
 
-TEST_CASE("a peer name in the value of a Secret is not replaced") {
+TEST_CASE("a value from a Secret stays unchanged if it is the name of a peer") {
   Place place;
   place.objects["secrets/key"]["data"]["key"] = "cnVuLXdvcmtlci0wLnJ1bg==";  // run-worker-0.run
   const json env = {{{"name", "S"}, {"valueFrom", {{"secretKeyRef", {{"name", "key"}, {"key", "key"}}}}}}};
@@ -244,7 +243,7 @@ TEST_CASE("volumes become folders and files that only their owner can read") {
   CHECK(process.files[2].mode == 0400);
 }
 
-TEST_CASE("a missing subPath of a volume is created, and its name may contain a variable") {
+TEST_CASE("a subPath becomes a folder of its volume, and may contain a variable") {
   const json spec = {{"volumes", {{{"name", "claim"}, {"persistentVolumeClaim", {{"claimName", "ckpt"}}}}}}};
   json mount = {{"name", "claim"}, {"mountPath", "/ckpt"}, {"subPathExpr", "run/$(RANK)"}};
   const json env = {named("RANK", field("metadata.annotations['batch.kubernetes.io/job-completion-index']"))};
@@ -259,7 +258,7 @@ TEST_CASE("a missing subPath of a volume is created, and its name may contain a 
             .find("CreateContainerConfigError: invalid subPath") == 0);
 }
 
-TEST_CASE("an unsupported kind of volume is reported with a hint") {
+TEST_CASE("a pod with an unsupported kind of volume waits, and the message says what to do") {
   const auto volume = [](const json& source) {
     json with_name = source;
     with_name["name"] = "v";
@@ -281,7 +280,7 @@ TEST_CASE("an unsupported kind of volume is reported with a hint") {
         "CreateContainerConfigError: unsupported fieldPath: status.phase");
 }
 
-TEST_CASE("quantities are read as Kubernetes writes them") {
+TEST_CASE("parse_quantity() reads 500m, 4Gi and 1e3 as Kubernetes does") {
   CHECK(*parse_quantity("500m") == doctest::Approx(0.5));
   CHECK(*parse_quantity("4Gi") == doctest::Approx(4294967296.0));
   CHECK(*parse_quantity("1e3") == doctest::Approx(1000));

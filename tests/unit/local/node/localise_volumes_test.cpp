@@ -81,7 +81,7 @@ TEST_CASE("each supported kind of volume becomes a folder of this machine") {
   CHECK(folder(R"(, "configMap": {"name": "c"})", given) == "/pods/u/volumes/v");
 }
 
-TEST_CASE("localise() lists the folders that must be created for the volumes of a pod") {
+TEST_CASE("localise() lists the folders that mlk must create for the volumes of a pod") {
   using Folders = std::vector<std::filesystem::path>;
   CHECK(with_volume_of(R"(, "emptyDir": {})").process.folders == Folders{"/pods/u/volumes/v"});
   CHECK(with_volume_of(R"(, "persistentVolumeClaim": {"claimName": "pvc"})").process.folders ==
@@ -98,9 +98,7 @@ TEST_CASE("localise() lists the folders that must be created for the volumes of 
             .obstacle == "CreateContainerConfigError: invalid subPath: \"a/../b\"");
 }
 
-TEST_CASE(
-    "all keys of a ConfigMap or Secret, or only the named keys, become files that only their owner can "
-    "read") {
+TEST_CASE("the keys of a ConfigMap or Secret become files that only their owner can read") {
   CHECK(files_of(with_volume_of(R"(, "configMap": {"name": "c"})")) ==
         "/pods/u/volumes/v/j=w,384;/pods/u/volumes/v/k=v,384;");
   CHECK(files_of(with_volume_of(R"(, "configMap": {"name": "c", "defaultMode": 365})")) ==  // 0555
@@ -113,7 +111,7 @@ TEST_CASE(
         "/pods/u/volumes/v/x/y=v,384;/pods/u/volumes/v/z=w,448;");
 }
 
-TEST_CASE("a pod waits for a missing volume source only if the source is not optional") {
+TEST_CASE("a pod waits for a ConfigMap or Secret that is missing and not optional") {
   CHECK(with_volume_of(R"(, "configMap": {"name": "none"})").obstacle ==
         "ContainerCreating: MountVolume.SetUp failed for volume \"v\" : configmap \"none\" not found");
   CHECK(with_volume_of(R"(, "secret": {"secretName": "none"})").obstacle ==
@@ -131,7 +129,7 @@ TEST_CASE("a pod waits for a missing volume source only if the source is not opt
   }
 }
 
-TEST_CASE("the termination message, the working folder and the host name of a process have local values") {
+TEST_CASE("a process has a termination message, a working folder and a host name of its pod") {
   const Localised plain = localised_pod(R"({"spec": {"containers": [{"args": ["/dev/termination-log"]}]}})");
   CHECK(plain.process.argv.at(1) == "/pods/u/termination-log");
   CHECK(plain.process.termination_message == "/pods/u/termination-log");
@@ -147,7 +145,7 @@ TEST_CASE("the termination message, the working folder and the host name of a pr
             .obstacle.find("no command") != std::string::npos);
 }
 
-TEST_CASE("a variable of the pod takes the position of the inherited variable with the same name") {
+TEST_CASE("a variable of the pod replaces the inherited variable of the same name, at the same position") {
   json pod = R"({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": [{"name": "main",
     "command": ["c"], "env": [{"name": "PATH", "value": "/own"}, {"name": "HOSTNAME", "value": "mine"}]}]}})"_json;
   PodContext around;
@@ -159,8 +157,7 @@ TEST_CASE("a variable of the pod takes the position of the inherited variable wi
   CHECK(localise(pod, around).env == expected);
 }
 
-TEST_CASE(
-    "if a pod mounts packages, the packages are first in the paths, and the machine's PYTHONPATH is last") {
+TEST_CASE("PYTHONPATH has the mounted packages first, and the machine's own PYTHONPATH last") {
   json pod = R"({"metadata": {"name": "p", "namespace": "ns"}, "spec": {
     "volumes": [{"name": "mlk-python", "hostPath": {"path": "/cache/python-1"}}],
     "containers": [{"name": "main", "command": ["c"], "env": [{"name": "PYTHONPATH", "value": "/mlk/python:src"}],
@@ -184,7 +181,7 @@ TEST_CASE(
   CHECK(variables().at("PYTHONPATH") == "/mlk/python:src");
 }
 
-TEST_CASE("a mount path is replaced only if the characters around it begin and end a path") {
+TEST_CASE("a mount path is replaced if it stands alone or begins a longer path") {
   const std::map<std::string, std::string> mounts = {{"/m", "/real"}, {"/m/n", "/other"}};
   const std::pair<const char*, const char*> table[] = {{"/m/", "/real/"},
                                                        {"/m.txt", "/m.txt"},

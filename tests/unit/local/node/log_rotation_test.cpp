@@ -38,7 +38,7 @@ std::string entry(int second, const std::string& text) {
          ".000000001Z stdout " + text + "\n";
 }
 
-TEST_CASE("a log file is full at half of the limit, and the rotation drops the older file") {
+TEST_CASE("a log is rotated at half of its limit, and the older file is dropped then") {
   const Folder folder;
   const std::filesystem::path current = folder.path() / "log", older = folder.path() / "log.1";
   const auto in = [](const std::filesystem::path& file) {
@@ -59,8 +59,7 @@ TEST_CASE("a log file is full at half of the limit, and the rotation drops the o
   CHECK(in(older) == "56789\n890\n");
 }
 
-TEST_CASE(
-    "if a log is opened again, new lines are appended, and the existing size counts towards the limit") {
+TEST_CASE("a log that is opened again keeps its lines, and their size counts towards the limit") {
   const Folder folder;
   write_text(folder.path() / "log", "12345678\n");
   {
@@ -74,7 +73,7 @@ TEST_CASE(
   CHECK(read_file(folder.path() / "log.1", 100) == "12345678\n\n");
 }
 
-TEST_CASE("if the log file cannot be created, each line counts as lost once") {
+TEST_CASE("a log says how many lines were lost while its file could not be created") {
   const Folder folder;
   LogFile file(folder.path() / "later/log", 1 << 20);
   file.append("a\nb\n");
@@ -87,7 +86,7 @@ TEST_CASE("if the log file cannot be created, each line counts as lost once") {
       Lines{"stderr F mlk: 3 lines are missing here: they could not be written", "stdout F d", "stdout F e"});
 }
 
-TEST_CASE("a log has mode 0600, and uses one descriptor after any number of rotations") {
+TEST_CASE("a log has mode 0600, and one open file after any number of rotations") {
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                          std::filesystem::directory_iterator());
@@ -109,7 +108,7 @@ TEST_CASE("a log has mode 0600, and uses one descriptor after any number of rota
   }
 }
 
-TEST_CASE("an entry has its time with nine digits, its stream, and whether its line ends") {
+TEST_CASE("an entry of the log has its time, its stream, and a mark for a whole line") {
   const Folder folder;
   LogFile file(folder.path() / "log", 1 << 20);
   LogStream out(file, "stdout"), err(file, "stderr");
@@ -133,7 +132,7 @@ TEST_CASE("an entry has its time with nine digits, its stream, and whether its l
   }
 }
 
-TEST_CASE("a long line is written at once in parts of 16 KiB, and the last part is marked as the end") {
+TEST_CASE("a long line is divided into entries of 16 KiB, and its last entry is marked as the end") {
   constexpr std::size_t part = 16 * 1024;
   const Folder folder;
   LogFile file(folder.path() / "log", 1 << 20);
@@ -163,8 +162,7 @@ TEST_CASE("a long line is written at once in parts of 16 KiB, and the last part 
   CHECK(sizes() == Lines{P, P, "F1", P, F, "F1", P, P, P, "F5"});
 }
 
-TEST_CASE(
-    "after 2 s the text of a progress bar is written as a line, but other unfinished text is not written") {
+TEST_CASE("a progress bar becomes a line of the log after 2 s, but other unfinished text does not") {
   const Folder folder;
   LogFile file(folder.path() / "log", 1 << 20);
   LogStream out(file, "stdout");
@@ -197,7 +195,7 @@ TEST_CASE(
                        "stdout F \r14%"});
 }
 
-TEST_CASE("complete lines of a log are read, and invalid lines are skipped") {
+TEST_CASE("parse_log_line() reads whole and partial lines, and refuses invalid ones") {
   const auto full = parse_log_line("2026-11-21T12:00:00Z stdout F a  b ");
   REQUIRE(full);
   CHECK(full->time == samples::noon);
@@ -234,7 +232,7 @@ TEST_CASE("tail() returns at most the given entries and bytes of both files") {
   CHECK(logs.tail("none", 100, 100).empty());
 }
 
-TEST_CASE("the last lines are counted over both files, and a negative number means no lines") {
+TEST_CASE("tail_lines counts the lines of both log files, and a negative number means no lines") {
   const Folder folder;
   write_text(folder.path() / "p/log.1", entry(0, "F one") + entry(1, "F two"));
   write_text(folder.path() / "p/log", entry(2, "F three"));
@@ -251,7 +249,7 @@ TEST_CASE("the last lines are counted over both files, and a negative number mea
   CHECK(read_log(folder.path(), {}) == "one\ntwo\n");  // as before the new file exists
 }
 
-TEST_CASE("each line, and not each part, begins with a stamp, and `since` selects the lines from this time") {
+TEST_CASE("each line begins with its time if timestamps are wanted, also a line of several entries") {
   const Folder folder;
   write_text(folder.path() / "p/log",
              entry(0, "F zero") + entry(1, "P on") + entry(1, "P e") + entry(2, "F !") + entry(3, "F two"));
@@ -269,7 +267,7 @@ TEST_CASE("an unfinished line of an older file is not joined to the next file's 
   CHECK(read_log(folder.path(), {}) == "one\ntwo\n");
 }
 
-TEST_CASE("a reader that does not follow stops at the end of the log, whether or not the pod has ended") {
+TEST_CASE("a reader stops at the end of the log if it does not follow") {
   const Folder folder;
   std::string log;
   for (int i = 0; i < 5000; ++i) log += entry(i % 60, "F " + std::string(50, 'x'));
@@ -290,7 +288,7 @@ TEST_CASE("a reader that does not follow stops at the end of the log, whether or
         std::vector<std::size_t>{65'535 + 51, 65'535 + 51, 65'535 + 51, 255'000 - 3 * (65'535 + 51)});
 }
 
-TEST_CASE("read() ends when the reader returns false or when the limit of bytes is reached") {
+TEST_CASE("read() ends when the reader returns false, or when the limit of bytes is reached") {
   const Folder folder;
   std::string log;
   for (int i = 0; i < 5000; ++i) log += entry(i % 60, "F " + std::string(50, 'x'));
@@ -373,7 +371,7 @@ class LogFollower {
   std::thread thread_;
 };
 
-TEST_CASE("each follower of a log gets the lines of its pod, also after other followers have ended") {
+TEST_CASE("a follower of a log gets the lines of its own pod, also after another follower has ended") {
   const Folder folder;
   for (const char* uid : {"p", "q"})
     write_text(folder.path() / uid / "log", entry(0, std::string("F ") + uid));

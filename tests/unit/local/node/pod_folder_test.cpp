@@ -21,7 +21,7 @@ struct Records {
   }
 };
 
-TEST_CASE("each record is read with all the values that were written") {
+TEST_CASE("PodFolder reads back each record with the values that were written") {
   const Records records;
   const PodFolder& pod = records.pod;
   CHECK(pod.uid() == "uid-1");
@@ -71,7 +71,7 @@ TEST_CASE("a missing, cut or malformed record is read as nullopt") {
   }
 }
 
-TEST_CASE("a recorded end with an invalid exit code is read as a failure") {
+TEST_CASE("a record of an end means a failure if its exit code is invalid") {
   const Records records;
   for (const char* code : {R"("0")", "-1", "null", "99999999999"}) {
     records.put(
@@ -85,7 +85,7 @@ TEST_CASE("a recorded end with an invalid exit code is read as a failure") {
   }
 }
 
-TEST_CASE("ask_to_stop() writes the request also when no supervisor can be signalled") {
+TEST_CASE("ask_to_stop() writes the request, also if no supervisor runs") {
   const Records records;
   CHECK_FALSE(records.pod.ask_to_stop({5, ""}));
   REQUIRE(records.pod.stop());

@@ -13,7 +13,7 @@ TEST_SUITE_BEGIN("local/node/pod_log");
 using namespace mlk::local;
 using mlk::local::samples::Folder;
 
-TEST_CASE("a limit of bytes applies to the whole answer, in however many parts it is sent") {
+TEST_CASE("a limit of bytes holds for the whole answer, which may be sent in several parts") {
   const Folder folder;
   std::filesystem::create_directories(folder.path() / "p");
   {
@@ -42,7 +42,7 @@ TEST_CASE("a limit of bytes applies to the whole answer, in however many parts i
   }
 }
 
-TEST_CASE("a line that fits into one entry of the log is one entry, and a longer line is cut") {
+TEST_CASE("a line of up to 16 KiB is one entry of the log, and a longer line is cut") {
   for (const std::size_t size : {16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1}) {
     CAPTURE(size);
     const Folder folder;

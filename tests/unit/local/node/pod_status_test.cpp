@@ -41,7 +41,7 @@ json exited(const Exit& exit, const std::string& termination_message = "") {
 
 }  // namespace
 
-TEST_CASE("a pod with a waiting container is Pending, and its status has the reason of the wait") {
+TEST_CASE("a pod whose container waits is Pending, and its status has the reason") {
   CHECK(pod_status(pod_of_one(), PodState{}, noon) == R"({
     "phase": "Pending", "hostIP": "127.0.0.1", "qosClass": "BestEffort", "startTime": "2026-11-21T12:00:00Z",
     "containerStatuses": [{"name": "main", "image": "i", "imageID": "", "restartCount": 0, "ready": false,
@@ -112,7 +112,7 @@ TEST_CASE("a pod is Succeeded or Failed when its container has ended, with the e
       "StartError");
 }
 
-TEST_CASE("a pod that was lost, or ended with the cluster, has the status of a pod on a removed node") {
+TEST_CASE("a pod that was lost has the reason NodeLost, and the condition DisruptionTarget") {
   const json lost = exited(exit_with(137, "Lost", "not located"));
   CHECK(lost.at("reason") == "NodeLost");
   CHECK(lost.at("message") == "not located");
@@ -126,7 +126,7 @@ TEST_CASE("a pod that was lost, or ended with the cluster, has the status of a p
         "Pod was terminated in response to imminent node shutdown.");
 }
 
-TEST_CASE("the quality-of-service class of a pod follows from its requests and limits") {
+TEST_CASE("the qosClass of a pod follows from the requests and limits of the pod") {
   CHECK(qos_of("{}") == "BestEffort");
   CHECK(qos_of(R"({"limits": {"nvidia.com/gpu": 1}})") == "BestEffort");
   CHECK(qos_of(R"({"requests": {"cpu": 1}})") == "Burstable");
@@ -137,8 +137,7 @@ TEST_CASE("the quality-of-service class of a pod follows from its requests and l
   CHECK(qos_of(R"({"limits": {"cpu": 1}, "requests": {"cpu": 1}})") == "Burstable");
 }
 
-TEST_CASE(
-    "a pod is not scheduled if it requests a resource of a vendor, since the node has no such resource") {
+TEST_CASE("a pod is not scheduled if it requests a resource such as amd.com/gpu, which the node lacks") {
   const auto why = [](const char* requests) {
     return why_unschedulable(pod_of_one({{"requests", json::parse(requests)}})).value_or("fits");
   };
@@ -157,7 +156,7 @@ TEST_CASE(
   CHECK(unschedulable_status(pod, "no room", noon + std::chrono::hours(1)) == status);
 }
 
-TEST_CASE("the text of a program is cut to its limit before invalid UTF-8 is replaced") {
+TEST_CASE("clean_text() cuts the text first, and then replaces invalid UTF-8") {
   CHECK(clean_text("abc", 3) == "abc");
   CHECK(clean_text("abcd", 3) == "abc");
   CHECK(clean_text("", 3) == "");

@@ -57,7 +57,7 @@ std::string environment_of(const char* container) {
 
 }  // namespace
 
-TEST_CASE("a fieldRef reads a field of the pod by the path that Kubernetes has for it") {
+TEST_CASE("pod_field() reads a field of a pod by its path, as in Kubernetes") {
   const auto field_of = [](const std::string& path) {
     return pod_field(pod_of_fields, path, "1.2.3.4").value_or("(unknown)");
   };
@@ -85,7 +85,7 @@ TEST_CASE("a fieldRef reads a field of the pod by the path that Kubernetes has f
   CHECK(pod_field(bare, "spec.serviceAccountName", "") == "default");
 }
 
-TEST_CASE("resources are divided by their divisor and rounded up") {
+TEST_CASE("resource_field() divides an amount by its divisor and rounds up") {
   const json container =
       R"({"resources": {"limits": {"cpu": "1500m", "memory": "1000001"}, "requests": {"cpu": 1}}})"_json;
   const auto resource = [&](const char* reference) {
@@ -108,7 +108,7 @@ TEST_CASE("resources are divided by their divisor and rounded up") {
                              R"({"resource": "limits.cpu"})"_json));
 }
 
-TEST_CASE("the data of ConfigMaps is text or encoded, and the data of Secrets is always encoded") {
+TEST_CASE("data_of() decodes the data of a Secret, and the binary data of a ConfigMap") {
   const Sources sources;
   CHECK(data_of(sources.objects.at("configmaps/c")) ==
         std::map<std::string, std::string>{{"k", "v"}, {"j", "w"}, {"b", "binary"}});
@@ -117,7 +117,7 @@ TEST_CASE("the data of ConfigMaps is text or encoded, and the data of Secrets is
   CHECK(data_of(json::object()).empty());
 }
 
-TEST_CASE("envFrom adds all keys of an object, and a variable that is set twice has only the later value") {
+TEST_CASE("envFrom adds all keys of a ConfigMap or Secret, and the later value of a variable wins") {
   CHECK(
       environment_of(
           R"({"envFrom": [{"prefix": "P_", "configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]})") ==
@@ -134,7 +134,7 @@ TEST_CASE("envFrom adds all keys of an object, and a variable that is set twice 
       "CPU=0;");
 }
 
-TEST_CASE("a mount path in a variable becomes the folder on this machine, but not in a value from a Secret") {
+TEST_CASE("a mount path in a variable is replaced by a folder, but not in a value from a Secret") {
   const char* mounted = R"(, "volumeMounts": [{"name": "v", "mountPath": "/data"}]})";
   const auto with_volume = [&](const std::string& env) {
     json pod = pod_of_fields;
@@ -150,7 +150,7 @@ TEST_CASE("a mount path in a variable becomes the folder on this machine, but no
         "/pods/u/volumes/v");
 }
 
-TEST_CASE("a container waits for a missing input, with the reason that the kubelet gives") {
+TEST_CASE("a container waits if a ConfigMap, a Secret or a key of one is missing") {
   CHECK(environment_of(R"({"envFrom": [{"configMapRef": {"name": "x"}}]})") ==
         "CreateContainerConfigError: configmap \"x\" not found");
   CHECK(environment_of(R"({"envFrom": [{"secretRef": {"name": "x"}}]})") ==

@@ -59,7 +59,7 @@ TEST_CASE("a pod is Pending until its process runs, then Running, then Succeeded
   CHECK(pod_status(plain_pod(), state, noon).at("phase") == "Succeeded");
 }
 
-TEST_CASE("a pod that was lost, or stopped with the cluster, has the condition DisruptionTarget") {
+TEST_CASE("a pod has the condition DisruptionTarget if it was lost or was stopped with the cluster") {
   for (const char* reason : {"Lost", "shutdown"}) {
     PodState state;
     state.exit = Exit{143, 15, "2026-11-21T12:00:01Z", "2026-11-21T12:00:00Z", reason, "gone"};
@@ -67,7 +67,7 @@ TEST_CASE("a pod that was lost, or stopped with the cluster, has the condition D
   }
 }
 
-TEST_CASE("a condition keeps the time of its last change") {
+TEST_CASE("a condition keeps its time if nothing has changed") {
   PodState state;
   state.running_since = "2026-11-21T12:00:00Z";
   json pod = plain_pod();
@@ -89,7 +89,7 @@ TEST_CASE("a pod is not scheduled if it requests a resource that the node does n
   CHECK(*why_unschedulable(pod, 1) == "0/1 nodes are available: 1 Insufficient amd.com/gpu.");
 }
 
-TEST_CASE("bytes that are not UTF-8 do not break the JSON of a status") {
+TEST_CASE("clean_text() replaces bytes that are not UTF-8") {
   CHECK(clean_text("good", 10) == "good");
   CHECK(clean_text("a\xff"
                    "b",
@@ -99,7 +99,7 @@ TEST_CASE("bytes that are not UTF-8 do not break the JSON of a status") {
   CHECK(json(clean_text("\xe2\x82", 10)).dump().size() > 2);
 }
 
-TEST_CASE("log lines are read as containerd writes them") {
+TEST_CASE("parse_log_line() reads a line of a log as containerd writes it") {
   const auto line = parse_log_line("2026-11-21T07:40:25.123456789Z stdout F a b");
   REQUIRE(line.has_value());
   CHECK(line->text == "a b");
@@ -112,7 +112,7 @@ TEST_CASE("log lines are read as containerd writes them") {
   }
 }
 
-TEST_CASE("the options of a log request select lines, limit bytes and add timestamps") {
+TEST_CASE("a log request can select lines, limit the bytes, and ask for timestamps") {
   const Folder folder;
   write_text(folder.path() / "p/log.1", "2026-11-21T12:00:00.000000001Z stdout F one\n");
   write_text(folder.path() / "p/log",
@@ -138,8 +138,7 @@ TEST_CASE("the options of a log request select lines, limit bytes and add timest
   CHECK(read_log(folder.path() / "none", {}).empty());
 }
 
-TEST_CASE(
-    "a follower gets the lines that are written while it waits, across a rotation, and ends with the pod") {
+TEST_CASE("a follower of a log gets new lines, also after a rotation, and stops when the pod has ended") {
   const Folder folder;
   write_text(folder.path() / "p/log", "2026-11-21T12:00:00.000000001Z stdout F 0\n");
   PodLogs logs(folder.path());
@@ -177,7 +176,7 @@ TEST_CASE(
   CHECK(text == all);
 }
 
-TEST_CASE("a log has a limited size, and long lines are cut in the file and joined for the reader") {
+TEST_CASE("a long line is cut in the log file, and joined again for the reader") {
   const Folder folder;
   std::filesystem::create_directories(folder.path() / "p");
   const std::string line(40000, 'x');
@@ -198,7 +197,7 @@ TEST_CASE("a log has a limited size, and long lines are cut in the file and join
         150000);
 }
 
-TEST_CASE("the address of a host never changes, and no two hosts share an address") {
+TEST_CASE("each host has its own address, and keeps this address") {
   const Folder folder;
   std::set<std::string> seen;
   std::string first;
@@ -215,7 +214,7 @@ TEST_CASE("the address of a host never changes, and no two hosts share an addres
   CHECK(Addresses(folder.path() / "none.json").address_of("default", "w-0") == first);
 }
 
-TEST_CASE("if another program uses the port of a pod, the pod and all its peers get a different port") {
+TEST_CASE("a pod gets a different port for itself and its peers if a program uses the wanted port") {
   const Folder folder;
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   struct sockaddr_in all{};
@@ -240,7 +239,7 @@ TEST_CASE("if another program uses the port of a pod, the pod and all its peers 
   CHECK(later.port_of("default", "run", "run-worker-1", 1 << 20) == 1 << 20);
 }
 
-TEST_CASE("addresses that mlk has not written are ignored") {
+TEST_CASE("an address file that mlk has not written is ignored") {
   const Folder folder;
   for (const char* text :
        {"", "[]", R"({"default/w-0": 5, "ports": 7})", R"({"ports": {"default/run": {"x": "y"}}})"}) {

@@ -97,8 +97,7 @@ class LockOfNobody {
 }  // namespace
 
 #ifdef F_OFD_SETLK
-TEST_CASE(
-    "a lock whose holder the system does not report counts as held elsewhere, and mlk sends no signal") {
+TEST_CASE("a lock with an unknown holder counts as held elsewhere, and its holder gets no signal") {
   const State state;
   const LockOfNobody lock(state.pod.lock());
   const Holder holder = state.pod.supervisor();
@@ -111,7 +110,7 @@ TEST_CASE(
   CHECK(stopped.pods.empty());
 }
 
-TEST_CASE("mlk does not use, replace or stop a server that runs on another machine or in another container") {
+TEST_CASE("mlk leaves a server alone that runs on another machine or in another container") {
   const State state;
   const LockOfNobody lock(state.paths.lock());
   write_address(state.paths, {::getpid(), 1});
@@ -123,7 +122,7 @@ TEST_CASE("mlk does not use, replace or stop a server that runs on another machi
 }
 #endif
 
-TEST_CASE("the session of a lost supervisor is ended only if its process id was not reused") {
+TEST_CASE("end_orphans() does not end the session of another process with the same process id") {
   const auto survives = [](const auto& change) {
     const Session session;
     ProcessId supervisor = session.id();
@@ -139,7 +138,7 @@ TEST_CASE("the session of a lost supervisor is ended only if its process id was 
   CHECK(survives([](ProcessId& id) { id.pid = -1; }));
 }
 
-TEST_CASE("a process that left the session of a killed supervisor is found by the mark in its environment") {
+TEST_CASE("down() finds a process that left its session by the mark in the environment of the process") {
   const State state;
   Start start{"default/p", 5, {"sh", "-c", "setsid sleep 1000 & echo $!; sleep 1000"}, {}, "/"};
   start.env = {{"PATH", "/usr/bin:/bin"}};
@@ -205,7 +204,7 @@ TEST_CASE("running(), lost() and down() accept state files that mlk has not writ
   }
 }
 
-TEST_CASE("running(), lost() and down() throw at most mlk::Error if folders are in place of state files") {
+TEST_CASE("running(), lost() and down() throw no error but mlk::Error if a folder replaces a state file") {
   for (const char* name : {"pods/p/process.json", "pods/p/stop.json", "pods/p/exit.json", "pods/p/lock",
                            "lock", "server.json", "pods/a-file"}) {
     const State state;

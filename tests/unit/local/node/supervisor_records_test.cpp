@@ -68,7 +68,7 @@ bool is_now(const std::string& text) {
   return time && *time <= now && *time > now - std::chrono::minutes(10);
 }
 
-TEST_CASE("a supervisor records and announces the start and the end of a program without output") {
+TEST_CASE("a supervisor records the start and the end of its program, and sends a notice for each") {
   const Supervised p;
   CHECK(p.run({"sh", "-c", "exit 3"}) == 0);
   CHECK(p.notices() == "p\np\n");
@@ -89,7 +89,7 @@ TEST_CASE("a supervisor records and announces the start and the end of a program
   CHECK(is_now(exit->at));
 }
 
-TEST_CASE("a supervisor records the end of its program also if no server reads the fifo") {
+TEST_CASE("a supervisor records the end of its program, also if no server runs") {
   Supervised p;
   ::close(p.fd);
   CHECK(p.run({"true"}) == 0);
@@ -98,7 +98,7 @@ TEST_CASE("a supervisor records the end of its program also if no server reads t
   CHECK(p.pod.exit()->code == 0);
 }
 
-TEST_CASE("if a program cannot be started, its supervisor records the reason and sends one notice") {
+TEST_CASE("a supervisor records the reason if its program cannot be started") {
   const Supervised missing;
   CHECK(missing.run({"no-such-program"}) == 0);
   CHECK(missing.notices() == "p\n");
@@ -117,7 +117,7 @@ TEST_CASE("if a program cannot be started, its supervisor records the reason and
 }
 
 TEST_CASE(
-    "a program has the given environment and its pod's mark, and starts in its folder or the pod's folder") {
+    "a program gets the recorded variables and starts in the working folder, or else in the pod's folder") {
   const Supervised p;
   p.run({"sh", "-c", "env | sort | grep -v '^PWD\\|^_\\|^SHLVL\\|^OLDPWD'; pwd -P; cat; echo $#", "x",
          "one two", ""});
@@ -128,7 +128,7 @@ TEST_CASE(
   CHECK(other.log() == "/usr\n");
 }
 
-TEST_CASE("if a program ends at once, all its output is in its log, also without a newline at the end") {
+TEST_CASE("the log has all the output of a program that ends at once, also without a last newline") {
   const Supervised p;
   p.run({"sh", "-c", "printf out; printf err >&2"});
   std::ifstream log(p.pod.path() / "log");
@@ -137,7 +137,7 @@ TEST_CASE("if a program ends at once, all its output is in its log, also without
   CHECK(entries == std::vector<std::string>{"stdout F out", "stderr F err"});
 }
 
-TEST_CASE("a program never waits for its output to be read, whichever stream it fills") {
+TEST_CASE("a program can write more to stdout or stderr than a pipe holds") {
   for (const char* stream : {"1", "2"}) {
     CAPTURE(stream);
     const Supervised p;
@@ -150,7 +150,7 @@ TEST_CASE("a program never waits for its output to be read, whichever stream it 
   }
 }
 
-TEST_CASE("a supervisor starts nothing for a stopped pod, and fails for a pod without a command to run") {
+TEST_CASE("a supervisor does not start its program if the pod was stopped before") {
   const Supervised stopped;
   stopped.pod.write(Start{"default/p", 5, {"true"}, {}, "/"});
   stopped.pod.write(Stop{5, "shutdown"});

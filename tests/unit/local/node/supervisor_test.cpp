@@ -86,7 +86,7 @@ constexpr char lingers[] = "trap 'exit 143' TERM; echo ready; while true; do sle
 
 }  // namespace
 
-TEST_CASE("a signal that the supervisor ignores or handles still ends a process of the program") {
+TEST_CASE("TERM, PIPE, INT and HUP end a process of the program, as outside of mlk") {
   Pod pod("for s in TERM PIPE INT HUP; do sh -c \"kill -$s \\$\\$; sleep 1\"; echo $s $?; done");
   ::signal(SIGPIPE, SIG_IGN);  // as in the server
   CHECK(supervise_apart(pod.pod.path()) == 0);
@@ -154,7 +154,7 @@ TEST_CASE("a stop sends SIGTERM to the program, and SIGKILL if it still runs aft
   }
 }
 
-TEST_CASE("if a program leaves processes running, these processes are ended when the program ends") {
+TEST_CASE("a supervisor ends the processes that its program leaves behind") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
@@ -164,7 +164,7 @@ TEST_CASE("if a program leaves processes running, these processes are ended when
   CHECK(until([&] { return ::kill(left, 0) != 0; }));
 }
 
-TEST_CASE("a second or late supervisor of a pod does nothing, so the program is started once") {
+TEST_CASE("a second supervisor of a pod does not start the program again") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
@@ -188,7 +188,7 @@ TEST_CASE("a pod that is stopped before its start is not started") {
   CHECK(read_log(folder.path() / "pods", {}).empty());
 }
 
-TEST_CASE("a process in a session of its own is ended with the program, also if it ignores SIGTERM") {
+TEST_CASE("a supervisor also ends a process that left the session and ignores SIGTERM") {
   const Pod pod(
       "setsid sh -c 'trap \"\" TERM; echo $$; touch begun; sleep 1000; sleep 1000' & "
       "while [ ! -e begun ]; do sleep 0.01; done");
@@ -197,7 +197,7 @@ TEST_CASE("a process in a session of its own is ended with the program, also if 
   CHECK(pod.pod.exit()->code == 0);
 }
 
-TEST_CASE("a stop ends processes outside of the process group after the grace period of the program") {
+TEST_CASE("a stop also ends a process that left the process group of the program") {
   const Pod pod("setsid sleep 1000 & echo $!; trap '' TERM; while true; do sleep 0.05; done");
   supervise_apart(pod.pod.path(), [&](pid_t supervisor) {
     CHECK(until([&] { return !pod.log().empty(); }));
@@ -208,21 +208,21 @@ TEST_CASE("a stop ends processes outside of the process group after the grace pe
   CHECK(pod.pod.exit()->code == 137);
 }
 
-TEST_CASE("an orphan of the program ends with the pod, and the pod continues if an orphan ends first") {
+TEST_CASE("a pod continues if an orphan of its program ends, and other orphans end with the pod") {
   const Pod pod("(setsid true &) ; (setsid sleep 1000 & echo $!) ; sleep 0.3; exit 5");
   supervise_apart(pod.pod.path());
   CHECK(!is_alive(std::stoi(pod.log())));
   CHECK(pod.pod.exit()->code == 5);
 }
 
-TEST_CASE("a program gets three descriptors and no more") {
+TEST_CASE("a program has stdin, stdout and stderr, and no other open file") {
   const Pod pod(
       "n=0; while [ $n -lt 64 ]; do if [ -e /proc/$$/fd/$n ]; then echo $n; fi; n=$((n + 1)); done");
   supervise_apart(pod.pod.path());
   CHECK(pod.log() == "0\n1\n2\n");
 }
 
-TEST_CASE("SIGTERM without stop.json means a shutdown, since the disk is full or the machine shuts down") {
+TEST_CASE("a supervisor that gets SIGTERM without stop.json records a shutdown") {
   const Pod pod(lingers);
   supervise_apart(pod.pod.path(), [&](pid_t supervisor) {
     CHECK(until([&] { return pod.log() == "ready\n"; }));
@@ -235,7 +235,7 @@ TEST_CASE("SIGTERM without stop.json means a shutdown, since the disk is full or
   CHECK(pod.pod.exit()->reason == shutdown_reason);
 }
 
-TEST_CASE("down() stops pods also if the disk is full") {
+TEST_CASE("down() stops a pod also if the disk is full") {
   const Pod pod(lingers);
   ::setenv("XDG_STATE_HOME", pod.folder.path().c_str(), 1);
   const Unwritable full(pod.pod.path() / "stop.json", ::getpid());
@@ -249,7 +249,7 @@ TEST_CASE("down() stops pods also if the disk is full") {
   ::unsetenv("XDG_STATE_HOME");
 }
 
-TEST_CASE("when a full disk has room again, the supervisor writes the record of the end") {
+TEST_CASE("a supervisor records the end of its program when a full disk has room again") {
   const Pod pod("");
   Start start = shell("while [ ! -e go ]; do sleep 0.02; done; exit 7");
   start.working_folder = pod.pod.path();
@@ -266,7 +266,7 @@ TEST_CASE("when a full disk has room again, the supervisor writes the record of 
   CHECK(pod.pod.exit()->code == 7);
 }
 
-TEST_CASE("a log on a full disk loses whole lines, and later records the number of lost lines") {
+TEST_CASE("a log on a full disk loses whole lines, and says later how many") {
   const Folder folder;
   std::filesystem::create_directories(folder.path() / "p");
   struct rlimit before{};
@@ -290,7 +290,7 @@ TEST_CASE("a log on a full disk loses whole lines, and later records the number 
         "first\nmlk: 3 lines are missing here: they could not be written\nfifth\nsixth\n");
 }
 
-TEST_CASE("a program that prints only a progress bar has log lines before it ends") {
+TEST_CASE("the log shows a progress bar while its program still runs") {
   Pod pod("printf '\\r 10%%'; sleep 0.1; printf '\\r 20%%'; sleep 60");
   supervise_apart(pod.pod.path(), [&](pid_t supervisor) {
     CHECK(until([&] { return pod.log() == "\r 10%\r 20%\n"; }));

@@ -54,7 +54,7 @@ json policy_of(const json& rule) { return {{"podFailurePolicy", {{"rules", json:
 
 }  // namespace
 
-TEST_CASE("a Job with an empty spec gets the defaults for one pod and six retries") {
+TEST_CASE("a Job with an empty spec gets one pod and six retries") {
   const json spec = job_with_defaults(json::object());
   CHECK(spec.at("completionMode") == "NonIndexed");
   CHECK(spec.at("completions") == 1);
@@ -69,7 +69,7 @@ TEST_CASE("a Job with an empty spec gets the defaults for one pod and six retrie
   CHECK_FALSE(spec.at("template").contains("spec"));
 }
 
-TEST_CASE("some fields of a Job change the defaults of other fields") {
+TEST_CASE("the default of a field of a Job may depend on another field") {
   CHECK(job_with_defaults({{"parallelism", 3}}).at("completions") == 3);
   CHECK(job_with_defaults({{"completions", 3}}).at("parallelism") == 1);
   CHECK(job_with_defaults({{"backoffLimitPerIndex", 1}}).at("backoffLimit") == 2147483647);
@@ -114,7 +114,7 @@ TEST_CASE("pods and containers get the defaults of the real API") {
   CHECK(never.at("template").at("spec").at("restartPolicy") == "Never");
 }
 
-TEST_CASE("missing fields inside the given fields of a container are filled in") {
+TEST_CASE("a container's ports, resources and variables get defaults for their missing fields") {
   const json spec =
       R"({"containers": [{"name": "a", "terminationMessagePath": "/m", "imagePullPolicy": "Never",
     "resources": {"limits": {"cpu": 2, "memory": "1Gi"}, "requests": {"cpu": 1}},
@@ -146,7 +146,7 @@ TEST_CASE("Services, Secrets and Namespaces get their defaults") {
   CHECK(with_defaults("configmaps", json::object()).empty());
 }
 
-TEST_CASE("a number of a Job that is negative or too large is refused") {
+TEST_CASE("a Job is refused if one of its numbers is negative or too large") {
   for (const char* field : {"parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished",
                             "activeDeadlineSeconds", "backoffLimitPerIndex"}) {
     CHECK_MESSAGE(broken_in_job({{field, 0}}).empty(), field);
@@ -172,7 +172,7 @@ TEST_CASE("a number of a Job that is negative or too large is refused") {
       "spec.completionMode: Unsupported value: \"NonIndexed\": the local cluster knows \"Indexed\" alone\n");
 }
 
-TEST_CASE("a Job is refused if its name and its largest index do not fit into the name of a pod") {
+TEST_CASE("a Job is refused if its name is too long for the names of its pods") {
   const std::string name(61, 'j');
   CHECK(broken_in_job({{"completions", 10}}, json::object(), json::object(), name).empty());
   CHECK(broken_in_job({{"completions", 11}}, json::object(), json::object(), name) ==
@@ -182,7 +182,7 @@ TEST_CASE("a Job is refused if its name and its largest index do not fit into th
   CHECK_FALSE(broken_in_job({{"completions", 0}}, json::object(), json::object(), name + "j").empty());
 }
 
-TEST_CASE("an invalid container is refused with its field and a message") {
+TEST_CASE("a container is refused if it is invalid, with the field and the reason") {
   const std::string at = "spec.template.spec.containers[0].";
   CHECK(in_container({{"name", nullptr}}) == at + "name: Required value\n");
   CHECK(in_container({{"name", "A"}}) == at + "name: Invalid value: \"A\": a lowercase RFC 1123 label\n");
@@ -197,7 +197,7 @@ TEST_CASE("an invalid container is refused with its field and a message") {
         at + "volumeMounts.name: Not found: \"none\"\n");
 }
 
-TEST_CASE("an invalid volume or mount is refused with its field and a message") {
+TEST_CASE("a volume or a mount is refused if it is invalid, with the field and the reason") {
   const std::string at = "spec.template.spec.containers[0].";
   const auto mounted = [](json mount, const json& volumes = R"([{"name": "v"}])"_json) {
     mount["name"] = "v";
@@ -214,7 +214,7 @@ TEST_CASE("an invalid volume or mount is refused with its field and a message") 
             .starts_with("spec.template.spec.volumes.name: Duplicate value\n"));
 }
 
-TEST_CASE("a pod with several containers, init containers, or restarts in place is refused") {
+TEST_CASE("a Job is refused if its pod has several containers, or restarts in place") {
   const std::string at = "spec.template.spec.";
   const json two = R"([{"name": "a", "image": "i"}, {"name": "b", "image": "i"}])"_json;
   CHECK(broken_in_job(json::object(), {{"containers", two}}) ==
@@ -289,7 +289,7 @@ TEST_CASE("an invalid successPolicy is refused with its field and a message") {
         rules + ".succeededIndexes: Invalid value: error parsing succeededIndexes\n");
 }
 
-TEST_CASE("a pod or Service without a spec, and a Service with an address, are refused") {
+TEST_CASE("a pod or a Service without a spec is refused, and so is a Service with an address") {
   for (const char* plural : {"pods", "services"})
     CHECK_MESSAGE(broken_rules(plural, {{"metadata", {{"name", "x"}}}}) == "spec: Required value\n", plural);
   CHECK(broken_rules("configmaps", {{"metadata", {{"name", "x"}}}}).empty());

@@ -25,7 +25,7 @@ json only_event(const Store& store) {
   return event;
 }
 
-TEST_CASE("an event has its object, message, reason, times and source, and a count of equal events") {
+TEST_CASE("record_event() stores the object, reason, message, time and source, and counts equal events") {
   const Folder folder;
   Store store(folder.path());
   record_event(store, event_subject, "job-controller", "Warning", "Failed", "it failed", noon);
@@ -64,9 +64,7 @@ TEST_CASE("events with another object, reason or message are stored separately")
   for (const Object& event : store.list("events")) CHECK(event->at("count") == 1);
 }
 
-TEST_CASE(
-    "an event about an object with only a long name is in the namespace default, and is named after the "
-    "object") {
+TEST_CASE("record_event() uses the namespace default if the object has no namespace") {
   const Folder folder;
   Store store(folder.path());
   const json bare = {{"metadata", {{"name", std::string(201, 'n')}}}};
@@ -81,14 +79,14 @@ TEST_CASE(
                                            {"apiVersion", ""}});
 }
 
-TEST_CASE("record_event() ignores an event that cannot be stored") {
+TEST_CASE("record_event() ignores an event about an object without a name") {
   const Folder folder;
   Store store(folder.path());
   record_event(store, json::object(), "c", "Normal", "R", "m", noon);  // about an object without a name
   CHECK(store.list("events").empty());
 }
 
-TEST_CASE("an event expires an hour after its last occurrence, or at once if it has no time") {
+TEST_CASE("expire_events() removes an event that is older than an hour or has no time") {
   const Folder folder;
   Store store(folder.path());
   for (const auto& [name, time] : {std::pair("hour", json("2026-11-21T11:00:00Z")),
@@ -104,7 +102,7 @@ TEST_CASE("an event expires an hour after its last occurrence, or at once if it 
   CHECK(left == std::vector<std::string>{"hour", "new"});
 }
 
-TEST_CASE("if there are more than 2000 events, the oldest events expire") {
+TEST_CASE("expire_events() keeps the newest 2000 events") {
   const Folder folder;
   const auto write = [&](int number, int second) {
     const std::string name = "e-" + std::to_string(number);

@@ -30,7 +30,7 @@ std::string refused_patch(const std::string& type, const std::string& body,
 
 }  // namespace
 
-TEST_CASE("strategic and apply patches merge maps, and null removes a field") {
+TEST_CASE("a patch merges objects field by field, and null removes a field") {
   const json before = R"({"a": {"b": 1, "c": 2}, "d": 3, "l": [1, 2]})"_json;
   const json patch = R"({"a": {"b": null, "e": {"f": 4}}, "d": 5, "l": [3], "n": null})"_json;
   const json after = R"({"a": {"c": 2, "e": {"f": 4}}, "d": 5, "l": [3]})"_json;
@@ -40,9 +40,7 @@ TEST_CASE("strategic and apply patches merge maps, and null removes a field") {
   CHECK(merged(R"({"a": 1})"_json, R"({"a": {"b": 2}})"_json) == R"({"a": {"b": 2}})"_json);
 }
 
-TEST_CASE(
-    "a patch finds the elements of each known list by a key field and merges them, and appends new "
-    "elements") {
+TEST_CASE("a strategic patch merges elements of a list that have the same key, and appends new ones") {
   const std::pair<const char*, const char*> keys[] = {
       {"containers", "name"}, {"initContainers", "name"},    {"env", "name"},
       {"volumes", "name"},    {"volumeMounts", "mountPath"}, {"imagePullSecrets", "name"},
@@ -60,7 +58,7 @@ TEST_CASE(
   CHECK(merged(json::object(), R"({"env": [{"name": "1"}]})"_json) == R"({"env": [{"name": "1"}]})"_json);
 }
 
-TEST_CASE("directives of a strategic patch delete and replace elements") {
+TEST_CASE("$patch in a strategic patch deletes or replaces an element, an object or a list") {
   const json before = R"({"env": [{"name": "a", "value": "1"}, {"name": "b"}], "m": {"x": 1, "y": 2}})"_json;
   CHECK(merged(before, R"({"env": [{"name": "a", "$patch": "delete"}]})"_json).at("env") ==
         R"([{"name": "b"}])"_json);
@@ -78,7 +76,7 @@ TEST_CASE("directives of a strategic patch delete and replace elements") {
         before);
 }
 
-TEST_CASE("a strategic patch adds finalizers, and removes them by name") {
+TEST_CASE("a strategic patch can add a finalizer, and remove a finalizer by name") {
   const json before = R"({"metadata": {"finalizers": ["a", "b"]}})"_json;
   CHECK(merged(before, R"({"metadata": {"finalizers": ["b", "c"]}})"_json).at("metadata").at("finalizers") ==
         R"(["a", "b", "c"])"_json);
@@ -101,7 +99,7 @@ TEST_CASE("a JSON patch is a list of operations, and an operation that cannot be
             .starts_with("422 "));
 }
 
-TEST_CASE("a JSON patch whose operations copy too many bytes is refused") {
+TEST_CASE("a JSON patch is refused if its operations copy more than 3 MiB") {
   const std::string type = "application/json-patch+json";
   const auto copies = [](int count) {
     json patch = json::array();
@@ -114,7 +112,7 @@ TEST_CASE("a JSON patch whose operations copy too many bytes is refused") {
         "413 the operations of the patch copy more than 3 MiB");
 }
 
-TEST_CASE("a body must be JSON of bounded depth, and the body of a merge must be an object") {
+TEST_CASE("a patch is refused if its body is not JSON, is nested too deep, or is no object") {
   CHECK(refused_patch(strategic, "{").starts_with("400 "));
   CHECK(refused_patch(strategic, "5") == "400 the body is neither an object nor a list");
   CHECK(refused_patch(strategic, "[]") == "400 the patch is not an object");

@@ -47,8 +47,7 @@ std::string refused_by_store(const std::function<void()>& action) {
 
 std::string text_in(const std::filesystem::path& file) { return read_file(file, 1 << 22); }
 
-TEST_CASE(
-    "an object has a file of mode 0600 below its kind and namespace, which is removed with the object") {
+TEST_CASE("an object has its own file of mode 0600, which is removed with the object") {
   const Folder folder;
   Store store(folder.path());
   const Object a = store.create("configmaps", stored_thing("ns", "a"));
@@ -68,7 +67,7 @@ TEST_CASE(
   CHECK_FALSE(std::filesystem::exists(of_node));
 }
 
-TEST_CASE("a name of up to 200 bytes is the name of the file, and a longer name is cut and stays unique") {
+TEST_CASE("an object's file has the name of the object, cut and made unique if it has more than 200 bytes") {
   const Folder folder;
   Store store(folder.path());
   const std::string fits(200, 'a'), longer(201, 'b');
@@ -80,7 +79,7 @@ TEST_CASE("a name of up to 200 bytes is the name of the file, and a longer name 
                                 (std::string(150, 'b') + "~" + sha256_hex(longer).substr(0, 32) + ".json")));
 }
 
-TEST_CASE("versions begin at 1, and at 10001 after the next start, since lower versions may be in use") {
+TEST_CASE("the versions of a store begin at 1, and at 10001 after the next start") {
   const Folder folder;
   {
     Store store(folder.path());
@@ -94,7 +93,7 @@ TEST_CASE("versions begin at 1, and at 10001 after the next start, since lower v
   CHECK(text_in(folder.path() / "revision") == "20000");
 }
 
-TEST_CASE("if the file of versions is old, the versions continue after the versions of the objects") {
+TEST_CASE("the versions of a store begin after the highest version of its objects") {
   const Folder folder;
   for (const char* version : {"700", "650"}) {
     json old = stored_thing("ns", std::string("v") + version);
@@ -106,7 +105,7 @@ TEST_CASE("if the file of versions is old, the versions continue after the versi
   CHECK(text_in(folder.path() / "revision") == "10700");
 }
 
-TEST_CASE("files that are not objects are renamed, and files without the extension .json are ignored") {
+TEST_CASE("a file that is not an object is renamed, and a file without .json is ignored") {
   const Folder folder;
   const std::filesystem::path place = folder.path() / "configmaps/ns";
   const char* version = R"("resourceVersion": "5")";
@@ -131,7 +130,7 @@ TEST_CASE("files that are not objects are renamed, and files without the extensi
   CHECK(std::filesystem::exists(place / "note.txt"));
 }
 
-TEST_CASE("objects are listed in the order of namespace and name, only for one kind and namespace") {
+TEST_CASE("list() sorts the objects of one kind by namespace and name") {
   const Folder folder;
   Store store(folder.path());
   for (const auto& [plural, space, name] : {std::tuple{"pods", "b", "a"},
@@ -158,8 +157,7 @@ TEST_CASE("objects are listed in the order of namespace and name, only for one k
   CHECK(snapshot.revision == store.revision());
 }
 
-TEST_CASE(
-    "an object of 1.5 MiB is stored, and a larger object is refused and does not replace the stored object") {
+TEST_CASE("an object of more than 1.5 MiB is refused, and the stored object stays") {
   const Folder folder;
   Store store(folder.path());
   json full = stored_thing("ns", "a", "");
@@ -178,7 +176,7 @@ TEST_CASE(
   CHECK(store.get("configmaps", "ns", "a")->at("data").at("v").get<std::string>().size() == room);
 }
 
-TEST_CASE("a modification cannot set the version of an object, and a check can prevent a removal") {
+TEST_CASE("modify() ignores a version that its callback sets, and remove() can be prevented by a check") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", stored_thing("ns", "a"));
@@ -207,7 +205,7 @@ TEST_CASE("a modification cannot set the version of an object, and a check can p
   CHECK(store.remove("configmaps", "ns", "a", [](const json&) {}));
 }
 
-TEST_CASE("a deleted object is removed when its grace period is 0 and it has no finalizer") {
+TEST_CASE("a deleted object is removed when it has the grace period 0 and no finalizer") {
   const auto left = [](const json& metadata) {
     const Folder folder;
     Store store(folder.path());
@@ -226,7 +224,7 @@ TEST_CASE("a deleted object is removed when its grace period is 0 and it has no 
   CHECK(left({{"deletionGracePeriodSeconds", 0}}));
 }
 
-TEST_CASE("a change has its version, type and kind, and the object before and after") {
+TEST_CASE("changes_after() returns each change with its version, and the object before and after it") {
   const Folder folder;
   Store store(folder.path());
   std::uint64_t seen = store.revision();
@@ -267,9 +265,7 @@ TEST_CASE("a change has its version, type and kind, and the object before and af
         "410 Expired too old resource version: 0 (1)");
 }
 
-TEST_CASE(
-    "a snapshot of an earlier version has objects that were deleted later, and no objects that were "
-    "created later") {
+TEST_CASE("snapshot_at() returns the objects that existed at an earlier version") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", stored_thing("a", "x"));
@@ -301,7 +297,7 @@ TEST_CASE(
         "410 Expired The provided continue parameter is too old");
 }
 
-TEST_CASE("the history holds 64 MiB of objects, and versions before the history are refused as too old") {
+TEST_CASE("the history of a store has 64 MiB of objects, and an older version gets the error 410") {
   const Folder folder;
   Store store(folder.path());
   json sample = stored_thing("ns", "a", "");
@@ -332,7 +328,7 @@ TEST_CASE("the history holds 64 MiB of objects, and versions before the history 
   CHECK(store.changes_after(seen, "", past).size() == 64);
 }
 
-TEST_CASE("the listener is called once for each change") {
+TEST_CASE("the listener of a store is called once for each change") {
   const Folder folder;
   Store store(folder.path());
   int calls = 0;
@@ -352,7 +348,7 @@ TEST_CASE("the listener is called once for each change") {
   CHECK(calls == 3);
 }
 
-TEST_CASE("changes_after() returns at the first change, or when wake_watches() is called") {
+TEST_CASE("changes_after() returns at the first change, or after wake_watches()") {
   const Folder folder;
   Store store(folder.path());
   for (const bool wake : {false, true}) {

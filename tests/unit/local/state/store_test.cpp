@@ -44,7 +44,7 @@ const auto at_once = std::chrono::steady_clock::time_point{};
 
 }  // namespace
 
-TEST_CASE("objects and the order of revisions outlive the store") {
+TEST_CASE("a store that is opened again has the same objects and larger versions") {
   const Folder folder;
   std::uint64_t before = 0;
   {
@@ -61,8 +61,7 @@ TEST_CASE("objects and the order of revisions outlive the store") {
   CHECK(version_of(store.create("configmaps", object("c"))) > before);
 }
 
-TEST_CASE(
-    "a store that is opened again continues with larger revisions, also if its last object was removed") {
+TEST_CASE("a store that is opened again uses larger versions, also if it is empty") {
   const Folder folder;
   std::uint64_t last = 0;
   for (int i = 0; i < 3; ++i) {
@@ -74,7 +73,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a temporary file that a crash has left, or a file with a cut object, is not loaded") {
+TEST_CASE("a store does not load a temporary file, or a file that a crash has cut") {
   const Folder folder;
   {
     Store(folder.path()).create("configmaps", object("good"));
@@ -102,7 +101,7 @@ TEST_CASE("an invalid content of the file `revision` is ignored") {
   }
 }
 
-TEST_CASE("names of any length that Kubernetes allows fit into a file name") {
+TEST_CASE("an object's name may be longer than a file name can be") {
   const Folder folder;
   const std::string stem(250, 'n');
   {
@@ -124,14 +123,14 @@ TEST_CASE("creating an existing object and changing a missing object are refused
   CHECK(!store.find("configmaps", "ns", "big"));
 }
 
-TEST_CASE("a modification without a difference keeps the version") {
+TEST_CASE("modify() keeps the version of an object that does not change") {
   const Folder folder;
   Store store(folder.path());
   const auto before = version_of(store.create("configmaps", object("a")));
   CHECK(version_of(store.modify("configmaps", "ns", "a", [](json&) {})) == before);
 }
 
-TEST_CASE("a watch sees each change once and in order") {
+TEST_CASE("changes_after() returns each change once and in order") {
   const Folder folder;
   Store store(folder.path());
   std::uint64_t seen = store.revision();
@@ -158,7 +157,7 @@ TEST_CASE("a watch from before the start of the store gets 410, so that the clie
   CHECK(code_of([&] { store.changes_after(old, "configmaps", at_once); }) == 410);
 }
 
-TEST_CASE("a list can be read as it was at an earlier version, as far back as the history reaches") {
+TEST_CASE("snapshot_at() returns the objects of an earlier version, and 410 for a version that is too old") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", object("a"));
@@ -188,8 +187,7 @@ TEST_CASE("a deleted object stays until its last finalizer is gone") {
   CHECK(!store.find("configmaps", "ns", "a"));
 }
 
-TEST_CASE(
-    "the history has the state of an object before its last change, also if this change is a deletion") {
+TEST_CASE("a change in the history has the object before the change, also if the change is a deletion") {
   const Folder folder;
   Store store(folder.path());
   json held = object("a");
@@ -210,7 +208,7 @@ TEST_CASE(
         "1");  // so a watch knows that it has seen the object
 }
 
-TEST_CASE("a label selector matches by value, by set and by presence, and an invalid selector gets 400") {
+TEST_CASE("a label selector matches by value, by set or by presence, and gets 400 if it is invalid") {
   const json labelled = {{"metadata", {{"labels", {{"a", "1"}, {"b", ""}}}}}};
   const struct {
     const char* text;
@@ -230,7 +228,7 @@ TEST_CASE("a label selector matches by value, by set and by presence, and an inv
   }
 }
 
-TEST_CASE("a field selector compares a field as text, and a selector with an unknown field gets 400") {
+TEST_CASE("a field selector compares fields as text, and gets 400 if a field is unknown") {
   const json thing = {{"metadata", {{"name", "x"}}},
                       {"status", {{"phase", "Running"}, {"succeeded", 1}}},
                       {"source", {{"component", "kubelet"}}},
