@@ -150,7 +150,7 @@ TEST_CASE("a table has the names and types of its columns, and the metadata of e
   CHECK(show(kind_of("configmaps"), map, View::object, noon) == map);
 }
 
-TEST_CASE("a list has a kind and a version, and a page also says where it ends and how many objects remain") {
+TEST_CASE("a list has a kind and a version, and a page also says how many objects remain") {
   const json map = R"({"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "x"}, "spec": {}})"_json;
   ListPage page{{std::make_shared<const json>(map)}, "9", "", 0};
   CHECK(show_list(kind_of("jobs"), page, View::object, noon) ==
