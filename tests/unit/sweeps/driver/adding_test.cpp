@@ -53,7 +53,7 @@ SweepStatus start_and_drive(Sweeper& sweeper, const std::vector<std::string>& wo
 
 }  // namespace
 
-TEST_CASE("points that are added while Jobs run start one by one as places become free, in the same sweep") {
+TEST_CASE("a point that is added to a running sweep starts when a place becomes free") {
   Sweeper sweeper(growing_experiment(2));
   const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   const Started first = sweeper.start({"lr=0.1,0.2"});
@@ -85,7 +85,7 @@ TEST_CASE("points that are added while Jobs run start one by one as places becom
   CHECK(run_of_trial(client, "default", first.sweep, 4) == trial_run(first.sweep, hash_of(trials.at(4))));
 }
 
-TEST_CASE("if another command adds points at any request of a driver, the driver does not end the sweep") {
+TEST_CASE("a driver goes on if another command adds points at any of its requests") {
   constexpr int most_requests = 40;
   for (int which = 0; which < most_requests; ++which) {
     INFO("added before request ", which, " of the first driver");
@@ -130,7 +130,7 @@ TEST_CASE("if another command adds points at any request of a driver, the driver
   }
 }
 
-TEST_CASE("a sweep with added points needs a driver, even after all its Jobs have ended") {
+TEST_CASE("a sweep needs a driver for added points, also if all of its Jobs have ended") {
   Sweeper sweeper(growing_experiment(2));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   const Started more = sweeper.start({"lr=0.1,0.2,0.3"});
@@ -148,7 +148,7 @@ TEST_CASE("a sweep with added points needs a driver, even after all its Jobs hav
   CHECK(sweeper.batches(first.sweep).size() == 1);
 }
 
-TEST_CASE("the cluster runs added points if there is a free place for each of them") {
+TEST_CASE("a sweep needs no driver for added points if each of them has a free place") {
   Sweeper sweeper(growing_experiment(5));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   const Started more = sweeper.start({"lr=0.1,0.2,0.3,0.4,0.6"});
@@ -159,7 +159,7 @@ TEST_CASE("the cluster runs added points if there is a free place for each of th
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4,0.6,0.7"}).driven != "");
 }
 
-TEST_CASE("stop and resume change all Jobs of a sweep, both its own Jobs and the Jobs of its runs") {
+TEST_CASE("stop and resume change the sweep's own Jobs, and the Jobs of its runs") {
   Sweeper sweeper(growing_experiment(2));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "", false);
@@ -187,8 +187,7 @@ TEST_CASE("stop and resume change all Jobs of a sweep, both its own Jobs and the
   CHECK(all_suspended(false));
 }
 
-TEST_CASE(
-    "if any request is cut off while points are added, every trial still exists exactly once in the end") {
+TEST_CASE("each point has one trial if any request is cut off while points are added") {
   // Cuts off the requests that add the points, and the first requests of the driver; drive_test.cpp cuts off
   // the later requests. Skips the request that acquires the Lease, since the next driver must wait if its
   // answer is lost.
@@ -216,8 +215,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "if two commands start one sweep at the same time with different points, each point has one trial") {
+TEST_CASE("each point has one trial if two commands start a sweep at the same time with different points") {
   for (int which = 0; which < 20; ++which) {
     INFO("the other starts before request ", which);
     Sweeper sweeper(growing_experiment(8));
@@ -251,7 +249,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("if a start of several Jobs is cut off and repeated, their parallelisms add up to the limit") {
+TEST_CASE("the parallelisms of several Jobs add up to the limit if a start is cut off and repeated") {
   constexpr char words[] = "lr=0.1,0.2,0.3,0.4,0.5,0.6";
   for (int which = 0; which < 20; ++which) {
     INFO("cut after request ", which);
@@ -283,7 +281,7 @@ TEST_CASE("if a start of several Jobs is cut off and repeated, their parallelism
   }
 }
 
-TEST_CASE("a sweep needs a driver if its points need more Jobs than trials may run at a time") {
+TEST_CASE("a sweep needs a driver if it has more Jobs than trials that may run at a time") {
   Sweeper sweeper(growing_experiment(2));
   sweeper.most_points_bytes = 300;
   const Definition sweep = sweeper.define({"lr=0.1,0.2,0.3,0.4,0.5,0.6"});
@@ -294,7 +292,7 @@ TEST_CASE("a sweep needs a driver if its points need more Jobs than trials may r
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4,0.5,0.6"}).driven.find("their points need 3 Jobs") == 0);
 }
 
-TEST_CASE("if the server refuses added points, none of their objects are left") {
+TEST_CASE("no objects of added points are left if the server refuses one of them") {
   Sweeper sweeper(growing_experiment(5));
   sweeper.most_points_bytes = 300;
   const Started first = sweeper.start({"lr=0.1"});
@@ -314,7 +312,7 @@ TEST_CASE("if the server refuses added points, none of their objects are left") 
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).started == 3);
 }
 
-TEST_CASE("if the server refuses the files of a driven sweep, none of its objects are left") {
+TEST_CASE("no objects of a driven sweep are left if the server refuses the files of the sweep") {
   const local::samples::Folder folder;
   std::filesystem::create_directories(folder.path() / "f");
   std::ofstream(folder.path() / "f" / "a") << "text";
@@ -353,7 +351,7 @@ TEST_CASE("mlk checks the right to the driver's Lease before it creates any obje
   CHECK(sweeper.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("while Jobs run, failed trials are started again only if free places are left") {
+TEST_CASE("a failed trial is started again beside running Jobs if there is a free place") {
   Sweeper sweeper(growing_experiment(4));
   sweeper.most_points_bytes = 300;
   const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});
@@ -367,7 +365,7 @@ TEST_CASE("while Jobs run, failed trials are started again only if free places a
   CHECK(sweeper.batches(first.sweep).size() == 4);
 }
 
-TEST_CASE("mlk warns that results may vanish if a sweep has 12 501 trials or more") {
+TEST_CASE("why_results_may_vanish() warns if a sweep has more than 12 500 trials") {
   CHECK(why_results_may_vanish(12'500) == "");
   CHECK(why_results_may_vanish(12'501).find("keep only 12500 ended pods") != std::string::npos);
 }

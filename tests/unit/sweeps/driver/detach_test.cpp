@@ -117,7 +117,7 @@ std::string rights_of_role() {
 
 }  // namespace
 
-TEST_CASE("a driver reads from its input the same sweep as the command that wrote the input") {
+TEST_CASE("a driver reads the same sweep from its input as the command that wrote the input") {
   const local::samples::Folder folder;
   write_to(folder.path() / "code" / "train.py", std::string("print(1)\n\0\xff", 11));
   write_to(folder.path() / "points.csv", "lr,batch\n0.1,16\n0.2,32\n");
@@ -165,7 +165,7 @@ TEST_CASE("a driver reads from its input the same sweep as the command that wrot
   CHECK(driven.spec.parallel == 7);
 }
 
-TEST_CASE("a driver refuses an input that another version of mlk wrote, and a text that is no input") {
+TEST_CASE("a driver refuses an input that another version of mlk wrote, or that is no input") {
   const Sweeper sweeper(detached_experiment);
   DriverInput input = input_for(sweeper, {"lr=0.1,0.2"});
   input.defined_as = "x-other";
@@ -176,7 +176,7 @@ TEST_CASE("a driver refuses an input that another version of mlk wrote, and a te
   CHECK_THROWS_AS(parse_driver_input("nonsense"), Error);
 }
 
-TEST_CASE("an input longer than a ConfigMap is split into several ConfigMaps, and no character is cut") {
+TEST_CASE("input_objects() splits a long input into several ConfigMaps, but never inside a character") {
   Sweeper sweeper(detached_experiment);
   kube::Client client(sweeper.cluster.config());
   sweeper.cluster.ask("POST", test::config_maps_path, test::owner_of("x-abcde"));
@@ -215,7 +215,7 @@ TEST_CASE("a driver refuses an input that was changed") {
                        doctest::Contains("was changed"), Error);
 }
 
-TEST_CASE("a driver's Job belongs to its sweep, runs the same mlk, and contains no credential") {
+TEST_CASE("the Job of a driver belongs to its sweep, runs the same mlk, and contains no credential") {
   Sweeper sweeper(detached_experiment);
   const Definition sweep = sweeper.define({"lr=0.1,0.2"});
   DriverInput input = input_for(sweeper, {"lr=0.1,0.2"});
@@ -300,8 +300,7 @@ TEST_CASE("the status of a detached sweep says why its driver has failed") {
   CHECK(told().why == "no trial runs: its driver failed: the driver may not create jobs");
 }
 
-TEST_CASE(
-    "if a sweep is detached again, a driver that has not ended stays, and an ended driver is started again") {
+TEST_CASE("detaching a sweep again starts the driver again if the driver has ended") {
   Sweeper sweeper(detached_experiment);
   const Detached first = detach(sweeper, {"lr=0.1,0.2"});
   CHECK(first.started);
@@ -316,7 +315,7 @@ TEST_CASE(
   CHECK(sweeper.cluster.ask("GET", test::jobs_path + "/" + name)["metadata"]["uid"] != uid);
 }
 
-TEST_CASE("if values are added, a driver that knows the new values replaces the old driver") {
+TEST_CASE("a driver with the new values replaces the old driver if values are added") {
   Sweeper sweeper(detached_experiment);
   const Detached first = detach(sweeper, {"lr=0.1,0.2"});
   const Detached second = detach(sweeper, {"lr=0.1,0.2,0.3"});
@@ -327,7 +326,7 @@ TEST_CASE("if values are added, a driver that knows the new values replaces the 
   CHECK(sweeper.cluster.has("configmaps", input_part_name(second.sweep, second.key, 0)));
 }
 
-TEST_CASE("after a command is cut off at any request, repeating the command completes its work") {
+TEST_CASE("a command that was cut off at any request completes its work when it is repeated") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = Sweeper::first_to_cut(cut); which < 20; which += Sweeper::to_next_to_cut) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
@@ -358,7 +357,7 @@ TEST_CASE("after a command is cut off at any request, repeating the command comp
 
 // Drives a sweep with trials that fail and a trial that is stopped. The answer to the first POST of each kind
 // is lost, so that the driver has to check whether the object exists.
-TEST_CASE("the Role of a driver allows exactly the requests that the driver makes") {
+TEST_CASE("the Role of a driver allows each request that the driver makes, and no other") {
   Sweeper sweeper(detached_experiment);
   const Detached detached = detach(sweeper, {"lr=0.1,0.2,0.3"});
   std::mutex mutex;
@@ -382,7 +381,7 @@ TEST_CASE("the Role of a driver allows exactly the requests that the driver make
   CHECK(join({used.begin(), used.end()}, ", ") == rights_of_role());
 }
 
-TEST_CASE("if a driver lacks one right of its Role, the check of its rights names the missing right") {
+TEST_CASE("require_own_rights() names the right that a driver lacks") {
   const std::vector<json> rights = render_driver_rights(Templates(), "default");
   const std::vector<kube::AccessQuestion> all = driver_questions(rights);
   REQUIRE(all.size() == 22);

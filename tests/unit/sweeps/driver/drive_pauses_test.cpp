@@ -175,8 +175,7 @@ void check_outcome(const SweepStatus& status, const std::string& starts) {
 
 }  // namespace
 
-TEST_CASE(
-    "with checkpoints a trial is paused at its rung, and the best trial continues from its checkpoint") {
+TEST_CASE("a trial with checkpoints is paused at its rung, and continues there if it is the best") {
   Sweeper sweeper(std::string(pausing_experiment) + volume);
   PlayedTraining training(sweeper.cluster, true);
   sweeper.let_all_through([&](const local::Request& asked) { return training.answer(asked); });
@@ -184,7 +183,7 @@ TEST_CASE(
   check_outcome(status, training.starts());
 }
 
-TEST_CASE("a trial that continues after a pause may wait for start_timeout once more") {
+TEST_CASE("a trial that continues after a pause may wait for start_timeout again") {
   Sweeper sweeper(std::string(pausing_experiment) + volume + "start_timeout: 3s\n");
   PlayedTraining training(sweeper.cluster, true, std::chrono::milliseconds(1500));
   sweeper.let_all_through([&](const local::Request& asked) { return training.answer(asked); });
@@ -192,7 +191,7 @@ TEST_CASE("a trial that continues after a pause may wait for start_timeout once 
   check_outcome(status, training.starts());
 }
 
-TEST_CASE("without checkpoints no trial is paused, and good trials continue") {
+TEST_CASE("a trial without checkpoints is not paused at its rung") {
   Sweeper sweeper(pausing_experiment);
   PlayedTraining training(sweeper.cluster, false);
   sweeper.let_all_through([&](const local::Request& asked) { return training.answer(asked); });
@@ -202,7 +201,7 @@ TEST_CASE("without checkpoints no trial is paused, and good trials continue") {
   CHECK(training.starts() == "0.1:1 0.2:1 ");
 }
 
-TEST_CASE("if a driver that pauses trials is cut off at any request, the next driver continues its work") {
+TEST_CASE("the next driver pauses and continues trials if a driver is cut off at any request") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     // To drive the sweep takes a second or two. So only every third request is cut off before the server, and
     // every third request after the server. The requests before the start of the first trial are not cut off,

@@ -87,9 +87,7 @@ Started prepare(Sweeper& sweeper, const Definition& sweep) {
 
 }  // namespace
 
-TEST_CASE(
-    "if the cluster refuses a later trial, the trial fails with the cluster's message, and other trials "
-    "continue") {
+TEST_CASE("a trial fails with the cluster's message if the cluster refuses it, and other trials continue") {
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 1"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   const std::vector<std::string> words{"lr=0.1,0.2,0.3"};
@@ -113,8 +111,7 @@ TEST_CASE(
   CHECK(refusals == 1);  // holds also if an object changes before the driver reads its own write
 }
 
-TEST_CASE(
-    "if the quota has no room for a trial, the driver prints one message and retries until there is room") {
+TEST_CASE("a driver tries again, with one message, if the quota has no room for a trial") {
   // With an early-stopping rule the next round of a driver begins soon.
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 0, stop: median"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
@@ -134,7 +131,7 @@ TEST_CASE(
   CHECK(driven.noted("exceeded quota: q; retrying") == 1);
 }
 
-TEST_CASE("a driver reports a server that fails for a while, and continues") {
+TEST_CASE("a driver reports a server error that goes away, and continues") {
   Sweeper sweeper(refusing_experiment("parallel: 2"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   std::atomic<int> failures{0};
@@ -149,7 +146,7 @@ TEST_CASE("a driver reports a server that fails for a while, and continues") {
   CHECK(driven.noted("not here now; retrying") == 1);
 }
 
-TEST_CASE("if the server refuses a request for good, the driver ends at once") {
+TEST_CASE("a driver ends if the server refuses a request for good") {
   for (const int code : {400, 422, 403, 401}) {
     INFO(code);
     Sweeper sweeper(refusing_experiment("parallel: 2"));
@@ -186,7 +183,7 @@ TEST_CASE("a trial that does not start within its start_timeout fails with the t
   CHECK(failure.find("cpu") != std::string::npos);
 }
 
-TEST_CASE("the status that a driver reports never says that nobody drives the sweep") {
+TEST_CASE("a driver never reports that nobody drives its sweep") {
   Sweeper sweeper(refusing_experiment("parallel: 1"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   std::vector<std::string> said;
@@ -196,7 +193,7 @@ TEST_CASE("the status that a driver reports never says that nobody drives the sw
   for (const std::string& why : said) CHECK(why.find("no trial runs") == std::string::npos);
 }
 
-TEST_CASE("the median rule ends a bad trial, and the reason names the step of the decision") {
+TEST_CASE("a trial that the median rule stops has a reason with the step of the decision") {
   Sweeper sweeper(refusing_experiment("parallel: 4, stop: {median: {grace: 3, min_trials: 2}}"));
   test::PlayedControllers controllers(
       sweeper.cluster, [](double lr) { return lr > 0.25 ? PlayedControllers::runs_on : 0; },
@@ -210,8 +207,7 @@ TEST_CASE("the median rule ends a bad trial, and the reason names the step of th
   CHECK(driven.status.counts.succeeded == 2);
 }
 
-TEST_CASE(
-    "mlk reports missing rights of a driver before it creates any object, but not if a Job will drive") {
+TEST_CASE("a command that will drive a sweep reports missing rights before it creates any object") {
   struct Case {
     const char *verb, *resource;
   };
@@ -302,7 +298,7 @@ TEST_CASE("a dry run says how many trials there would be, and creates nothing") 
   CHECK(sweeper.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("a retry includes trials stopped after too many failures, but no trials stopped early") {
+TEST_CASE("a retry starts a trial again that was stopped because too many others had failed") {
   for (const bool ended_early : {false, true}) {
     INFO(ended_early);
     Sweeper sweeper(refusing_experiment("parallel: 2, max_failures: 0"));

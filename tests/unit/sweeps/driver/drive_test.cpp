@@ -56,8 +56,7 @@ TEST_CASE("a driver starts trials as other trials end, until all trials have end
   CHECK(ledger[4].objective == doctest::Approx(0.5));
 }
 
-TEST_CASE(
-    "if too many trials of a driven sweep have failed, the sweep starts no further trial and has failed") {
+TEST_CASE("a driven sweep fails and starts no further trial if too many trials have failed") {
   Sweeper sweeper(driven_experiment);
   const test::PlayedControllers controllers(sweeper.cluster, [](double lr) { return lr < 0.25 ? 64 : 0; });
   const SweepStatus status = sweeper.drive_to_end({"lr=0.1,0.2,0.3,0.4,0.5,0.6,0.7"});
@@ -110,17 +109,16 @@ void cut_drivers(const std::string& tried, const std::string& all, std::size_t t
   }
 }
 
-TEST_CASE("if a driver is cut off at any request, the next driver continues, and no trial exists twice") {
+TEST_CASE("the next driver continues a sweep if the first driver is cut off at any request") {
   cut_drivers("", "lr=0.1,0.2,0.3", 3, 15);
 }
 
 TEST_CASE(
-    "if a driver that adds points to an ended sweep is cut off at any request, the next driver continues") {
+    "the next driver continues an ended sweep with added points if the first is cut off at any request") {
   cut_drivers("lr=0.1", "lr=0.1,0.2", 2, 6);
 }
 
-TEST_CASE(
-    "points that do not fit into one ConfigMap are written into several, and each point is tried once") {
+TEST_CASE("points are written into several ConfigMaps if one has no room, and each point has one trial") {
   Sweeper sweeper(
       "name: x\nmode: allreduce\nrun: echo\nenv: {A: \"${sweep.a}${sweep.b}\"}\nsweep: {parallel: 300}\n");
   kube::Client client(sweeper.cluster.config());
@@ -150,8 +148,7 @@ TEST_CASE(
   for (const json& map : objects.config_maps) CHECK(map.dump().size() < 1024 * 1024);
 }
 
-TEST_CASE(
-    "failed trials of a driven sweep get one retry under their numbers, even if any request is cut off") {
+TEST_CASE("each failed trial of a driven sweep is retried once, also if any request is cut off") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = cut == Sweeper::Cut::before ? 0 : 2; which < 40; which += 4) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
@@ -187,7 +184,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a driver that must stop completes the trials that it has begun, and begins no other trials") {
+TEST_CASE("a driver that must stop completes the trials that it has begun, and begins no others") {
   Sweeper sweeper(driven_experiment);
   kube::Client client(sweeper.cluster.config());
   const Definition sweep = sweeper.define({"lr=1..600"});
@@ -210,7 +207,7 @@ TEST_CASE("a driver that must stop completes the trials that it has begun, and b
   CHECK(runs_of_sweep(sweeper, started.sweep) < 600);
 }
 
-TEST_CASE("a drained sweep starts no more trials, and is stopped when no trial runs") {
+TEST_CASE("a drained sweep starts no trial, and is stopped when no trial runs") {
   Sweeper sweeper(driven_experiment);
   const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   kube::Client client(sweeper.cluster.config());
@@ -226,7 +223,7 @@ TEST_CASE("a drained sweep starts no more trials, and is stopped when no trial r
   CHECK(sweeper.drive_to_end({"lr=0.1,0.2,0.3"}).counts.succeeded == 3);
 }
 
-TEST_CASE("a drained sweep registers no more trials when one of its running trials ends") {
+TEST_CASE("a drained sweep registers no trial when one of its running trials ends") {
   Sweeper sweeper(driven_experiment);
   std::atomic<bool> first_ends = false, drained = false;
   const test::PlayedControllers controllers(sweeper.cluster, [&](double lr) {
@@ -244,7 +241,7 @@ TEST_CASE("a drained sweep registers no more trials when one of its running tria
   CHECK(status.trials.size() == 2);
 }
 
-TEST_CASE("a drained sweep does not start a trial that had no room in the quota before") {
+TEST_CASE("a drained sweep does not start a trial for which the quota had no room before") {
   // With an early-stopping rule the next round of a driver begins soon.
   Sweeper sweeper(std::string(driven_experiment)
                       .replace(std::string(driven_experiment).find("max_f"), 5, "stop: median, max_f"));
@@ -273,7 +270,7 @@ TEST_CASE("a drained sweep does not start a trial that had no room in the quota 
   CHECK(runs_of_sweep(sweeper, sweep) == 1);
 }
 
-TEST_CASE("a sweep whose first trials are refused ends with exit code 6, and none of its objects are left") {
+TEST_CASE("a sweep ends with exit code 6 and leaves no objects if its first trials are refused") {
   Sweeper sweeper(driven_experiment);
   sweeper.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
     if (asked.method != "POST" || !asked.path.ends_with("/jobs")) return std::nullopt;
@@ -290,8 +287,7 @@ TEST_CASE("a sweep whose first trials are refused ends with exit code 6, and non
   CHECK(!sweeper.cluster.has("configmaps", sweep));  // the cluster then deletes the dependent objects
 }
 
-TEST_CASE(
-    "a trial is begun once if a restarting server stores its Job and then refuses the repeated request") {
+TEST_CASE("a trial is begun once if the server stores its Job but refuses the repeated request") {
   for (const char* said : {"not yet ready to handle request", "exceeded quota: q"}) {
     Sweeper sweeper(driven_experiment);
     const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
@@ -350,7 +346,7 @@ TEST_CASE("a trial that cannot start is marked as failed, with the reason") {
   CHECK(status.trials[0].failure.find("it cannot start: worker/0: invalid image name") == 0);
 }
 
-TEST_CASE("what_quota_forbids() names a quota that leaves no room for any trial") {
+TEST_CASE("what_quota_forbids() names a quota that allows no pods or no Jobs") {
   const auto quota = [](const json& spec) { return json{{"metadata", {{"name", "q"}}}, {"spec", spec}}; };
   CHECK(what_quota_forbids({quota({{"hard", {{"pods", "0"}}}})}) == "the quota 'q' allows no pods");
   CHECK(what_quota_forbids({quota({{"hard", {{"count/jobs.batch", "0"}}}})}) ==

@@ -56,7 +56,7 @@ json rendered_driver(const DriverInput& input) {
 
 }  // namespace
 
-TEST_CASE("every part of a driver's input reads back as it was written") {
+TEST_CASE("parse_driver_input() reads back each part of an input as to_text() wrote it") {
   const DriverInput was = full_input(), read = parse_driver_input(to_text(was));
   CHECK(read.version == "1.2");
   CHECK(read.file.name == "x.yaml");
@@ -87,7 +87,7 @@ TEST_CASE("every part of a driver's input reads back as it was written") {
   CHECK(empty.texts.empty());
 }
 
-TEST_CASE("a text that is not a driver's input is refused, and values of a wrong type are ignored") {
+TEST_CASE("parse_driver_input() refuses a text that is no input, and ignores values of a wrong type") {
   CHECK_THROWS_WITH_AS(parse_driver_input(R"({"schema": 1, "texts": {"a": "?"}})"),
                        "the input of this driver cannot be read: it is not base64", Error);
   const DriverInput odd = parse_driver_input(
@@ -98,14 +98,14 @@ TEST_CASE("a text that is not a driver's input is refused, and values of a wrong
   CHECK(odd.overrides.env.empty());
 }
 
-TEST_CASE("different inputs of a driver have different keys, and the parts of an input are numbered") {
+TEST_CASE("key_of_input() gives different inputs different keys") {
   CHECK(key_of_input("a").size() == 5);
   CHECK(key_of_input("a") != key_of_input("b"));
   CHECK(driver_name("x-abcde", "fghij") == "x-abcde-driver-fghij");
   CHECK(input_part_name("x-abcde", "fghij", 3) == "x-abcde-driver-fghij-3");
 }
 
-TEST_CASE("the ConfigMaps of an input have the role of a driver, are immutable, and say how many they are") {
+TEST_CASE("a ConfigMap of an input is immutable, and says how many ConfigMaps the input has") {
   json owner = test::owner_of("x-abcde", "x");
   owner["metadata"]["uid"] = "u";
   const std::string text = std::string(longest_input_part, 'a') + "b";
@@ -126,7 +126,7 @@ TEST_CASE("the ConfigMaps of an input have the role of a driver, are immutable, 
                        Error);
 }
 
-TEST_CASE("a driver runs as user 65532 if the namespace assigns no user, and pulls its image as trials do") {
+TEST_CASE("a driver runs as user 65532 if the namespace assigns no user") {
   DriverInput input;
   input.image = "driver:1";
   const json job = rendered_driver(input);
@@ -140,7 +140,7 @@ TEST_CASE("a driver runs as user 65532 if the namespace assigns no user, and pul
   CHECK(rendered_driver(input)["spec"]["template"]["spec"]["containers"][0]["image"] == local_image);
 }
 
-TEST_CASE("the definition from a driver's input takes identity and files_of from this input") {
+TEST_CASE("definition_of() takes the name of the sweep and files_of from the input of a driver") {
   const test::Sweeper sweeper(of_driver);
   const Definition typed = sweeper.define({"lr=0.1,0.2"});
   DriverInput input;
@@ -157,7 +157,7 @@ TEST_CASE("the definition from a driver's input takes identity and files_of from
   CHECK(read.points == typed.points);
 }
 
-TEST_CASE("the rights of a driver are a ServiceAccount, a Role and a RoleBinding, and are written as YAML") {
+TEST_CASE("render_driver_rights() makes a ServiceAccount, a Role and a RoleBinding") {
   const std::vector<json> rights = render_driver_rights(Templates(), "space");
   REQUIRE(rights.size() == 3);
   CHECK(rights[0]["kind"] == "ServiceAccount");
@@ -177,7 +177,7 @@ TEST_CASE("the rights of a driver are a ServiceAccount, a Role and a RoleBinding
                        Error);
 }
 
-TEST_CASE("each right of a Role becomes one question to the server, also a right to a subresource") {
+TEST_CASE("driver_questions() asks the server once for each right in a Role") {
   const std::vector<kube::AccessQuestion> questions =
       driver_questions({{{"kind", "ServiceAccount"}},
                         {{"rules",
@@ -231,7 +231,7 @@ using Account = AccountRights::Account;
 
 }  // namespace
 
-TEST_CASE("a check of the driver's account reports whether the account exists and which rights it lacks") {
+TEST_CASE("a check of the driver's account says whether it exists, and which rights are missing") {
   Asked asked;
   CHECK(asked.ask().account == Account::there);
   CHECK(asked.ask().enough());
@@ -257,7 +257,7 @@ TEST_CASE("a check of the driver's account reports whether the account exists an
   CHECK_THROWS_AS(asked.ask(), kube::ApiError);
 }
 
-TEST_CASE("the rights of a driver are created or updated, and the error for a refusal names the object") {
+TEST_CASE("mlk creates or updates the rights of a driver, and names the object that the server refuses") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   const std::vector<json> rights = render_driver_rights(Templates(), "default");

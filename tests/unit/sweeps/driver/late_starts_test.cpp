@@ -33,8 +33,7 @@ TEST_CASE("a run starts late if it has waited for longer than the timeout") {
   CHECK(late.contains("b", begin + 16s));
 }
 
-TEST_CASE(
-    "the waiting time of a run begins again when the run waits again, or when the trial has another run") {
+TEST_CASE("the waiting time of a run begins again if the run waits a second time") {
   LateStarts late(10s);
   late.observe(waiting({{0, "a"}}), begin);
   late.observe(waiting({}), begin + 5s);

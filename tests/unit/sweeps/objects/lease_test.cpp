@@ -42,7 +42,7 @@ struct Rivals {
 
 }  // namespace
 
-TEST_CASE("if one of two drivers holds the Lease, the other driver gets the name of the holder") {
+TEST_CASE("a driver that does not get the Lease gets the name of its holder") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());
@@ -55,8 +55,7 @@ TEST_CASE("if one of two drivers holds the Lease, the other driver gets the name
   }
 }
 
-TEST_CASE(
-    "if a driver does not renew the Lease for 15 s, another driver acquires it, and the first one notices") {
+TEST_CASE("a driver loses the Lease to another driver if it does not renew the Lease for 15 s") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());
@@ -68,8 +67,7 @@ TEST_CASE(
   CHECK(rivals.one.holder() == rivals.lease()["spec"]["holderIdentity"]);
 }
 
-TEST_CASE(
-    "a Lease expires 15 s after another driver first reads it, whatever the clocks of the machines say") {
+TEST_CASE("a Lease expires 15 s after another driver has read it, also if the machines' clocks differ") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.pass(1000);
@@ -78,7 +76,7 @@ TEST_CASE(
   CHECK(rivals.other.hold());
 }
 
-TEST_CASE("after a driver releases the Lease, another driver acquires the Lease at once") {
+TEST_CASE("a driver acquires a Lease at once if the holder has released it") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());
@@ -90,7 +88,7 @@ TEST_CASE("after a driver releases the Lease, another driver acquires the Lease 
   CHECK(rivals.lease()["spec"]["holderIdentity"] != "");
 }
 
-TEST_CASE("if two drivers try to acquire a free Lease at the same time, only one of them gets it") {
+TEST_CASE("one driver gets a free Lease if two drivers try to acquire it at the same time") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.one.release();
@@ -119,7 +117,7 @@ TEST_CASE("a driver loses the Lease if the server has not answered for 10 s") {
   CHECK(rivals.one.hold());
 }
 
-TEST_CASE("if the server refuses all requests, a driver loses the Lease, and gets an error after 30 s") {
+TEST_CASE("a driver loses the Lease if the server refuses all requests, and gets an error after 30 s") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.refuse(403);
@@ -153,7 +151,7 @@ struct Onlooker : Rivals {
 
 }  // namespace
 
-TEST_CASE("an observer reports a missing driver if no driver has held the Lease for 15 s") {
+TEST_CASE("an observer misses the driver if nobody has held the Lease for 15 s") {
   Onlooker onlooker;
   CHECK_FALSE(onlooker.misses_a_driver());
   onlooker.pass(15);
@@ -165,7 +163,7 @@ TEST_CASE("an observer reports a missing driver if no driver has held the Lease 
   CHECK_FALSE(onlooker.misses_a_driver());
 }
 
-TEST_CASE("an observer reports a killed driver after 15 s, and reports no driver that renews the Lease") {
+TEST_CASE("an observer misses a killed driver after 15 s, and never a driver that renews the Lease") {
   Onlooker onlooker;
   std::string renewed;
   for (int i = 0; i < 10; ++i) {
@@ -181,7 +179,7 @@ TEST_CASE("an observer reports a killed driver after 15 s, and reports no driver
   CHECK(onlooker.misses_a_driver());
 }
 
-TEST_CASE("an observer reports no missing driver while one driver hands over to another") {
+TEST_CASE("an observer misses no driver if one driver releases the Lease and another acquires it in time") {
   Onlooker onlooker;
   CHECK(onlooker.one.hold());
   CHECK_FALSE(onlooker.misses_a_driver());
@@ -202,7 +200,7 @@ TEST_CASE("an observer reports no missing driver while one driver hands over to 
   CHECK(onlooker.misses_a_driver());
 }
 
-TEST_CASE("an observer reports no missing driver while the server fails or refuses") {
+TEST_CASE("an observer misses no driver while the server fails or refuses") {
   for (const int code : {403, 500}) {
     INFO(code);
     Onlooker onlooker;
@@ -246,7 +244,7 @@ void count_requests(Rivals& rivals, std::atomic<int>& asked) {
 
 }  // namespace
 
-TEST_CASE("a Lease belongs to its sweep, and says who holds it and for how long") {
+TEST_CASE("a Lease belongs to its sweep, and has a holder and a duration of 15 s") {
   Rivals rivals;
   REQUIRE(rivals.one.hold());
   const json lease = rivals.lease();
@@ -258,7 +256,7 @@ TEST_CASE("a Lease belongs to its sweep, and says who holds it and for how long"
   CHECK(parse_time(lease["spec"]["renewTime"].get<std::string>()).has_value());
 }
 
-TEST_CASE("the holder renews the Lease every four seconds, and a waiting driver reads it every two seconds") {
+TEST_CASE("the holder of a Lease renews it every four seconds, and other drivers read it every two seconds") {
   Rivals rivals;
   REQUIRE(rivals.one.hold());
   REQUIRE_FALSE(rivals.other.hold());
@@ -279,8 +277,7 @@ TEST_CASE("the holder renews the Lease every four seconds, and a waiting driver 
   CHECK(asked == 3);  // a read and a write
 }
 
-TEST_CASE(
-    "a driver does not hold the Lease if another driver creates it first, or if the Lease was deleted") {
+TEST_CASE("a driver does not hold a Lease that another driver created first, or that was deleted") {
   Rivals rivals;
   rivals.refuse(409, "POST");
   CHECK_FALSE(rivals.one.hold());
@@ -292,7 +289,7 @@ TEST_CASE(
   CHECK_FALSE(rivals.one.hold());
 }
 
-TEST_CASE("a driver without the Lease gets neither the Lease nor an error while the server fails") {
+TEST_CASE("a driver does not get the Lease while the server fails, and gets no error") {
   for (const char* method : {"GET", "POST"}) {
     INFO(method);
     Rivals rivals;
@@ -309,7 +306,7 @@ TEST_CASE("a driver without the Lease gets neither the Lease nor an error while 
 }
 
 TEST_CASE(
-    "a refused release is not an error, and a driver without the Lease sends no request to release it") {
+    "release() reports no error if the server refuses, and sends nothing for a driver without the Lease") {
   Rivals rivals;
   std::atomic<int> asked{0};
   count_requests(rivals, asked);

@@ -65,7 +65,7 @@ struct StoredLedger {
 
 }  // namespace
 
-TEST_CASE("the ledger stores only trials that have ended for good") {
+TEST_CASE("the ledger stores a trial when the trial has ended for good") {
   StoredLedger ledger;
   CHECK(ledger.write({stored_trial(0, TrialState::waiting), stored_trial(1, TrialState::running),
                       stored_trial(2, TrialState::succeeded), stored_trial(3, TrialState::failed),
@@ -75,7 +75,7 @@ TEST_CASE("the ledger stores only trials that have ended for good") {
   CHECK(ledger.problem == "");
 }
 
-TEST_CASE("a trial that is already in the ledger is written again only if it has changed") {
+TEST_CASE("a trial in the ledger is written again if it has changed") {
   StoredLedger ledger;
   Trial trial = stored_trial(0, TrialState::failed, "exit code 1");
   REQUIRE(ledger.write({trial}));
@@ -89,7 +89,7 @@ TEST_CASE("a trial that is already in the ledger is written again only if it has
   CHECK(ledger.stored() == "0Fa 1Fa ");
 }
 
-TEST_CASE("each ConfigMap of the ledger has the lines of 64 trials with consecutive numbers") {
+TEST_CASE("each ConfigMap of the ledger has the lines of 64 trials, in the order of their numbers") {
   StoredLedger ledger;
   std::vector<Trial> trials;
   for (const int number : {0, 63, 64, 127, 128})
@@ -111,7 +111,7 @@ TEST_CASE("each ConfigMap of the ledger has the lines of 64 trials with consecut
   CHECK(map["metadata"]["ownerReferences"][0]["uid"] == "u");
 }
 
-TEST_CASE("only ConfigMaps of the sweep's ledger are read") {
+TEST_CASE("read_ledger() ignores a ConfigMap that is not part of this sweep's ledger") {
   const auto map = [](const std::string& name) {
     return json{{"metadata", {{"name", name}}},
                 {"data", {{"trials.jsonl", to_line(stored_trial(3, TrialState::failed)) + "\n"}}}};
@@ -125,7 +125,7 @@ TEST_CASE("only ConfigMaps of the sweep's ledger are read") {
   }
 }
 
-TEST_CASE("if another process has written lines meanwhile, these lines stay, and our lines are added") {
+TEST_CASE("a write keeps the lines that another process has added to the ledger meanwhile") {
   StoredLedger ledger;
   const std::vector<json> before = ledger.maps();
   REQUIRE(ledger.write({stored_trial(0, TrialState::succeeded)}, before));
@@ -138,7 +138,7 @@ TEST_CASE("if another process has written lines meanwhile, these lines stay, and
   CHECK(ledger.stored() == "0Su 1Fa 2Su 3Fa ");
 }
 
-TEST_CASE("if a ConfigMap of the ledger was deleted meanwhile, a write creates it again") {
+TEST_CASE("a write creates a ConfigMap of the ledger again if it was deleted meanwhile") {
   StoredLedger ledger;
   REQUIRE(ledger.write({stored_trial(0, TrialState::succeeded)}));
   const std::vector<json> before = ledger.maps();
@@ -147,8 +147,7 @@ TEST_CASE("if a ConfigMap of the ledger was deleted meanwhile, a write creates i
   CHECK(ledger.stored() == "1Fa ");
 }
 
-TEST_CASE(
-    "if other processes always change the ledger, a write is abandoned after five tries, with the reason") {
+TEST_CASE("a write of the ledger gives up after five tries if other processes change the ledger each time") {
   StoredLedger ledger;
   REQUIRE(ledger.write({stored_trial(0, TrialState::succeeded)}));
   ledger.count(409, "PATCH");
@@ -157,8 +156,7 @@ TEST_CASE(
   CHECK(ledger.problem == "configmap/s-abcde-ledger-0 is changed by others all the time");
 }
 
-TEST_CASE(
-    "if the server refuses the write of one ConfigMap, the refusal is reported and the others are written") {
+TEST_CASE("a write of the ledger continues with the other ConfigMaps if the server refuses one") {
   StoredLedger ledger;
   REQUIRE(ledger.write({stored_trial(0, TrialState::succeeded)}));
   ledger.count(403, "PATCH");

@@ -64,7 +64,7 @@ std::vector<TrialLine> new_lines(int first, int count) {
 
 }  // namespace
 
-TEST_CASE("a Job has finished when its conditions say Complete or Failed") {
+TEST_CASE("has_finished() is true for a Job with the condition Complete or Failed") {
   const auto finished = [](const json& status) { return has_finished({{"status", status}}); };
   CHECK(finished(ended_by("Complete")));
   CHECK(finished(ended_by("Failed")));
@@ -78,7 +78,7 @@ TEST_CASE("a Job has finished when its conditions say Complete or Failed") {
   CHECK(finished(several));
 }
 
-TEST_CASE("the name of a Job contains its number, and any other name gives -1") {
+TEST_CASE("number_of_job() reads the number in the name of a Job, and returns -1 for any other name") {
   CHECK(job_name("s-abcde", 12) == "s-abcde-trials-12");
   CHECK(number_of_job("s-abcde-trials-12", "s-abcde") == 12);
   CHECK(number_of_job("s-abcde-trials-0", "s-abcde") == 0);
@@ -87,7 +87,7 @@ TEST_CASE("the name of a Job contains its number, and any other name gives -1") 
     CHECK_MESSAGE(number_of_job(name, "s-abcde") == -1, name);
 }
 
-TEST_CASE("the last ConfigMap of points is the ConfigMap with the highest number, in any order of the list") {
+TEST_CASE("last_points() returns the ConfigMap of points with the highest number") {
   const json other = {{"metadata", {{"name", "s-abcde-ledger-99"}}}};
   const SweepObjects objects =
       registered({points_map(1, {1}), points_map(10, {10}), other, points_map(9, {9})});
@@ -109,7 +109,7 @@ TEST_CASE("warnings_of() keeps only events about objects of the sweep") {
   CHECK(kept[1]["involvedObject"]["name"] == "s-abcde-worker-0-x");
 }
 
-TEST_CASE("batches are sorted by their numbers, and each batch has its trials and its Job") {
+TEST_CASE("batches_of() sorts the batches by number, each with its trials and its Job") {
   const SweepObjects objects = registered(
       {points_map(10, {3}, false), points_map(2, {1, 2}), {{"metadata", {{"name", "s-abcde-ledger-0"}}}}},
       {trials_job(2), trials_job(5)});
@@ -127,7 +127,7 @@ TEST_CASE("batches are sorted by their numbers, and each batch has its trials an
   CHECK_FALSE(batches[1].object.has_value());
 }
 
-TEST_CASE("each further line with the number of a trial is another try of this trial") {
+TEST_CASE("batches_of() counts each further line of a trial as another try") {
   const std::vector<Batch> batches =
       batches_of(registered({points_map(0, {0, 1}), points_map(1, {1, 2, 1}, false)}));
   REQUIRE(batches.size() == 2);
@@ -138,7 +138,7 @@ TEST_CASE("each further line with the number of a trial is another try of this t
   CHECK(batches[1].trials[2].attempt == 3);
 }
 
-TEST_CASE("a Job is gone if the owner says that it was made and is gone, and the Job is not listed") {
+TEST_CASE("a Job is gone if its sweep's owner says so and the Job is not listed") {
   struct Case {
     const char *created, *gone;
     bool there, is_made, is_gone;
@@ -162,14 +162,14 @@ TEST_CASE("a Job is gone if the owner says that it was made and is gone, and the
   }
 }
 
-TEST_CASE("the cluster runs a trial if the trial's newest line is in the ConfigMap of a Job") {
+TEST_CASE("trials_by_cluster() has a trial if its newest line is in the ConfigMap of a Job") {
   const std::vector<Batch> batches =
       batches_of(registered({points_map(0, {0, 1, 2}), points_map(1, {1, 3}, false), points_map(2, {3})}));
   CHECK(trials_by_cluster(batches) == std::set<int>{0, 2, 3});
   CHECK(trials_by_cluster({}).empty());
 }
 
-TEST_CASE("any_job_goes_on() is true until the last Job of the sweep has ended") {
+TEST_CASE("any_job_goes_on() is true while at least one Job of the sweep has not ended") {
   const auto goes_on = [](std::vector<json> jobs) {
     return any_job_goes_on(batches_of(registered({points_map(0, {0}), points_map(1, {1})}, std::move(jobs))));
   };
@@ -179,7 +179,7 @@ TEST_CASE("any_job_goes_on() is true until the last Job of the sweep has ended")
   CHECK_FALSE(goes_on({trials_job(0, ended_by("Complete")), trials_job(1, ended_by("Failed"))}));
 }
 
-TEST_CASE("a Job occupies as many places as its parallelism, but at most one for each unfinished trial") {
+TEST_CASE("a Job takes as many places as its parallelism, but at most one for each unfinished trial") {
   const auto taken = [](const json& status, int parallelism) {
     return places_taken(
         batches_of(registered({points_map(0, {0, 1, 2, 3, 4})}, {trials_job(0, status, parallelism)})));
@@ -199,8 +199,7 @@ TEST_CASE("a Job occupies as many places as its parallelism, but at most one for
   CHECK(places_taken(batches_of(two)) == 3);
 }
 
-TEST_CASE(
-    "missing Jobs share the places that the other Jobs leave, and each missing Job gets at least one place") {
+TEST_CASE("shares_of() divides the free places among the missing Jobs, with at least one for each Job") {
   const auto shares = [](std::vector<json> maps, std::vector<json> jobs, int parallel) {
     return shares_of(batches_of(registered(std::move(maps), std::move(jobs))), parallel);
   };
@@ -218,7 +217,7 @@ TEST_CASE(
   CHECK(shares_of(batches_of(made), 2) == Shares{{1, 2}});
 }
 
-TEST_CASE("the owner of a sweep is found among its ConfigMaps, and objects of a driver are kept separately") {
+TEST_CASE("extract_owner() finds the owner of a sweep, and separates the objects of its driver") {
   json owner = test::owner_of("s-abcde", "s"), map = points_map(0, {0}), stale = points_map(1, {1});
   owner["metadata"]["labels"][labels::sweep] = "s-abcde";
   owner["metadata"]["uid"] = "u";
@@ -265,7 +264,7 @@ TEST_CASE("a ConfigMap of a sweep has the labels of the sweep, and is deleted wi
   CHECK(map["data"] == json{{"points.jsonl", "text"}});
 }
 
-TEST_CASE("only the list of a sweep's ConfigMaps begins with a small page") {
+TEST_CASE("of_sweep() asks for a small first page of ConfigMaps, and for usual pages of pods") {
   const kube::ListOptions maps = of_sweep("s-abcde", kube::resources::config_maps);
   CHECK(maps.label_selector == "mlk.dev/sweep=s-abcde");
   CHECK(maps.first_page == 50);
@@ -324,7 +323,7 @@ struct Appending {
 
 }  // namespace
 
-TEST_CASE("registered trials are appended to the last points, and the points of a Job never change") {
+TEST_CASE("append_points() adds trials to the last ConfigMap of points, but never to the points of a Job") {
   Appending sweep;
   CHECK(sweep.append({}) == 0);
   CHECK(sweep.written() == "");
@@ -336,7 +335,7 @@ TEST_CASE("registered trials are appended to the last points, and the points of 
   CHECK(sweep.written() == "0:0,1,2 4:3 5:4 ");
 }
 
-TEST_CASE("points that do not fit into a ConfigMap are left for the next write") {
+TEST_CASE("append_points() leaves points for the next write if the ConfigMap is full") {
   Appending sweep;
   const std::vector<TrialLine> lines = new_lines(0, 5);
   const std::size_t line = points_line(lines[0]).size() + 1;
@@ -347,7 +346,7 @@ TEST_CASE("points that do not fit into a ConfigMap are left for the next write")
   CHECK(sweep.written() == "0:0,1,2 1:3,4,5 ");
 }
 
-TEST_CASE("a ConfigMap with more than 64 KiB of points stays unchanged, and another ConfigMap is begun") {
+TEST_CASE("append_points() begins another ConfigMap if the last one has more than 64 KiB of points") {
   for (const std::size_t size : {64 * 1024, 64 * 1024 + 1}) {
     INFO(size);
     Appending sweep;
@@ -360,7 +359,7 @@ TEST_CASE("a ConfigMap with more than 64 KiB of points stays unchanged, and anot
   }
 }
 
-TEST_CASE("if another process has written first, no trial is registered, and any other refusal is an error") {
+TEST_CASE("append_points() registers no trial if another process has written first") {
   Appending sweep;
   const SweepObjects before = sweep.objects();
   REQUIRE(sweep.append(new_lines(0, 1)) == 1);
@@ -377,7 +376,7 @@ TEST_CASE("if another process has written first, no trial is registered, and any
                   kube::ApiError);
 }
 
-TEST_CASE("a sweep has no warnings if the user may not list events, and any other error is thrown") {
+TEST_CASE("fetch_warnings() returns nothing if the user may not list events") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   int code = 403;

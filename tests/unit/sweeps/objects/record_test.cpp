@@ -21,14 +21,14 @@ Record read_again(const Record& record) {
 
 Record read_text(const json& data) { return read_record({{"data", {{"sweep", data}}}}); }
 
-TEST_CASE("by default a tenth of the trials may fail, but at least three trials") {
+TEST_CASE("a tenth of the trials may fail by default, or three trials of a small sweep") {
   CHECK(usual_failures(1) == 3);
   CHECK(usual_failures(30) == 3);
   CHECK(usual_failures(31) == 4);
   CHECK(usual_failures(1000) == 100);
 }
 
-TEST_CASE("every field of a record reads back") {
+TEST_CASE("a record reads back with the same value in every field") {
   Record record;
   record.search = "tpe";
   record.trials = 7;
@@ -50,7 +50,7 @@ TEST_CASE("every field of a record reads back") {
   CHECK_FALSE(read_again(record).driven);
 }
 
-TEST_CASE("every form of an objective reads back") {
+TEST_CASE("a record reads back with the same objective, in every form") {
   for (const Objective::Goal goal : {Objective::Goal::minimize, Objective::Goal::maximize}) {
     for (const Objective::Of of : {Objective::Of::last, Objective::Of::best, Objective::Of::mean}) {
       for (const char* position : {"step", "epoch"}) {
@@ -70,7 +70,7 @@ TEST_CASE("every form of an objective reads back") {
   }
 }
 
-TEST_CASE("every kind of parameter reads back, with its conditions") {
+TEST_CASE("a record reads back with the same parameters, of every kind, and their conditions") {
   Record record;
   record.space.parameters = {test::choice("opt", {"sgd", "adam", 3, true}), test::uniform("u", 0.25, 0.5),
                              test::log_uniform("l", 1e-4, 1),
@@ -93,7 +93,7 @@ TEST_CASE("every kind of parameter reads back, with its conditions") {
   }
 }
 
-TEST_CASE("a record stores only the first of too many values, with an equal share for each parameter") {
+TEST_CASE("a record stores the first values of each parameter that fit into an equal share of the room") {
   const json long_value = std::string(1000, 'v');
   Record record;
   for (const char* path : {"a", "b"}) {
@@ -110,7 +110,7 @@ TEST_CASE("a record stores only the first of too many values, with an equal shar
   }
 }
 
-TEST_CASE("a missing or invalid field of a record has its default value") {
+TEST_CASE("a record has the default value of each field that is missing or invalid") {
   for (const json& data : {json(), json(""), json("{"), json("[]"), json("{}"), json(7),
                            json(R"({"parallel":"x","trials":null,"driven":"true","objective":[],"kin":3})"),
                            json(R"({"objective":{"of":"best"}})")}) {
@@ -125,7 +125,7 @@ TEST_CASE("a missing or invalid field of a record has its default value") {
   }
 }
 
-TEST_CASE("values that are not spelled as in JSON keep their spelling") {
+TEST_CASE("a record keeps the spelling of values such as 1.0 and True") {
   Record record;
   record.space.parameters = {test::choice("a", {1, true, 2})};
   record.space.parameters[0].written = {{1, "1.0"}, {true, "True"}};
@@ -137,7 +137,7 @@ TEST_CASE("values that are not spelled as in JSON keep their spelling") {
   CHECK(read_text(odd).space.parameters[0].written == std::map<json, std::string>{{2, "z"}});
 }
 
-TEST_CASE("the keys of a record stay the same for other versions") {
+TEST_CASE("to_json() writes a record with keys that other versions of mlk can read") {
   Record record;
   record.space.parameters = {test::choice("a", {1}), test::uniform("u", 0.25, 0.5)};
   record.search = "grid";
@@ -163,7 +163,7 @@ TEST_CASE("the keys of a record stay the same for other versions") {
         "step");
 }
 
-TEST_CASE("the record of a definition has its space and limits, and the owner has the number of trials") {
+TEST_CASE("record_of() takes the parameters and the limits of a sweep from its definition") {
   const auto define = [](const std::string& sweep) {
     return define_sweep(
         {"x.yaml", "",

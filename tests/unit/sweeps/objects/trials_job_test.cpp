@@ -61,7 +61,7 @@ constexpr char run_text[] =
 
 }  // namespace
 
-TEST_CASE("each index of a Job is a trial with its own line") {
+TEST_CASE("a Job of trials has one index and one line of points for each trial") {
   const RenderedTrials rendered = render_of(train_text, {"lr=0.1,0.2,0.3"});
   const json& job = rendered.objects.job;
   const std::string name = rendered.sweep.identity.run + "-trials-2";
@@ -86,8 +86,7 @@ TEST_CASE("each index of a Job is a trial with its own line") {
   CHECK(trials[1].hash == hash_of(trials[1].point));
 }
 
-TEST_CASE(
-    "if a trial ends with an exit code that forbids a retry, only this trial fails, and not the whole Job") {
+TEST_CASE("a trial that ends with an exit code without retry fails alone, and its Job continues") {
   const json rules = render_of(train_text, {"lr=0.1,0.2"}).objects.job["spec"]["podFailurePolicy"]["rules"];
   REQUIRE(rules.size() == 2);
   CHECK(rules[0]["action"] == "Ignore");
@@ -109,14 +108,14 @@ TEST_CASE("a trial with train: has rank 0, and reads its values from points.json
   CHECK(job["spec"]["template"]["metadata"]["labels"][labels::role] == "trial");
 }
 
-TEST_CASE("a trial with `framework: torch` trains alone: the world of its program has the size 1") {
+TEST_CASE("a trial with `framework: torch` has WORLD_SIZE 1") {
   const json job = render_of(std::string(run_text) + "framework: torch\n", {"word=a,b"}).objects.job;
   CHECK(variable_of(job, "MASTER_ADDR")["value"] == "$(MLK_TRIAL_HOST)");
   CHECK(variable_of(job, "RANK")["value"] == "$(MLK_RANK)");
   CHECK(variable_of(job, "WORLD_SIZE")["value"] == "1");
 }
 
-TEST_CASE("a trial with run: starts sh first, and its pod has the user's patches") {
+TEST_CASE("a trial with run: starts its program by sh, and its Job has the user's patches") {
   const RenderedTrials rendered = render_of(run_text, {"word=a,b"});
   const json& job = rendered.objects.job;
   const json& command = job["spec"]["template"]["spec"]["containers"][0]["command"];
@@ -129,7 +128,7 @@ TEST_CASE("a trial with run: starts sh first, and its pod has the user's patches
       "export MLK_TRIAL=10; set -- sh -c 'echo a $HOME'\nexport MLK_TRIAL=11; set -- sh -c 'echo b $HOME'\n");
 }
 
-TEST_CASE("trials are divided, in their order, into as few Jobs as possible") {
+TEST_CASE("cut_into_jobs() divides the trials, in their order, into as few Jobs as possible") {
   std::vector<TrialLine> trials(most_indexes + 1);
   for (std::size_t i = 0; i < trials.size(); ++i) trials[i].number = static_cast<int>(i);
   const auto jobs = cut_into_jobs(trials);
@@ -142,7 +141,7 @@ TEST_CASE("trials are divided, in their order, into as few Jobs as possible") {
   CHECK(cut_into_jobs({}).empty());
 }
 
-TEST_CASE("lines that are not trials are skipped when points are read") {
+TEST_CASE("parse_points() skips a line that is not a trial") {
   CHECK(parse_points("").empty());
   CHECK(
       parse_points("rubbish\n[1]\n{}\n{\"trial\":\"1\",\"parameters\":{}}\n{\"trial\":-1,\"parameters\":{}}\n"
@@ -151,7 +150,8 @@ TEST_CASE("lines that are not trials are skipped when points are read") {
   CHECK(parse_points("{\"trial\":3,\"parameters\":{\"a\":1}}").size() == 1);
 }
 
-TEST_CASE("the line of a trial has keys that never change, and contains only values that the trial needs") {
+TEST_CASE(
+    "points_line() writes a trial with fixed keys, and leaves out values that the trial does not have") {
   TrialLine trial;
   trial.number = 3;
   trial.point = {{"a", 1}};
@@ -169,7 +169,7 @@ TEST_CASE("the line of a trial has keys that never change, and contains only val
   CHECK(read[0].attempt == 1);
 }
 
-TEST_CASE("a point whose trial number is too large or not whole is skipped when points are read") {
+TEST_CASE("parse_points() skips a point if its trial number is too large or not whole") {
   const auto count = [](const std::string& number) {
     return parse_points("{\"trial\":" + number + ",\"parameters\":{}}").size();
   };
@@ -180,8 +180,7 @@ TEST_CASE("a point whose trial number is too large or not whole is skipped when 
   CHECK(count("1.5") == 0);
 }
 
-TEST_CASE(
-    "a Job gets as many trials as fit exactly, and a trial that is larger than the limit gets its own Job") {
+TEST_CASE("cut_into_jobs() gives a trial its own Job if the trial is larger than the limit") {
   std::vector<TrialLine> trials(5);
   for (std::size_t i = 0; i < trials.size(); ++i) trials[i].number = static_cast<int>(i);
   const std::size_t line = trials[0].bytes();

@@ -32,7 +32,7 @@ void watch_until(SweepWatch& watch, const std::function<bool(const SweepObjects&
 
 }  // namespace
 
-TEST_CASE("a watch has all objects of its sweep, also new objects, and throws if the sweep was deleted") {
+TEST_CASE("a watch has all objects of its sweep, and throws if the sweep was deleted") {
   Sweeper sweeper(watched_experiment);
   const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
   sweeper.start({"steps=1,2"});  // another sweep
@@ -54,7 +54,7 @@ TEST_CASE("a watch has all objects of its sweep, also new objects, and throws if
                        ("sweep " + sweep + " was deleted").c_str(), Error);
 }
 
-TEST_CASE("a watch throws if the server forbids the watch, and has no objects while the server fails") {
+TEST_CASE("a watch throws if the server forbids it, and has no objects while the server fails") {
   for (const int code : {401, 403, 404}) {
     INFO(code);
     Sweeper sweeper(watched_experiment);

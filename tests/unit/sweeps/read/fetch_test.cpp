@@ -64,7 +64,7 @@ void add_pods(Sweeper& sweeper, const std::string& sweep, int count) {
 
 }  // namespace
 
-TEST_CASE("reading a large sweep lists only the pods that are still needed") {
+TEST_CASE("mlk does not list pods of a large sweep that it no longer needs") {
   Sweeper sweeper(fetched_experiment);
   const std::string few = sweeper.start({"steps=1..3"}).sweep;
   CHECK(lists_of(sweeper, few, Harvest::running) == std::vector<std::string>{""});
@@ -102,7 +102,7 @@ std::string prepare_three(Sweeper& sweeper) {
   return sweep.identity.run;
 }
 
-TEST_CASE("the Lease is read only for a sweep that needs a driver to start its trials") {
+TEST_CASE("mlk reads the Lease of a sweep if the sweep needs a driver to start its trials") {
   Sweeper sweeper(fetched_experiment);
   const std::string driven = prepare_three(sweeper);
   CHECK(lists_of(sweeper, driven, Harvest::running, "leases/" + driven).size() == 1);
@@ -116,7 +116,7 @@ TEST_CASE("the Lease is read only for a sweep that needs a driver to start its t
   CHECK(lists_of(other, by_cluster, Harvest::running, "leases/" + by_cluster).empty());
 }
 
-TEST_CASE("if nobody drives a sweep, its status says so to a user who may read the Lease") {
+TEST_CASE("the status says that nobody drives the sweep if the user may read the Lease") {
   Sweeper sweeper(fetched_experiment);
   const std::string sweep = prepare_three(sweeper);
   sweeper.cluster.ask("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases",
@@ -134,7 +134,7 @@ TEST_CASE("if nobody drives a sweep, its status says so to a user who may read t
   CHECK(why() == "no trial runs; its mlk sweep command starts them when it is typed again");
 }
 
-TEST_CASE("slim() removes the unused parts of an object, and keeps all other parts") {
+TEST_CASE("slim() removes managedFields and other parts of an object that mlk does not use") {
   json job = test::job_of("x-abcde");
   job["metadata"]["managedFields"] = json::array({{{"manager", "mlk"}}});
   const std::string name = job["metadata"]["name"];

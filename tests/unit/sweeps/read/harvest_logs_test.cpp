@@ -89,7 +89,7 @@ json told_result(double accuracy) {
 
 }  // namespace
 
-TEST_CASE("a long log is reduced to 64 reports, among them the first, the last and the best report") {
+TEST_CASE("a trial's curve has 64 reports of a long log, with the first, the last and the best one") {
   Logged logged;
   logged.add_pod(0, false);
   logged.logs[0] = lines_told(500);
@@ -108,7 +108,7 @@ TEST_CASE("a long log is reduced to 64 reports, among them the first, the last a
 }
 
 TEST_CASE(
-    "mlk reads the newest report of a log with long lines, and ignores a line that the server has cut") {
+    "mlk finds the newest report in a log with long lines, and ignores a line that the server has cut") {
   Logged logged;
   logged.add_pod(0, true);
   const std::string padding(300, '.');
@@ -123,8 +123,7 @@ TEST_CASE(
   CHECK_FALSE(logged.read(Harvest::all).trials.at(1).objective.has_value());
 }
 
-TEST_CASE(
-    "after the log has given the curve, the objective of a trial stays the value in the trial's result") {
+TEST_CASE("the objective of a trial comes from its result, also if the log gives the curve") {
   Logged logged;
   logged.add_pod(0, true, told_result(0.95));
   logged.logs[0] = "mlk step=1 accuracy=0.3 loss=2\nmlk step=2 accuracy=0.4 loss=1";
@@ -137,7 +136,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("reports without a step are numbered, and the other metrics of the log are kept") {
+TEST_CASE("reports without a step are numbered from 1 in the curve of a trial") {
   Logged logged;
   logged.add_pod(0, false);
   logged.logs[0] = "accuracy=0.25\nmlk step=9 loss=0.5\naccuracy=0.75";
@@ -149,7 +148,7 @@ TEST_CASE("reports without a step are numbered, and the other metrics of the log
   CHECK(trial.metrics["accuracy"] == 0.75);
 }
 
-TEST_CASE("the logs of running and of ended trials are read, and each log of an ended trial only once") {
+TEST_CASE("mlk reads the log of an ended trial once, and the log of a running trial each time") {
   Logged logged;
   logged.add_pod(0, true);
   logged.add_pod(1, false);
@@ -166,8 +165,7 @@ TEST_CASE("the logs of running and of ended trials are read, and each log of an 
   CHECK(logged.asked[0].find("-trial-1-") != std::string::npos);
 }
 
-TEST_CASE(
-    "the log of a trial with a result is read only if its curve or another value of the metric is needed") {
+TEST_CASE("mlk reads the log of a trial with a result if the result lacks the curve or the needed value") {
   const auto asked = [](const std::string& objective, double accuracy, const json& curve = nullptr) {
     Logged logged(objective);
     json result = told_result(accuracy);
@@ -184,9 +182,7 @@ TEST_CASE(
   CHECK(asked("", 0.5, {{1, 0.5}}) == 0);
 }
 
-TEST_CASE(
-    "a trial whose complete log lacks the objective gets a verdict with the nearest line, and a cut log "
-    "gives no verdict") {
+TEST_CASE("a trial gets a verdict if its whole log has no report of the objective") {
   struct Case {
     std::string log, failure;
   };
@@ -210,7 +206,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the log of a program that has just ended is read six times before the trial gets a verdict") {
+TEST_CASE("mlk reads the log of a trial that has just ended up to six times before a verdict") {
   Logged logged;
   logged.add_pod(0, true, nullptr, format_time(std::chrono::system_clock::now()));
   logged.logs[0] = "epoch 1";
@@ -226,7 +222,7 @@ TEST_CASE("the log of a program that has just ended is read six times before the
   CHECK(logged.asked.size() == 7);  // the log of the first trial only once
 }
 
-TEST_CASE("the log of a trial that has just ended is requested again when the server fails") {
+TEST_CASE("mlk requests the log of a trial that has just ended again if the server fails") {
   enum class Trial { runs, has_just_ended, ended_long_ago };
   struct Case {
     int code;
@@ -255,7 +251,7 @@ TEST_CASE("the log of a trial that has just ended is requested again when the se
   }
 }
 
-TEST_CASE("a running trial without a reported objective has no failure") {
+TEST_CASE("a running trial has no failure if it has not reported the objective yet") {
   Logged logged;
   logged.add_pod(0, false);
   logged.logs[0] = "accuracy: 0.1";
@@ -265,7 +261,7 @@ TEST_CASE("a running trial without a reported objective has no failure") {
   CHECK(trial.metrics == json::object());  // the log was read
 }
 
-TEST_CASE("early stopping reads only the logs of running trials, and keeps their earlier reports") {
+TEST_CASE("harvest_running() reads the logs of running trials, and keeps earlier reports") {
   Logged logged;
   logged.add_pod(0, false);
   logged.add_pod(1, true);
@@ -290,8 +286,7 @@ TEST_CASE("early stopping reads only the logs of running trials, and keeps their
   CHECK(told.at(0).curve.size() == 2);
 }
 
-TEST_CASE(
-    "the warnings of a sweep of 1001 trials or more are read only while no trial runs and trials are left") {
+TEST_CASE("mlk reads the warnings of a large sweep while trials are left and none runs") {
   for (const int trials : {1000, 1001}) {
     INFO(trials);
     Logged logged("", "1.." + std::to_string(trials));

@@ -12,7 +12,7 @@ TEST_SUITE_BEGIN("sweeps/read/harvest");
 using namespace mlk;
 using namespace mlk::sweeps;
 
-TEST_CASE("the result of a trial is stored when the trial ends, and nothing is written while no trial ends") {
+TEST_CASE("the result of a trial is stored when the trial ends") {
   test::Sweeper sweeper(
       "name: x\nmode: single\nimage: i\nrun: echo ${sweep.lr}\nsweep: {objective: maximize accuracy}\n");
   const std::string sweep = sweeper.start({"lr=1,2"}).sweep;

@@ -82,18 +82,17 @@ void check_that_all_failed(Telling& telling, const std::string& reason) {
 
 }  // namespace
 
-TEST_CASE(
-    "a driven sweep whose program never reports the objective has failed, and all its trials have failed") {
+TEST_CASE("a driven sweep fails with all its trials if its program never reports the objective") {
   Telling telling([](double) { return "hello\naccuracy is good\nmlk step=3 loss=0.5"; });
   check_that_all_failed(telling, "never reported accuracy");
 }
 
-TEST_CASE("a driven sweep has failed if the last value of the objective is never a finite number") {
+TEST_CASE("a driven sweep fails if no trial has a finite number as the last value of its objective") {
   Telling telling([](double) { return "mlk step=1 accuracy=0.5\nmlk step=2 accuracy=nan"; });
   check_that_all_failed(telling, "reported no finite accuracy");
 }
 
-TEST_CASE("the log of a program that has just ended is read again before the trial gets a verdict") {
+TEST_CASE("mlk reads the log of a trial that has just ended again before a verdict") {
   for (const bool just_now : {true, false}) {
     INFO(just_now);
     std::atomic<int> readings{0};
@@ -109,7 +108,7 @@ TEST_CASE("the log of a program that has just ended is read again before the tri
   }
 }
 
-TEST_CASE("a sweep succeeds if a trial never reports the objective and max_failures allows its failure") {
+TEST_CASE("a sweep succeeds if max_failures allows the trials that never report the objective") {
   Telling telling([](double lr) { return lr < 0.15 ? "silence" : "mlk step=7 accuracy=0.9"; });
   const SweepStatus status = telling.drive({"lr=0.1,0.2,0.3"});
   CHECK(status.phase == Phase::succeeded);
@@ -122,7 +121,7 @@ TEST_CASE("a sweep succeeds if a trial never reports the objective and max_failu
   CHECK(best_of(status)->number == 1);
 }
 
-TEST_CASE("a trial gets no verdict if its log cannot be read, or if only the end of its log was read") {
+TEST_CASE("a trial gets no verdict if mlk cannot read its log, or reads the end of it alone") {
   std::string log;
   for (int i = 0; i < 1000; ++i) log += "line\n";
   for (const int code : {200, 404, 500}) {
@@ -136,7 +135,7 @@ TEST_CASE("a trial gets no verdict if its log cannot be read, or if only the end
   }
 }
 
-TEST_CASE("a verdict on an earlier try does not apply to a newer try that reports the objective") {
+TEST_CASE("a verdict on one try of a trial does not apply to the next try") {
   Telling telling([](double lr) { return lr < 0.15 ? "silence" : "mlk step=7 accuracy=0.9"; });
   const SweepStatus first = telling.drive({"lr=0.1,0.2"});
   REQUIRE(first.counts.failed == 1);
@@ -150,8 +149,7 @@ TEST_CASE("a verdict on an earlier try does not apply to a newer try that report
   CHECK(second.trials[0].objective == 0.95);
 }
 
-TEST_CASE(
-    "a newer try has no verdict if its log cannot be read, and its own verdict if its log has no report") {
+TEST_CASE("a newer try of a trial gets its own verdict, or none if its log cannot be read") {
   for (const bool readable : {false, true}) {
     INFO(readable);
     Telling telling(
@@ -169,8 +167,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "the log of an ended trial is read only once, and only after the server has listed the trial's pod") {
+TEST_CASE("mlk reads the log of an ended trial once, after the server has listed the pod") {
   Telling telling([](double) { return "mlk step=7 accuracy=0.9"; });
   const std::string sweep = telling.drive({"lr=0.1"}).sweep;
   kube::Client client(telling.sweeper.cluster.config());
@@ -214,7 +211,7 @@ TEST_CASE("a trial whose metric is not a finite number has no objective") {
   CHECK(status.record.objective->metric == "loss");
 }
 
-TEST_CASE("verdicts change the phase of a sweep only if the sweep is marked as succeeded") {
+TEST_CASE("apply_verdicts() changes the phase of a sweep if the sweep is marked as succeeded") {
   SweepStatus status;
   status.phase = Phase::succeeded;
   Trial trial;
