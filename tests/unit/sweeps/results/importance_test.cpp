@@ -64,7 +64,7 @@ double total(const Importance& found) {
 
 }  // namespace
 
-TEST_CASE("for a sum of terms, the shares follow the variances of the terms, without interactions") {
+TEST_CASE("importance() gives each parameter its share of the variance if the value is a sum of terms") {
   const Space space = uniform_space(4);
   // The variances of the terms are 9/12, 1/12, 0 and 0.
   const Importance found =
@@ -79,8 +79,7 @@ TEST_CASE("for a sum of terms, the shares follow the variances of the terms, wit
   CHECK(found.effects.front().path == "p0");
 }
 
-TEST_CASE(
-    "a joint effect of two parameters is an interaction, and neither parameter explains the effect alone") {
+TEST_CASE("importance() reports an effect that needs two parameters together as an interaction of both") {
   const Space space = uniform_space(3);
   const Importance found = importance(
       space, sampled(space, 600, [](const auto& x) { return (x[0] > 0.5) != (x[1] > 0.5) ? 1.0 : 0.0; }), {});
@@ -90,7 +89,7 @@ TEST_CASE(
   CHECK(share_of(found, "p0", "p2") < 0.05);
 }
 
-TEST_CASE("the shares of all effects add up to one at most") {
+TEST_CASE("the shares of all effects add up to at most one") {
   const Space space = uniform_space(5);
   const Importance found = importance(
       space, sampled(space, 200, [](const auto& x) { return x[0] * x[1] + std::sin(9 * x[2]) * x[3]; }), {});
@@ -99,7 +98,7 @@ TEST_CASE("the shares of all effects add up to one at most") {
   for (const Effect& effect : found.effects) CHECK(effect.share >= 0);
 }
 
-TEST_CASE("the same trials give the same importance of each parameter") {
+TEST_CASE("importance() returns the same result for the same trials") {
   const Space space = uniform_space(3);
   const std::vector<Trial> trials = sampled(space, 100, [](const auto& x) { return x[0] - x[1] * x[2]; });
   const Importance one = importance(space, trials, {}), other = importance(space, trials, {});
@@ -111,7 +110,7 @@ TEST_CASE("the same trials give the same importance of each parameter") {
   CHECK(one.fit == other.fit);
 }
 
-TEST_CASE("the forest has no fit if the values are noise") {
+TEST_CASE("importance() reports a bad fit if the values are noise") {
   std::mt19937_64 random(7);
   const Space space = uniform_space(3);
   const Importance found =
@@ -119,7 +118,7 @@ TEST_CASE("the forest has no fit if the values are noise") {
   CHECK(found.fit < 0.2);
 }
 
-TEST_CASE("the importance averages over the range of each parameter, not over the values tried most often") {
+TEST_CASE("importance() averages over the whole range of a parameter, also if most trials have one value") {
   Space space;
   space.parameters = {{"lr", Parameter::Kind::log_uniform, {}, 1e-6, 1, {}},
                       {"layers", Parameter::Kind::integer, {}, 1, 3, {}},
@@ -141,7 +140,7 @@ TEST_CASE("the importance averages over the range of each parameter, not over th
   CHECK(share_of(found, "kind") == doctest::Approx(3.0 / 6).epsilon(0.25));
 }
 
-TEST_CASE("a conditional parameter does not get the share of its parent") {
+TEST_CASE("importance() gives a conditional parameter no share of the parameter in its condition") {
   Space space;
   space.parameters = {{"type", Parameter::Kind::choice, {"sgd", "adam"}, 0, 0, {}},
                       {"momentum", Parameter::Kind::uniform, {}, 0, 1, {{"type", {"sgd"}}}}};
@@ -166,7 +165,7 @@ TEST_CASE("a conditional parameter does not get the share of its parent") {
   CHECK(share_of(child, "type") < 0.1);
 }
 
-TEST_CASE("diverged trials do not hide the importance of a parameter") {
+TEST_CASE("importance() finds the parameter that matters, also if some trials have diverged") {
   const Space space = uniform_space(2);
   std::vector<Trial> trials = sampled(space, 300, [](const auto& x) { return x[0]; });
   for (std::size_t i = 0; i < trials.size(); i += 50) trials[i].objective = 1e200;
@@ -177,7 +176,7 @@ TEST_CASE("diverged trials do not hide the importance of a parameter") {
   CHECK(share_of(importance(space, trials, maximized), "p0") > 0.6);
 }
 
-TEST_CASE("if there are too few trials, the importance has no effects and says why") {
+TEST_CASE("importance() returns no effects but a reason if there are too few trials") {
   const Space space = uniform_space(2);
   const std::vector<Trial> few = sampled(space, fewest_trials - 1, [](const auto& x) { return x[0]; });
   CHECK(importance(space, few, {}).effects.empty());
@@ -189,7 +188,7 @@ TEST_CASE("if there are too few trials, the importance has no effects and says w
   CHECK(importance({}, {}, {}).reason == "the sweep has no parameters");
 }
 
-TEST_CASE("the importance uses only trials that succeeded with a finite value") {
+TEST_CASE("importance() uses the trials that succeeded with a finite value") {
   const Space space = uniform_space(2);
   std::vector<Trial> trials = sampled(space, 40, [](const auto& x) { return x[0]; });
   for (std::size_t i = 0; i < 20; ++i) trials[i].state = i < 10 ? TrialState::failed : TrialState::stopped;
@@ -199,7 +198,7 @@ TEST_CASE("the importance uses only trials that succeeded with a finite value") 
   CHECK(importance(space, trials, {}).trials == 17);
 }
 
-TEST_CASE("the importance is computed even if values have wrong types or are outside of their ranges") {
+TEST_CASE("importance() accepts values that have a wrong type or are outside of their range") {
   Space space = uniform_space(2);
   space.parameters.push_back({"choice", Parameter::Kind::choice, {1, "x"}, 0, 0, {}});
   space.parameters.push_back({"one", Parameter::Kind::integer, {}, 3, 3, {}});
@@ -218,7 +217,7 @@ TEST_CASE("the importance is computed even if values have wrong types or are out
   CHECK(total(found) <= 1 + 1e-9);
 }
 
-TEST_CASE("the leaves of a tree fill the cube, and predict the same values as the tree") {
+TEST_CASE("the leaves of a tree cover the whole cube, and predict the same values as the tree") {
   std::mt19937_64 random(11);
   Samples samples;
   samples.width = 3;

@@ -75,7 +75,7 @@ bool says(const nlohmann::json& page, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the best trial has the best objective among the trials that did not fail") {
+TEST_CASE("best_of() returns the trial with the best value that has not failed") {
   const std::vector<Trial> trials{
       valued(0, 0.5),          valued(1, 0.9, TrialState::failed),  valued(2, std::nullopt),
       valued(3, not_a_number), valued(4, 0.7, TrialState::running), valued(5, 0.1)};
@@ -85,7 +85,8 @@ TEST_CASE("the best trial has the best objective among the trials that did not f
   CHECK(best_of({valued(0, 1), valued(1, 1)}, {}) == 0);
 }
 
-TEST_CASE("a report draws all trials if they are few, else the best fifth and an even sample of the others") {
+TEST_CASE(
+    "representative() returns all trials if they are few, else the best ones and a sample of the others") {
   const std::vector<Trial> trials = ascending(1000);
   CHECK(representative(trials, maximized(), all_of(trials), 1000).size() == 1000);
   const std::vector<std::size_t> chosen = representative(trials, maximized(), all_of(trials), 50);
@@ -99,7 +100,7 @@ TEST_CASE("a report draws all trials if they are few, else the best fifth and an
   CHECK(representative(trials, maximized(), all_of(trials), 1) == std::vector<std::size_t>{999});
 }
 
-TEST_CASE("the sample of a report prefers the best trials to trials without a value and to failed trials") {
+TEST_CASE("representative() prefers a trial with a value to failed trials and to trials without a value") {
   std::vector<Trial> trials;
   for (int i = 0; i < 10; ++i) trials.push_back(valued(i, std::nullopt));
   trials[3].objective = not_a_number;
@@ -109,7 +110,7 @@ TEST_CASE("the sample of a report prefers the best trials to trials without a va
   CHECK(chosen == std::vector<std::size_t>{7});
 }
 
-TEST_CASE("times are compared by those counts of workers, servers and nodes that vary") {
+TEST_CASE("count_paths() returns the counts of workers, servers and nodes that vary in a sweep") {
   Space space;
   space.parameters = {{"workers.count", Parameter::Kind::choice, {1, 2}, 0, 0, {}},
                       {"servers.count", Parameter::Kind::choice, {1}, 0, 0, {}},
@@ -119,7 +120,7 @@ TEST_CASE("times are compared by those counts of workers, servers and nodes that
   CHECK(count_paths(space) == std::vector<std::string>{"workers.count", "nodes"});
 }
 
-TEST_CASE("times by count use successful trials, and the speed-up is relative to the smallest count") {
+TEST_CASE("times_by_count() uses successful trials, and compares each count with the smallest one") {
   Space space;
   space.parameters = {{"workers.count", Parameter::Kind::choice, {1, 2, 10}, 0, 0, {}}};
   const std::vector<Trial> trials{timed(0, {{"workers.count", 10}}, 25),
@@ -145,7 +146,7 @@ TEST_CASE("times by count use successful trials, and the speed-up is relative to
   CHECK(times_by_count({}, trials).empty());
 }
 
-TEST_CASE("trials that took no time have a speed-up of 1") {
+TEST_CASE("times_by_count() reports a speed-up of 1 if the trials took no time") {
   Space space;
   space.parameters = {{"workers.count", Parameter::Kind::choice, {1, 2}, 0, 0, {}}};
   const std::vector<CountTimes> rows =
@@ -154,7 +155,7 @@ TEST_CASE("trials that took no time have a speed-up of 1") {
   CHECK(rows[1].speedup == 1);
 }
 
-TEST_CASE("numbers stay numbers for the page, and other values become text") {
+TEST_CASE("report_data() writes numbers as numbers, and other values of a point as text") {
   ReportData data = sample_data(2);
   data.trials[0].point["kind"] = nullptr;
   data.trials[0].point.erase("lr");
@@ -165,7 +166,8 @@ TEST_CASE("numbers stay numbers for the page, and other values become text") {
   CHECK(page["parameters"][1]["values"] == nlohmann::json({"a", "b", "[1,2]"}));
 }
 
-TEST_CASE("the page counts all states, names the best trial, and lists the metrics beside the objective") {
+TEST_CASE(
+    "report_data() counts the states, names the best trial, and lists the metrics beside the objective") {
   ReportData data = sample_data(5);
   data.trials[4].state = TrialState::failed;
   data.trials[4].failure = "out of memory";
@@ -180,7 +182,7 @@ TEST_CASE("the page counts all states, names the best trial, and lists the metri
   CHECK(page["importance"]["reason"] == "only 4 trials succeeded with a value; this needs 12");
 }
 
-TEST_CASE("a trial has a duration after it has started") {
+TEST_CASE("report_data() gives a trial a duration if it has started") {
   ReportData data = sample_data(4);
   data.made = mlk::later(mlk::Time{}, 70);
   data.trials[0] = timed(0, {}, 40);
@@ -195,7 +197,7 @@ TEST_CASE("a trial has a duration after it has started") {
   CHECK(page["trials"][3]["d"] == 0);
 }
 
-TEST_CASE("a report leaves out data beyond its limits, and says what it has left out") {
+TEST_CASE("report_data() leaves out what exceeds its limits, and says what is missing") {
   ReportData data = sample_data(300);
   for (int i = 0; i < 500; ++i) data.trials[0].curve.emplace_back(10 + i, i == 250 ? not_a_number : i);
   const nlohmann::json page =
@@ -218,7 +220,7 @@ TEST_CASE("a report leaves out data beyond its limits, and says what it has left
   CHECK(points.back() == nlohmann::json({509, 499.0}));
 }
 
-TEST_CASE("if a report would be too large, it leaves out metrics first, and then rows of its table") {
+TEST_CASE("report_data() leaves out metrics first, and then rows, if the report would be too large") {
   const ReportData data = sample_data(500);
   ReportBounds bounds;
   const std::size_t whole = script_json(report_data(data, bounds)).size();
@@ -236,7 +238,7 @@ TEST_CASE("if a report would be too large, it leaves out metrics first, and then
   CHECK(report_data(data, bounds)["trials"].empty());
 }
 
-TEST_CASE("a report cuts long names, values and failure reasons") {
+TEST_CASE("report_data() cuts long names, values and failure reasons") {
   ReportData data = sample_data(1);
   const std::string longest(5000, 'x');
   data.title = data.description = data.version = data.name_space = longest;
@@ -247,7 +249,7 @@ TEST_CASE("a report cuts long names, values and failure reasons") {
   CHECK(script_json(report_data(data)).size() < 5000);
 }
 
-TEST_CASE("the data of the page cannot end its script element, whatever names contain") {
+TEST_CASE("script_json() writes no character that could end the script element of the page") {
   const nlohmann::json value = {
       "</script><script>alert(1)</script>",     "<!-- <script>", "-->", "]]>", "&amp;",
       "line\xe2\x80\xa8separators\xe2\x80\xa9", "\"\\\x01",      "\xff"};

@@ -64,7 +64,7 @@ TEST_CASE("a page names its sweep, its namespace and its objective") {
   CHECK(report_data(data)["of"] == "the mean of the last 7 values");
 }
 
-TEST_CASE("a page has for each parameter its kind, its values and whether it is conditional") {
+TEST_CASE("report_data() describes each parameter by its kind, its values and its conditions") {
   ReportData data = page_data();
   using Kind = Parameter::Kind;
   std::vector<json> many;
@@ -83,7 +83,7 @@ TEST_CASE("a page has for each parameter its kind, its values and whether it is 
   CHECK(parameters[1]["values"].empty());
 }
 
-TEST_CASE("a row of a page has all known values of its trial") {
+TEST_CASE("a row of the report has all values of its trial that are known") {
   ReportData data = page_data();
   Trial trial = page_trial(7, 0.5);
   trial.hash = "h7";
@@ -112,7 +112,7 @@ TEST_CASE("a row of a page has all known values of its trial") {
   CHECK(page["states"] == json{{"Succeeded", 2}, {"Running", 1}});
 }
 
-TEST_CASE("the most frequent metrics have columns, and the page says how many metrics there are") {
+TEST_CASE("the report has a column for each of the twelve most frequent metrics") {
   ReportData data = page_data();
   data.trials = {page_trial(0, 1), page_trial(1, 2)};
   for (int i = 10; i < 24; ++i) data.trials[0].metrics["m" + std::to_string(i)] = i;
@@ -123,7 +123,7 @@ TEST_CASE("the most frequent metrics have columns, and the page says how many me
   CHECK(page["notes"] == json{"metrics in the table, the most frequent ones: 12 of 14"});
 }
 
-TEST_CASE("charts show the trials that have an objective, and curves show the trials that have a curve") {
+TEST_CASE("the charts show trials with an objective, and the curves show trials with a curve") {
   ReportData data = page_data();
   data.trials = {page_trial(0, {}), page_trial(1, 0.5), page_trial(2, 0.9), page_trial(3, {})};
   data.trials[2].curve = {{1, 0.1}, {2, 0.2}, {3, 0.9}};
@@ -144,7 +144,7 @@ TEST_CASE("charts show the trials that have an objective, and curves show the tr
              "trials in charts of the parameters, the best ones and an even sample: 1 of 2"});
 }
 
-TEST_CASE("the page contains the times by count with all of their numbers") {
+TEST_CASE("the report has the times for each count of workers and nodes") {
   ReportData data = page_data();
   data.space.parameters = {{"workers.count", Parameter::Kind::choice, {1, 2}, 0, 0, {}},
                            {"nodes", Parameter::Kind::choice, {1, 2}, 0, 0, {{"workers.count", {2}}}}};
@@ -173,7 +173,7 @@ TEST_CASE("the page contains the times by count with all of their numbers") {
   CHECK(report_data(data, {.drawn = 1})["times"]["rows"].size() == 1);
 }
 
-TEST_CASE("the page contains the importance, with at most as many effects as shown parameters") {
+TEST_CASE("the report has the importance of the parameters, with a limited number of effects") {
   ReportData data = page_data();
   for (const char* path : {"a", "b", "c"})
     data.space.parameters.push_back({path, Parameter::Kind::uniform, {}, 0, 1, {}});
@@ -193,7 +193,7 @@ TEST_CASE("the page contains the importance, with at most as many effects as sho
   CHECK(report_data(data, {.parameters = 2})["importance"]["effects"].size() == 2);
 }
 
-TEST_CASE("if a text is longer than its bound, the page cuts the text and marks the cut") {
+TEST_CASE("the report cuts a text that is too long, and marks the cut") {
   ReportData data = page_data();
   data.title = std::string(200, 'x');
   data.description = std::string(500, 'y');
@@ -208,7 +208,7 @@ TEST_CASE("if a text is longer than its bound, the page cuts the text and marks 
   CHECK(report_data(data)["trials"][0]["f"] == std::string(500, 'z') + "…");
 }
 
-TEST_CASE("numbers of a point that JSON cannot represent become text") {
+TEST_CASE("a number of a point becomes text in the report if JSON cannot represent it") {
   ReportData data = page_data();
   data.space.parameters = {{"a", Parameter::Kind::uniform, {}, 0, 1, {}}};
   data.trials = {page_trial(0, 1)};
@@ -216,8 +216,7 @@ TEST_CASE("numbers of a point that JSON cannot represent become text") {
   CHECK(report_data(data)["trials"][0]["v"][0].is_string());
 }
 
-TEST_CASE(
-    "times are compared neither by a count with only one value nor by a parameter that is not a count") {
+TEST_CASE("count_paths() leaves out a count with one value, and a parameter that is not a count") {
   Space space;
   space.parameters = {{"workers", Parameter::Kind::integer, {}, 1, 2, {}},
                       {"servers.count", Parameter::Kind::integer, {}, 2, 2, {}},

@@ -62,7 +62,7 @@ std::string source(const std::string& content) {
 
 }  // namespace
 
-TEST_CASE("whatever names trials have, a report has exactly two scripts: its data and its own script") {
+TEST_CASE("a report has two scripts, its data and its program, also if names contain scripts") {
   const std::string html = report_html(hostile_report(30));
   CHECK(count_of(html, "<script") == 2);
   CHECK(count_of(html, "</script>") == 2);
@@ -77,7 +77,7 @@ TEST_CASE("whatever names trials have, a report has exactly two scripts: its dat
   CHECK(page["title"] == "</script></title><script>alert(1)</script><!-- '\"& ???[31m ?");
 }
 
-TEST_CASE("the policy of a report allows only its own style and script") {
+TEST_CASE("the security policy of a report allows its own style and its own script") {
   const std::string html = report_html(hostile_report(3));
   const std::string policy = between(html, "http-equiv=\"Content-Security-Policy\" content=\"", "\">");
   CHECK(policy == "default-src 'none'; style-src " + source(between(html, "<style>", "</style>")) +
@@ -96,7 +96,7 @@ TEST_CASE("the only address in a report is the SVG namespace") {
   CHECK(found == std::set<std::string>{"http://www.w3.org/2000/svg"});
 }
 
-TEST_CASE("the scripts of a report never turn text into markup or code") {
+TEST_CASE("the scripts of a report use no function that turns text into markup or code") {
   for (const mlk::EmbeddedFile& file : report_assets()) {
     for (const char* bad : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
                             "new Function", "DOMParser", "fetch(", "XMLHttpRequest", "localStorage"})
@@ -123,7 +123,7 @@ TEST_CASE("a report of 30000 trials with hostile names stays below its size limi
   CHECK_FALSE(page["notes"].empty());
 }
 
-TEST_CASE("names that contain placeholders of the page stay unchanged") {
+TEST_CASE("a name like {{script}} stays unchanged in a report") {
   ReportData data;
   data.title = "{{script}}";
   const std::string html = report_html(data);

@@ -62,7 +62,7 @@ std::vector<int> cell_order(const std::vector<Trial>& trials, const std::string&
 
 }  // namespace
 
-TEST_CASE("tables for people show four digits, and all digits before the point up to a billion") {
+TEST_CASE("cell_shown() rounds a number to four digits, but keeps all digits before the point") {
   const struct {
     double value;
     std::string text;
@@ -92,7 +92,7 @@ TEST_CASE("a column of a Markdown table is aligned right if it has only numbers"
   CHECK(to_markdown({{{Column::Kind::parameter, "a|\tb", ""}}, {{"x\ty"}}}).starts_with("| a\\|"));
 }
 
-TEST_CASE("a parameter varies if its space has a choice, or if trials differ") {
+TEST_CASE("a parameter has a column if its space has several values, or if trials differ") {
   const auto varies = [](const Parameter& parameter, const std::vector<json>& values) {
     std::vector<Trial> trials;
     for (const json& value : values)
@@ -110,7 +110,7 @@ TEST_CASE("a parameter varies if its space has a choice, or if trials differ") {
   CHECK(varies({"other", Kind::choice, {1}, 0, 0, {}}, {1, 2}));
 }
 
-TEST_CASE("the objective's metric has its own column if the objective is not the last value of the metric") {
+TEST_CASE("the objective's metric has its own column if the objective is not the metric's last value") {
   std::vector<Trial> trials{cell_trial(0, 0.9)};
   trials[0].metrics = {{"acc", 0.5}, {"loss", 2}};
   CHECK_FALSE(has_column(cell_columns(trials, cell_objective(), {}, true), "metrics.acc"));
@@ -124,7 +124,7 @@ TEST_CASE("the objective's metric has its own column if the objective is not the
 }
 
 TEST_CASE(
-    "a trial with an infinite value has no rank, and if values are equal, the earlier trial ranks first") {
+    "a trial with an infinite value is never the best, and the earlier of two equal trials comes first") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const std::vector<Trial> trials{cell_trial(0, infinity), cell_trial(3, 0.5), cell_trial(1, 0.5),
                                   cell_trial(2, -infinity)};
@@ -133,7 +133,7 @@ TEST_CASE(
   CHECK(best({trials[0]}, cell_objective()) == nullptr);
 }
 
-TEST_CASE("trials are sorted by any column, and a column whose name has the same case is preferred") {
+TEST_CASE("trials can be sorted by any column, also if two names differ in case alone") {
   std::vector<Trial> trials{cell_trial(0, 3), cell_trial(1, 2), cell_trial(2, 1)};
   trials[0].failure = "b";
   trials[1].failure = "a";
@@ -154,7 +154,7 @@ TEST_CASE("trials are sorted by any column, and a column whose name has the same
   CHECK_THROWS_WITH_AS(cell_order(trials, "qqqqqq"), "there is no column 'qqqqqq'", mlk::Error);
 }
 
-TEST_CASE("in a sorted column numbers come before texts, and lists are sorted by their text") {
+TEST_CASE("a sorted column has numbers before texts, and sorts a list by its text") {
   const std::vector<Trial> trials{cell_trial(0, 5, {{"p", "10"}}), cell_trial(1, 4, {{"p", 9}}),
                                   cell_trial(2, 3, {{"p", 10}}), cell_trial(3, 2, {{"p", json{1}}}),
                                   cell_trial(4, 1)};
@@ -171,7 +171,7 @@ TEST_CASE("whole numbers beyond 2^53 and 2^63 sort exactly, also beside other nu
   CHECK(cell_order(trials, "-p") == std::vector<int>{0, 1, 2, 3});
 }
 
-TEST_CASE("the JSON of a trial contains the end time and the failure of the trial") {
+TEST_CASE("results_json() writes the end time and the failure of a trial") {
   Trial trial = cell_trial(1, {});
   trial.state = TrialState::failed;
   trial.failure = "exit code 3";

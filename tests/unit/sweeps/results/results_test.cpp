@@ -52,7 +52,7 @@ std::vector<int> result_order(const std::vector<Trial>& trials, const std::strin
 
 }  // namespace
 
-TEST_CASE("the best trial comes first, and trials that failed or have no objective come last") {
+TEST_CASE("the best trial comes first, and a failed trial or one without objective comes last") {
   std::vector<Trial> trials{result_trial(0, 0.5, {}), result_trial(1, {}, {}), result_trial(2, 0.9, {}),
                             result_trial(3, 0.99, {}), result_trial(4, 0.9, {})};
   trials[3].state = TrialState::failed;
@@ -69,7 +69,7 @@ TEST_CASE("the best trial comes first, and trials that failed or have no objecti
   CHECK(best(unknown, least) == nullptr);
 }
 
-TEST_CASE("trials are sorted by any column, and trials without a value come last in both directions") {
+TEST_CASE("trials can be sorted by any column, and trials without a value always come last") {
   std::vector<Trial> trials{result_trial(0, 0.5, {{"train.optimizer.lr", 0.3}, {"kind", "b"}}),
                             result_trial(1, 0.7, {{"train.optimizer.lr", 10}, {"kind", "a"}}),
                             result_trial(2, 0.6, {{"kind", 7}}),
@@ -103,7 +103,7 @@ TEST_CASE("the error for an unknown column lists the existing columns") {
   CHECK_THROWS_AS(result_order(trials, "-"), mlk::Error);
 }
 
-TEST_CASE("a table shows the objective before the parameters, and only the parameters that vary") {
+TEST_CASE("a table has the objective first, and then the parameters that vary") {
   Space space;
   space.parameters = {{"train.optimizer.lr", Parameter::Kind::log_uniform, {}, 0.1, 1, {}},
                       {"train.steps", Parameter::Kind::choice, {100}, 0, 0, {}},
@@ -125,7 +125,7 @@ TEST_CASE("a table shows the objective before the parameters, and only the param
         ResultNames{"trial", "state", "lr", "steps", "hidden", "duration", "tries", "failure"});
 }
 
-TEST_CASE("a parameter is named by the shortest unambiguous end of its path") {
+TEST_CASE("a column has the shortest end of the parameter's path that no other name has") {
   const Point point{{"train.optimizer.lr", 1},
                     {"train.schedule.lr", 2},
                     {"a.b.c", 3},
@@ -156,7 +156,7 @@ TEST_CASE("a parameter is named by the shortest unambiguous end of its path") {
   CHECK(paths.at("metrics.state") == "state");
 }
 
-TEST_CASE("cells of a table contain exact values, and the durations of ended trials in seconds") {
+TEST_CASE("a cell of a table has the exact value, and a duration in seconds if the trial has ended") {
   std::vector<Trial> trials{result_trial(3, 1.0 / 3, {{"a", {1, "x"}}}), result_trial(4, {}, {})};
   trials[0].started = mlk::parse_time("2026-11-23T10:00:00Z");
   trials[0].ended = mlk::parse_time("2026-11-23T10:01:00.25Z");
@@ -171,7 +171,7 @@ TEST_CASE("cells of a table contain exact values, and the durations of ended tri
   CHECK(result_table(trials, best_accuracy, {}).rows[0][4] == 0);
 }
 
-TEST_CASE("CSV and TSV contain full numbers, JSON for lists, and nothing for absent values") {
+TEST_CASE("CSV and TSV have full numbers, lists as JSON, and empty fields for missing values") {
   std::vector<Trial> trials{result_trial(0, 1.0 / 3, {{"a.list", {1, "x"}}, {"text", "a,\"b\"\nc\td\x1b"}}),
                             result_trial(1, {}, {{"text", ""}})};
   trials[1].failure = "exit code 1";
@@ -186,7 +186,7 @@ TEST_CASE("CSV and TSV contain full numbers, JSON for lists, and nothing for abs
         "1\tSucceeded\t\t\t\t\t1\texit code 1\n");
 }
 
-TEST_CASE("CSV and TSV contain a value that looks like a formula without any change") {
+TEST_CASE("CSV and TSV keep a value that looks like a formula") {
   const std::vector<Trial> trials{result_trial(0, 1.0, {{"text", "=1+1"}}),
                                   result_trial(1, 1.0, {{"text", "x"}})};
   const ResultTable table = result_table(trials, best_accuracy, {});
@@ -194,14 +194,14 @@ TEST_CASE("CSV and TSV contain a value that looks like a formula without any cha
   CHECK(to_tsv(table).find("\t=1+1\t") != std::string::npos);
 }
 
-TEST_CASE("CSV contains NaN and infinities as nan and inf, which other programs can read") {
+TEST_CASE("CSV has the words nan and inf for numbers that are not finite") {
   std::vector<Trial> trials{result_trial(0, 1, {})};
   trials[0].metrics = {{"a", std::nan("")}, {"b", -std::numeric_limits<double>::infinity()}};
   const std::string csv = to_csv(result_table(trials, best_accuracy, {}, true));
   CHECK_MESSAGE(csv.find(",nan,-inf,") != std::string::npos, csv);
 }
 
-TEST_CASE("the parameters in a CSV table of results read back as points") {
+TEST_CASE("read_points() reads the parameters of trials from a CSV table of results") {
   const std::vector<Trial> trials{
       result_trial(0, 0.1, {{"lr", 0.1 + 0.2}, {"hidden", {128, 64}}, {"kind", "a, b"}}),
       result_trial(1, 0.2, {{"lr", 5e-324}, {"kind", true}})};
@@ -215,7 +215,7 @@ TEST_CASE("the parameters in a CSV table of results read back as points") {
   }
 }
 
-TEST_CASE("a Markdown table stays a table, whatever characters its cells contain") {
+TEST_CASE("to_markdown() escapes characters of a cell that would break the table") {
   std::vector<Trial> trials{result_trial(0, 0.123456, {{"kind", "a|b\\c<d>*`\ne"}})};
   trials[0].point["lr"] = 12345.678;
   CHECK(to_markdown(result_table(trials, best_accuracy, {}, true)) ==
@@ -224,7 +224,7 @@ TEST_CASE("a Markdown table stays a table, whatever characters its cells contain
         "| 0 | Succeeded | 0.1235 | a\\|b\\\\c&lt;d>\\*\\` e | 12346 |  | 1 |  |\n");
 }
 
-TEST_CASE("a terminal gets rounded numbers, readable durations, and no control characters") {
+TEST_CASE("a table on a terminal has rounded numbers, readable durations, and no control characters") {
   std::vector<Trial> trials{result_trial(0, 0.97979798, {{"lr", 0.1}, {"steps", 123456}, {"kind", "a\x1b"}})};
   trials[0].started = mlk::parse_time("2026-11-23T10:00:00Z");
   trials[0].ended = mlk::parse_time("2026-11-23T10:03:20.4Z");
@@ -235,7 +235,7 @@ TEST_CASE("a terminal gets rounded numbers, readable durations, and no control c
         std::vector<ResultNames>{{"0", "Succeeded", "0.9798", "a?", "0.1", "123456", "3m20s", "1", ""}});
 }
 
-TEST_CASE("the JSON of trials has all known values, with parameters by their paths") {
+TEST_CASE("results_json() writes all known values of a trial, and names parameters by their paths") {
   Trial trial = result_trial(7, 0.5, {{"train.optimizer.lr", 0.1}});
   trial.hash = "abc";
   trial.step = 500;

@@ -60,7 +60,7 @@ TEST_CASE("the row of a sweep has its name, its times, its tags and its trials")
   CHECK(row.why == "");
 }
 
-TEST_CASE("the phase of a sweep's row follows from its Jobs") {
+TEST_CASE("the phase in the row of a sweep follows from the states of its Jobs") {
   struct Case {
     json status;
     Phase phase;
@@ -105,7 +105,7 @@ TEST_CASE("the phase of a sweep's row follows from its Jobs") {
   }
 }
 
-TEST_CASE("the row of a sweep shows an end only after the last Job, and quotes the first Job that gave up") {
+TEST_CASE("the row of a sweep shows an end when the last Job has ended") {
   const json gave_up = {{"conditions", end_of_job("Failed", "DeadlineExceeded", "too late")}};
   const json gave_up_later = {{"conditions", end_of_job("Failed", "BackoffLimitExceeded", "too often")}};
   const json well = {{"completedIndexes", "0-3"},
@@ -122,7 +122,7 @@ TEST_CASE("the row of a sweep shows an end only after the last Job, and quotes t
   CHECK(both.why == "too late");
 }
 
-TEST_CASE("if a trial is a run, the row of the sweep counts only the Job that decides the end of the run") {
+TEST_CASE("the row of a sweep counts the Job that decides the end of a run, and no other Job of the run") {
   const auto of_run = [](const char* role, bool decides, const char* type) {
     json job = test::job_of("s-abcde-xy", role);
     job["metadata"]["uid"] = role;
@@ -139,8 +139,7 @@ TEST_CASE("if a trial is a run, the row of the sweep counts only the Job that de
   CHECK(row({of_run("launcher", true, "Complete")}).result["step"] == 1);
 }
 
-TEST_CASE(
-    "the row of a sweep says that a Job is gone, but not if the sweep was stopped or its end is stored") {
+TEST_CASE("the row of a sweep says that a Job is gone, but not if the sweep is stopped or has ended") {
   RunObjects objects = listed_sweep({});
   json& annotations = objects.owner["metadata"]["annotations"];
   annotations[annotations::created] = "s-abcde-trials-0";
@@ -162,7 +161,7 @@ TEST_CASE(
   CHECK(row_of_sweep(objects).phase == Phase::succeeded);
 }
 
-TEST_CASE("a stopped sweep is stopped in its row until another program resumes its Job") {
+TEST_CASE("the row of a stopped sweep shows stopped until another program resumes the Job") {
   RunObjects objects = listed_sweep({job_of_trials(0, {{"active", 1}})});
   objects.owner["metadata"]["annotations"][annotations::stopped] = "2026-11-23T10:00:00Z";
   CHECK(row_of_sweep(objects).phase == Phase::stopped);
@@ -172,7 +171,7 @@ TEST_CASE("a stopped sweep is stopped in its row until another program resumes i
   CHECK(row_of_sweep(objects).phase == Phase::stopped);
 }
 
-TEST_CASE("with_status() copies phase, reason, counts and times from a sweep's status to its row") {
+TEST_CASE("with_status() copies the phase, reason, counts and times of a sweep to the sweep's row") {
   RunStatus row;
   row.run = "s-abcde";
   row.steps = 99;
@@ -198,7 +197,7 @@ TEST_CASE("with_status() copies phase, reason, counts and times from a sweep's s
   CHECK(with_status(row, status).why == "");
 }
 
-TEST_CASE("a list reads each sweep, and makes its row from the Jobs alone if the sweep cannot be read") {
+TEST_CASE("a list has a row for each sweep, also for a sweep that cannot be read in full") {
   test::Sweeper sweeper(
       "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\nsweep: {parallel: "
       "2}\n");

@@ -63,7 +63,7 @@ void check_fields(const Fits& fits, const std::vector<std::string>& hold,
 
 }  // namespace
 
-TEST_CASE("an expression finds every field of a trial by its name") {
+TEST_CASE("an expression can name every field of a trial") {
   check_fields(trial_fits,
                {"trial == 5", "state == stopped", "objective == 0.25", "step == 70", "tries == 2",
                 "failure == 'exit code 3'", "duration == 90", "acc == 0.75", "lr == 0.5", "batch == 16",
@@ -84,7 +84,7 @@ TEST_CASE("an expression finds every field of a trial by its name") {
   CHECK(select({started}, {}, "duration == null").size() == 1);
 }
 
-TEST_CASE("a metric or a parameter of a trial hides the field of the same name") {
+TEST_CASE("a name in an expression means the metric or parameter if a field has the same name") {
   Trial trial = field_trial();
   trial.metrics["step"] = 7;
   trial.point["tries"] = 9;
@@ -93,16 +93,14 @@ TEST_CASE("a metric or a parameter of a trial hides the field of the same name")
   CHECK(select({trial}, {}, "tries == 2").empty());
 }
 
-TEST_CASE("an expression may name a parameter of the space before any trial has it") {
+TEST_CASE("an expression may name a parameter of the space that no trial has") {
   const Space space{{{"train.model.depth", Parameter::Kind::choice, {1}, 0, 0, {}}}, {}};
   CHECK(select({field_trial()}, space, "depth == 1").empty());
   CHECK(select({}, space, "depth == 1 or train.model.depth == 2 or state == failed").empty());
   CHECK_THROWS_AS(select({field_trial()}, {}, "depth == 1"), Error);
 }
 
-TEST_CASE(
-    "an expression finds every field of a run by its name, and a field hides a value of the experiment with "
-    "this name") {
+TEST_CASE("an expression can name every field of a run, and a field wins over a value of the experiment") {
   check_fields(
       run_fits,
       {"run == digits-abcde", "name == digits", "mode == ps", "phase == Restarting", "state == restarting",
@@ -121,7 +119,7 @@ TEST_CASE(
   CHECK(select_runs({going}, start_of_time, "duration == null").size() == 1);
 }
 
-TEST_CASE("an expression may name every state of a trial and every phase of a run") {
+TEST_CASE("an expression can name every state of a trial and every phase of a run") {
   for (const TrialState state : {TrialState::waiting, TrialState::running, TrialState::succeeded,
                                  TrialState::failed, TrialState::stopped}) {
     Trial trial;
@@ -154,7 +152,7 @@ TEST_CASE("a duration is written in seconds or with a unit, also in a list") {
                        doctest::Contains("'x1' is no duration"), Error);
 }
 
-TEST_CASE("a comparison by order is refused if all values are texts, and none of the texts is a number") {
+TEST_CASE("a comparison with < or > is refused if all values are texts that are not numbers") {
   const auto runs_with = [](const std::vector<json>& values) {
     std::vector<RunStatus> runs;
     for (const json& value : values) {
@@ -178,7 +176,7 @@ TEST_CASE("a comparison by order is refused if all values are texts, and none of
   CHECK(selected(runs_with({"auto", 3}), "SIZE > 1") == 1);
 }
 
-TEST_CASE("an expression needs no prefix for a field, or for a metric whose name no parameter has") {
+TEST_CASE("an expression needs no prefix for a metric or a field if the name is unambiguous") {
   Trial trial = field_trial();
   trial.metrics = {{"r", 1}, {"state", "x"}};
   CHECK(select({trial}, {}, "r == 1").size() == 1);

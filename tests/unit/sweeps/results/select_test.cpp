@@ -42,7 +42,7 @@ std::string numbers_of(const std::string& expression) {
 
 }  // namespace
 
-TEST_CASE("trials are selected by parameters, metrics and every column of the table") {
+TEST_CASE("an expression selects trials by parameters, metrics and other columns of the table") {
   CHECK(numbers_of("") == "012");
   CHECK(numbers_of("lr < 0.25") == "01");
   CHECK(numbers_of("train.optimizer.lr >= 0.2 && state == succeeded") == "1");
@@ -55,8 +55,7 @@ TEST_CASE("trials are selected by parameters, metrics and every column of the ta
   CHECK(numbers_of("hidden == [64]") == "1");
 }
 
-TEST_CASE(
-    "if a parameter and a metric have the same name, the prefixes parameters and metrics distinguish them") {
+TEST_CASE("the prefixes parameters and metrics tell a parameter from a metric of the same name") {
   Trial trial;
   trial.point = {{"loss", 0.5}};
   trial.metrics = {{"loss", 0.1}};
@@ -74,7 +73,7 @@ TEST_CASE(
   CHECK(select({silent}, space, "loss == 0.5 and parameters.loss == 0.5").size() == 1);
 }
 
-TEST_CASE("a metric with the name of a parameter's last words is not mistaken for the parameter") {
+TEST_CASE("an expression with lr is refused if lr is a metric and the last word of a parameter") {
   Trial trial;
   trial.point = {{"train.optimizer.lr", 0.5}};
   trial.metrics = {{"lr", 0.1}};
@@ -89,12 +88,12 @@ TEST_CASE("a metric with the name of a parameter's last words is not mistaken fo
   CHECK_THROWS_WITH_AS(select_runs({run}, Time{}, "lr < 0.2"), doctest::Contains(both), Error);
 }
 
-TEST_CASE("an expression with a name or a state that no trial has is refused, with line and column") {
+TEST_CASE("an expression is refused, with line and column, if it has a name or state that no trial has") {
   CHECK_THROWS_WITH_AS(numbers_of("lrr < 1"), doctest::Contains("--where:1:1: "), Error);
   CHECK_THROWS_WITH_AS(numbers_of("state == Suceeded"), doctest::Contains("--where:1:10: "), Error);
 }
 
-TEST_CASE("runs are selected by experiment, metrics, tags and age, and durations may have units") {
+TEST_CASE("an expression selects runs by experiment, metrics, tags and age") {
   RunStatus old, fresh;
   old.run = "a-1";
   old.name = "a";

@@ -51,7 +51,7 @@ struct Asked {
 
 }  // namespace
 
-TEST_CASE("trials of a deleted Job are tried again only after the pods of the Job have ended") {
+TEST_CASE("the trials of a deleted Job are started again when the pods of this Job have ended") {
   Sweeper sweeper(sweep_of("single"));
   const std::string sweep = sweeper.start(two_rates).sweep, job = sweep + "-trials-0";
   json pod = test::pod_of(sweep, "Running", "trial");
@@ -68,8 +68,7 @@ TEST_CASE("trials of a deleted Job are tried again only after the pods of the Jo
         std::vector<std::string>{"end " + pod["metadata"]["name"].get<std::string>(), "make a Job"});
 }
 
-TEST_CASE(
-    "when mlk ends the pods of a deleted Job, it leaves the pods of a Job that another command creates") {
+TEST_CASE("mlk ends the pods of a deleted Job, and leaves the pods of another Job alone") {
   Sweeper sweeper(sweep_of("single"));
   const std::string sweep = sweeper.start(two_rates).sweep, gone = sweep + "-trials-0",
                     other = "other-trials";
@@ -103,7 +102,7 @@ TEST_CASE(
   CHECK(ended == std::vector<std::string>{"old"});
 }
 
-TEST_CASE("a trial with its own run is tried again after its Job was deleted and its pods have ended") {
+TEST_CASE("a trial whose Job was deleted is tried again when its pods have ended") {
   Sweeper sweeper(sweep_of("allreduce"));
   std::string sweep;
   {

@@ -29,7 +29,7 @@ std::string kin_of(const std::string& text, const std::string& words = "lr=0.1")
 
 }  // namespace
 
-TEST_CASE("sweeps that differ only in image, program, data or values are of the same kind") {
+TEST_CASE("two sweeps are of the same kind if they differ in image, program, data or values alone") {
   const std::string kin = kin_of(with_code("a"));
   CHECK(kin_of(with_code("b", "/other")) == kin);
   CHECK(kin_of(with_code("a"), "lr=7,8") == kin);
@@ -41,7 +41,7 @@ TEST_CASE("sweeps that differ only in image, program, data or values are of the 
         kin_of("name: x\nmode: single\nrun: b ${sweep.lr}\n"));
 }
 
-TEST_CASE("with --same a sweep continues with another image: old trials stay, new trials use the new image") {
+TEST_CASE("a sweep that continues with --same keeps old trials, and starts new ones with the new image") {
   Sweeper old(with_code("old"));
   const Started first = old.start({"lr=0.1,0.2"});
   old.set_job_status(first.sweep + "-trials-0", "0-1");
@@ -68,8 +68,7 @@ TEST_CASE("with --same a sweep continues with another image: old trials stay, ne
   CHECK(image(1) == "new");
 }
 
-TEST_CASE(
-    "--same continues the newest sweep of the same kind, and finds nothing if no sweep is of this kind") {
+TEST_CASE("--same continues the newest sweep of the same kind") {
   Sweeper sweeper(with_code("a"));
   kube::Client client(sweeper.cluster.config());
   Definition sweep = sweeper.define({"lr=0.1"});
@@ -93,7 +92,7 @@ TEST_CASE(
   CHECK(kube::name_of(found.front()) == "x-2");
 }
 
-TEST_CASE("find_with_other_code() finds no sweep if other parts differ too, or if the sweep itself exists") {
+TEST_CASE("find_with_other_code() finds a sweep that differs in its code alone") {
   Sweeper sweeper("name: x\nmode: single\nimage: a\nrun: python3 x.py ${sweep.lr}\ncode: .\n");
   const TemporaryFolder folder;
   folder.write("x.py", "1");
@@ -119,7 +118,7 @@ TEST_CASE("find_with_other_code() finds no sweep if other parts differ too, or i
   CHECK(found() == "");
 }
 
-TEST_CASE("if a sweep continues with other files, the copies of these files have another name") {
+TEST_CASE("a sweep that continues with other files gives the copies of these files another name") {
   Sweeper sweeper(with_code("a"));
   Definition sweep = sweeper.define({"lr=0.1"});
   json owner = test::owner_of("x-abcde");
@@ -137,8 +136,7 @@ TEST_CASE("if a sweep continues with other files, the copies of these files have
   CHECK(sweep.files_of.size() == std::string("x-abcde-fghij").size());
 }
 
-TEST_CASE(
-    "--same reports how many sweeps are of the same kind, and a sweep with the same code keeps its name") {
+TEST_CASE("--same says how many sweeps are of the same kind") {
   Sweeper sweeper(with_code("one"));
   sweeper.start({"lr=0.1"});
   sweeper.file.text = with_code("two");

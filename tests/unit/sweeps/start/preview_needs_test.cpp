@@ -62,9 +62,7 @@ int fit_on(const json& taint, const json& tolerations) {
 
 }  // namespace
 
-TEST_CASE(
-    "a pod needs the sum of its containers' requests, and a limit counts as the request if there is no "
-    "request") {
+TEST_CASE("a pod needs the sum of its containers' requests, or a limit if a request is missing") {
   const PodNeed pod = needs_of(
       job_of({container_with({{"cpu", "500m"}}, {{"cpu", "2"}, {"memory", "1Gi"}, {"amd.com/gpu", 1}}),
               container_with({{"cpu", "250m"}, {"memory", "1Mi"}}, json::object())},
@@ -76,7 +74,7 @@ TEST_CASE(
   CHECK(needs_of(job_of(json::array({json::object()}))).count == 1);
 }
 
-TEST_CASE("the needs of a pod include the labels of its node selector and its tolerations") {
+TEST_CASE("needs_of() includes the node selector and the tolerations of a pod") {
   json job = job_of(json::array({json::object()}));
   job["spec"]["template"]["spec"]["nodeSelector"] = {{"disk", "fast"}, {"odd", 3}};
   job["spec"]["template"]["spec"]["tolerations"] = {{{"key", "k"}}};
@@ -85,7 +83,7 @@ TEST_CASE("the needs of a pod include the labels of its node selector and its to
   CHECK(pod.tolerations == json{{{"key", "k"}}});
 }
 
-TEST_CASE("the total needs of a trial include each pod, and GPUs of every vendor") {
+TEST_CASE("a trial needs the sum of all its pods, with GPUs of every vendor") {
   PodNeed workers = small_pod(2), server = small_pod(1);
   workers.count = 3;
   workers.requests["nvidia.com/gpu"] = 2;
@@ -103,7 +101,7 @@ TEST_CASE("the total needs of a trial include each pod, and GPUs of every vendor
   CHECK(cost_of({}, 30, 2).hours == 0);
 }
 
-TEST_CASE("a quota may name requests, limits, plain resources or pods") {
+TEST_CASE("room_in_quotas() reads limits on requests, limits, plain resources and pods") {
   PodNeed pod = small_pod(2);
   pod.count = 2;
   pod.requests["memory"] = 1048576;
@@ -139,7 +137,7 @@ TEST_CASE("decimal amounts are added exactly: three pods of 0.1 CPUs fit into 30
   CHECK(room_on_nodes({small_node("a", "299m")}, {}, {{small_pod(0.1)}}, 9).trials == 2);
 }
 
-TEST_CASE("a pod needs no room on a node if it has ended or has no node") {
+TEST_CASE("a pod takes no room on a node if it has ended or has no node") {
   const std::vector<json> nodes{small_node("a", "2")};
   const auto trials = [&](const std::string& node, const std::string& phase) {
     return room_on_nodes(nodes, {working_pod(node, phase)}, {{small_pod(1)}}, 9).trials;

@@ -38,7 +38,7 @@ json pod_on(const std::string& node, const std::string& cpu, const std::string& 
 
 }  // namespace
 
-TEST_CASE("the cost of a sweep is summed over groups of trials with equal needs") {
+TEST_CASE("cost_of() adds up groups of trials that have equal needs") {
   Sweeper sweeper(
       "name: x\nmode: ps\nworkers: {count: 2, cpu: 500m, gpu: 1}\nservers: {cpu: 1, memory: 2Gi}\n"
       "train: {data: {path: /d}, steps: 1}\n");
@@ -54,7 +54,7 @@ TEST_CASE("the cost of a sweep is summed over groups of trials with equal needs"
   CHECK(cost.hours == doctest::Approx(2 / 3.0));  // six trials, four at a time
 }
 
-TEST_CASE("a quota has room for as many trials as its scarcest resource allows, and names this resource") {
+TEST_CASE("room_in_quotas() counts the trials for which a quota has room, and names the scarcest resource") {
   const TrialNeed need{{pod_need(2, 0.5, 1 << 30, 1)}};
   const json quotas = {quota("cpus", {{"requests.cpu", "8"}, {"pods", "100"}}, {{"requests.cpu", "4500m"}}),
                        quota("gpus", {{"requests.nvidia.com/gpu", "8"}}, {{"requests.nvidia.com/gpu", "2"}}),
@@ -78,7 +78,7 @@ TEST_CASE("a quota has room for as many trials as its scarcest resource allows, 
   CHECK(room_in_quotas({memory}, need, 10)->limit == "limits.memory of quota m: 6 GiB of 5 GiB used");
 }
 
-TEST_CASE("trials are placed on the nodes, pod by pod, where other pods leave room") {
+TEST_CASE("room_on_nodes() places each pod of a trial where other pods leave room") {
   const TrialNeed need{{pod_need(2, 1, 1 << 20)}};
   const std::vector<json> nodes{node("a", "4"), node("b", "3")};
   CHECK(room_on_nodes(nodes, {}, need, 10).trials == 3);  // there is room for seven pods

@@ -22,7 +22,7 @@ json quota_of(const json& hard, const std::string& name = "q") {
 
 }  // namespace
 
-TEST_CASE("a quota of zero for anything that a trial needs forbids every trial") {
+TEST_CASE("what_quota_forbids() names a quota of zero for anything that a trial needs") {
   struct Case {
     const char *resource, *what;
   };
@@ -39,7 +39,7 @@ TEST_CASE("a quota of zero for anything that a trial needs forbids every trial")
   CHECK(what_quota_forbids({}) == "");
 }
 
-TEST_CASE("a quota with a scope forbids nothing, and a later quota may forbid trials") {
+TEST_CASE("what_quota_forbids() ignores a quota with a scope, and still reads later quotas") {
   json of_some = quota_of({{"pods", "0"}}, "some"), of_classes = of_some;
   of_some["spec"]["scopes"] = {"BestEffort"};
   of_classes["spec"]["scopeSelector"] = {{"matchExpressions", json::array({{{"operator", "Exists"}}})}};
@@ -48,8 +48,7 @@ TEST_CASE("a quota with a scope forbids nothing, and a later quota may forbid tr
         "the quota 'all' allows no pods");
 }
 
-TEST_CASE(
-    "the error for a forbidding quota names the namespace, and quotas that cannot be read are ignored") {
+TEST_CASE("the error about a quota names the namespace, and quotas that cannot be read are ignored") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   int code = 200;

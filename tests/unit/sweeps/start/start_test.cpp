@@ -28,7 +28,7 @@ constexpr char started_experiment[] =
 
 }  // namespace
 
-TEST_CASE("starting a sweep again starts nothing, and added values start only the new points") {
+TEST_CASE("a second start of a sweep starts the points that were added, and no others") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2"});
   CHECK(first.trials == 2);
@@ -51,7 +51,7 @@ TEST_CASE("starting a sweep again starts nothing, and added values start only th
   CHECK(batches[1].trials[0].delta.config == json{{"optimizer", {{"lr", 0.3}}}});
 }
 
-TEST_CASE("failed trials are started again under their numbers on request") {
+TEST_CASE("a retry starts failed trials again, with the same numbers") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2,0.3"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "1-2");
@@ -68,7 +68,7 @@ TEST_CASE("failed trials are started again under their numbers on request") {
   CHECK(batches[1].trials[1].delta.config == batches[0].trials[2].delta.config);
 }
 
-TEST_CASE("trials that an ended Job has never started are started together with its failed trials") {
+TEST_CASE("a retry also starts the trials that an ended Job has never started") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "1");
@@ -76,7 +76,7 @@ TEST_CASE("trials that an ended Job has never started are started together with 
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 3);
 }
 
-TEST_CASE("a retry starts a trial once more if the trial exited with 0 and never reported the objective") {
+TEST_CASE("a retry starts a trial again that exited with 0 but never reported the objective") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0-1");
@@ -95,7 +95,7 @@ TEST_CASE("a retry starts a trial once more if the trial exited with 0 and never
   CHECK(sweeper.start({"lr=0.1,0.2"}).retried == 0);
 }
 
-TEST_CASE("objects of an earlier sweep of the same name are not mistaken for objects of this sweep") {
+TEST_CASE("extract_owner() leaves out objects of an earlier sweep with the same name") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2"});
   kube::Client client(sweeper.cluster.config());
@@ -109,7 +109,7 @@ TEST_CASE("objects of an earlier sweep of the same name are not mistaken for obj
   CHECK(objects.config_maps.size() == before - 2);
 }
 
-TEST_CASE("the number of requests of a start does not grow with the number of trials") {
+TEST_CASE("a start sends the same number of requests for 3 trials and for 400") {
   const auto requests = [](const std::string& values) {
     Sweeper sweeper(started_experiment);
     std::atomic<int> count{0};
@@ -154,8 +154,7 @@ void cut_everywhere(const std::string& values, const std::function<void(Sweeper&
   }
 }
 
-TEST_CASE(
-    "a start that is cut off at any request is completed by the next start, and no trial exists twice") {
+TEST_CASE("the next start completes a start that was cut off at any request, without any trial twice") {
   cut_everywhere(
       "lr=0.1,0.2", [](Sweeper&) {},
       [](Sweeper& sweeper, const Started& started) {
@@ -164,7 +163,7 @@ TEST_CASE(
       });
 }
 
-TEST_CASE("if adding points is cut off at any request and repeated, every point has one trial") {
+TEST_CASE("each added point has one trial if the command is cut off at any request and repeated") {
   cut_everywhere(
       "lr=0.1,0.2,0.3,0.4",
       [](Sweeper& sweeper) {
@@ -178,8 +177,7 @@ TEST_CASE("if adding points is cut off at any request and repeated, every point 
       });
 }
 
-TEST_CASE(
-    "if restarting failed trials is cut off at any request and repeated, each trial gets one more try") {
+TEST_CASE("each failed trial gets one more try if a retry is cut off at any request and repeated") {
   cut_everywhere(
       "lr=0.1,0.2",
       [](Sweeper& sweeper) {
@@ -206,7 +204,7 @@ TEST_CASE("mlk reports a point that cannot be run before it creates any object")
   CHECK(why_driven(sweeper.request(sweeper.define({"lr=1,2"})), sweeper.hooks()) == "");
 }
 
-TEST_CASE("why_driven() says why the cluster cannot run the trials by itself") {
+TEST_CASE("why_driven() says why a sweep needs a driver, and is empty if the cluster can run it alone") {
   struct Case {
     std::string experiment, why;
   };
@@ -227,9 +225,7 @@ TEST_CASE("why_driven() says why the cluster cannot run the trials by itself") {
   }
 }
 
-TEST_CASE(
-    "a stopped sweep refuses new trials while its Job runs, and retries failed trials after the Job has "
-    "ended") {
+TEST_CASE("a stopped sweep refuses new trials while its Job runs") {
   Sweeper sweeper(started_experiment);
   const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
   const auto mark = [&](const json& value) {
@@ -255,7 +251,7 @@ TEST_CASE(
   CHECK(sweeper.start({"lr=0.1,0.2"}).retried == 1);
 }
 
-TEST_CASE("failed trials are not tried again while the Jobs of other trials occupy all places") {
+TEST_CASE("a retry is refused while the Jobs of other trials occupy all places") {
   Sweeper sweeper(
       "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n"
       "sweep: {parallel: 4}\n");

@@ -104,7 +104,7 @@ int cut_off_everywhere(bool driven, const Change& before, const Change& change, 
 
 }  // namespace
 
-TEST_CASE("if a stop is cut off at any request and repeated, all Jobs of the sweep are suspended") {
+TEST_CASE("all Jobs of a sweep are suspended if a stop is cut off at any request and repeated") {
   for (const bool driven : {false, true}) {
     INFO(driven);
     const int requests = cut_off_everywhere(
@@ -120,7 +120,7 @@ TEST_CASE("if a stop is cut off at any request and repeated, all Jobs of the swe
   }
 }
 
-TEST_CASE("if a resume is cut off at any request and repeated, all Jobs of the sweep are resumed") {
+TEST_CASE("all Jobs of a sweep are resumed if a resume is cut off at any request and repeated") {
   for (const bool driven : {false, true}) {
     INFO(driven);
     const int requests = cut_off_everywhere(
@@ -135,7 +135,7 @@ TEST_CASE("if a resume is cut off at any request and repeated, all Jobs of the s
   }
 }
 
-TEST_CASE("a sweep is marked as stopped if a stop or a resume is cut off in the middle") {
+TEST_CASE("a sweep counts as stopped if a stop or a resume was cut off in the middle") {
   Controlled controlled(true);
   controlled.sweeper.cut_off_at(2, Sweeper::Cut::before);
   CHECK_THROWS_AS(controlled.stop(), kube::ApiError);
@@ -148,7 +148,7 @@ TEST_CASE("a sweep is marked as stopped if a stop or a resume is cut off in the 
   controlled.sweeper.let_all_through();
 }
 
-TEST_CASE("a stop does not change ended trials, and a second stop writes nothing") {
+TEST_CASE("a stop leaves ended trials unchanged, and a second stop writes nothing") {
   Controlled controlled(true);
   const std::string job = kube::name_of(controlled.runs().front().jobs.front());
   controlled.sweeper.set_job_status(job, "0");
@@ -163,8 +163,7 @@ TEST_CASE("a stop does not change ended trials, and a second stop writes nothing
   CHECK(writes == 0);
 }
 
-TEST_CASE(
-    "if a stop or a resume of a single trial is cut off at any request, repeating it completes its work") {
+TEST_CASE("a stop or resume of one trial completes if it is cut off at any request and repeated") {
   const auto front = [](Controlled& controlled) { return controlled.runs().front(); };
   const auto stop = [&](Controlled& controlled) {
     stop_trial(controlled.client, "default", front(controlled));
@@ -186,7 +185,7 @@ TEST_CASE(
         }) == 2);
 }
 
-TEST_CASE("resuming a sweep does not resume a trial that was ended for good or is paused") {
+TEST_CASE("resuming a sweep resumes no trial that is paused or has ended for good") {
   Controlled controlled(true);
   const std::vector<RunObjects> runs = controlled.runs();
   REQUIRE(runs.size() == 2);
@@ -201,7 +200,7 @@ TEST_CASE("resuming a sweep does not resume a trial that was ended for good or i
   for (const RunObjects& run : controlled.runs()) CHECK_FALSE(goes_on_later(run.owner));
 }
 
-TEST_CASE("a resume undoes a drain") {
+TEST_CASE("a resume ends the draining of a sweep") {
   Controlled controlled(true);
   drain_sweep(controlled.client, "default", controlled.sweep);
   CHECK(controlled.status().draining);
@@ -211,7 +210,7 @@ TEST_CASE("a resume undoes a drain") {
   CHECK_FALSE(controlled.status().draining);
 }
 
-TEST_CASE("if many failed trials are tried again at once, at most `parallel` of them run at a time") {
+TEST_CASE("a retry of many trials runs at most `parallel` trials at a time") {
   Sweeper sweeper(controlled_experiment);
   std::atomic<bool> mended{false};
   const PlayedControllers controllers(sweeper.cluster, [&](double) { return mended ? 0 : 64; });

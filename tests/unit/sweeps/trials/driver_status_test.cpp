@@ -56,7 +56,7 @@ TEST_CASE("a sweep without a driver's Job has no driver") {
   CHECK_FALSE(none.runs);
 }
 
-TEST_CASE("the status of a driver says that it is being started, that it runs and that it has ended") {
+TEST_CASE("the status of a driver says whether it is being started, runs, or has ended") {
   Drivers drivers;
   drivers.add_job();
   CHECK(drivers.status().what == "is being started");
@@ -73,7 +73,7 @@ TEST_CASE("the status of a driver says that it is being started, that it runs an
   CHECK(drivers.status().goes_on);  // its Job does not show the end yet
 }
 
-TEST_CASE("the newest pod of a driver decides the status, in any order of the list of pods") {
+TEST_CASE("the status of a driver comes from its newest pod, in any order of the list") {
   Drivers drivers;
   drivers.add_job();
   drivers.add_pod("Running", driver_job, 5);
@@ -84,7 +84,7 @@ TEST_CASE("the newest pod of a driver decides the status, in any order of the li
   CHECK(drivers.status().what == "failed: no room");
 }
 
-TEST_CASE("if a driver cannot start, its status has the reason") {
+TEST_CASE("the status of a driver has the reason if the driver cannot start") {
   Drivers drivers;
   drivers.add_job();
   drivers.add_pod("Pending")["status"] = {
@@ -107,7 +107,7 @@ TEST_CASE("if a driver cannot start, its status has the reason") {
   CHECK(drivers.status().what.find("few") != std::string::npos);
 }
 
-TEST_CASE("the status of a failed driver quotes mlk's last error, or describes the end of another program") {
+TEST_CASE("the status of a failed driver quotes mlk's last error, or else its last output") {
   const auto words = [](const std::string& said) {
     Drivers drivers;
     drivers.add_job();
@@ -121,7 +121,7 @@ TEST_CASE("the status of a failed driver quotes mlk's last error, or describes t
   CHECK(words("it said mlk: error: x").find("failed: exit code 4") == 0);
 }
 
-TEST_CASE("if the pods of an ended driver are gone, its status comes from its Job") {
+TEST_CASE("the status of an ended driver comes from its Job if its pods are gone") {
   Drivers drivers;
   drivers.add_job(driver_job, true);
   CHECK(drivers.status().what == "has ended");
@@ -132,7 +132,7 @@ TEST_CASE("if the pods of an ended driver are gone, its status comes from its Jo
   CHECK(drivers.status().what == "failed: no room");
 }
 
-TEST_CASE("the Lease of a sweep shows whether a command drives the sweep, if the Lease was read") {
+TEST_CASE("observe_driver() reads in the Lease whether a command drives the sweep") {
   const Time now = *parse_time("2026-11-23T10:10:00Z");
   const auto gone = [&](const json& lease, const char* created = "2026-11-23T10:00:00Z") {
     SweepObjects objects;
@@ -162,8 +162,7 @@ TEST_CASE("the Lease of a sweep shows whether a command drives the sweep, if the
   CHECK(drivers.status().gone == "nobody drives it");
 }
 
-TEST_CASE(
-    "if a sweep has several drivers, its status describes a running driver, else an unfinished driver") {
+TEST_CASE("the status of a sweep describes a running driver if the sweep has several drivers") {
   for (const bool first : {true, false}) {
     INFO(first);
     Drivers drivers;

@@ -47,7 +47,7 @@ json paused_at(const std::string& paused, const std::string& until) {
 
 }  // namespace
 
-TEST_CASE("the rung in an annotation is a whole number from 0 on, and any other text means 0") {
+TEST_CASE("rung_of() reads a whole number from 0 on, and returns 0 for any other text") {
   const auto rung = [](const std::string& text) {
     return rung_of({{"metadata", {{"annotations", {{annotations::until, text}}}}}}, annotations::until);
   };
@@ -59,9 +59,7 @@ TEST_CASE("the rung in an annotation is a whole number from 0 on, and any other 
   CHECK(rung_of(json::object(), annotations::until) == 0);
 }
 
-TEST_CASE(
-    "let_train() writes a new limit of steps to the owner, but not if the owner has changed since it was "
-    "read") {
+TEST_CASE("let_train() writes a new limit of steps, but not if another process has changed the owner") {
   MarkedRun trial;
   const RunObjects before = trial.run();
   let_train(trial.client, "default", before, 40);
@@ -75,7 +73,7 @@ TEST_CASE(
   CHECK_THROWS_AS(let_train(trial.client, "default", trial.run(), 80), kube::ApiError);
 }
 
-TEST_CASE("a pause is marked with its rung, and apply_pause() suspends the Jobs of the trial") {
+TEST_CASE("mark_paused() marks a trial with its rung, and apply_pause() suspends its Jobs") {
   MarkedRun trial;
   mark_paused(trial.client, "default", trial.run(), 10);
   CHECK(trial.mark(annotations::paused) == "10");
@@ -87,7 +85,7 @@ TEST_CASE("a pause is marked with its rung, and apply_pause() suspends the Jobs 
   CHECK(trial.mark(annotations::paused) == "10");
 }
 
-TEST_CASE("if a paused trial may train further, apply_pause() resumes its Jobs and removes its marks") {
+TEST_CASE("apply_pause() resumes the Jobs of a paused trial that may train further") {
   struct Case {
     json marks;
     bool suspended;
@@ -111,7 +109,7 @@ TEST_CASE("if a paused trial may train further, apply_pause() resumes its Jobs a
   }
 }
 
-TEST_CASE("a stopped trial is marked once with the time, and with a reason if it has ended for good") {
+TEST_CASE("stop_trial() marks a trial with the time of the stop, and with a reason if it ends for good") {
   MarkedRun trial;
   stop_trial(trial.client, "default", trial.run());
   CHECK(trial.suspended());
@@ -128,7 +126,7 @@ TEST_CASE("a stopped trial is marked once with the time, and with a reason if it
   CHECK(trial.mark(annotations::stopped) == "");
 }
 
-TEST_CASE("a trial that cannot start is marked with the reason and stopped, for good") {
+TEST_CASE("fail_trial() stops a trial for good, and marks it with the reason") {
   for (const bool was_stopped : {false, true}) {
     INFO(was_stopped);
     MarkedRun trial(was_stopped ? json{{annotations::stopped, "2026-11-23T10:00:00Z"}} : json::object());
@@ -141,8 +139,7 @@ TEST_CASE("a trial that cannot start is marked with the reason and stopped, for 
   }
 }
 
-TEST_CASE(
-    "resuming a sweep continues a run only if the run was stopped, and neither paused nor ended for good") {
+TEST_CASE("goes_on_later() is true for a stopped run, but not if it is paused or has ended for good") {
   const auto goes_on = [](const json& annotations) {
     return goes_on_later({{"metadata", {{"annotations", annotations}}}});
   };

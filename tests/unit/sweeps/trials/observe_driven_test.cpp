@@ -16,7 +16,7 @@ using namespace mlk::sweeps;
 using nlohmann::json;
 using test::DrivenSweep;
 
-TEST_CASE("a driven sweep needs a driver if trials wait and all started trials have ended") {
+TEST_CASE("a driven sweep needs a driver if trials wait and no started trial runs") {
   DrivenSweep sweep;
   CHECK(needs_driver(sweep.status()));
   sweep.add_driver();
@@ -37,8 +37,7 @@ TEST_CASE("a driven sweep needs a driver if trials wait and all started trials h
   CHECK_FALSE(needs_driver(running.status()));
 }
 
-TEST_CASE(
-    "after all trials have ended, a driven sweep still needs a driver, and a sweep of the cluster does not") {
+TEST_CASE("a driven sweep still needs a driver when all of its trials have ended") {
   DrivenSweep sweep;
   for (const int number : {0, 1}) {
     sweep.start(number);
@@ -55,7 +54,7 @@ TEST_CASE(
   CHECK_FALSE(needs_driver(with_jobs));
 }
 
-TEST_CASE("a driven sweep reports whether it waits for its command, for its driver or for a node") {
+TEST_CASE("the status says whether a driven sweep waits for its command, its driver or a node") {
   DrivenSweep sweep;
   CHECK(sweep.status().why == "no trial runs; its mlk sweep command starts them when it is typed again");
   sweep.add_driver();
@@ -76,7 +75,7 @@ TEST_CASE("a driven sweep reports whether it waits for its command, for its driv
   CHECK(sweep.status().why == "");  // a trial runs
 }
 
-TEST_CASE("a drained sweep is stopped if no trial runs and no started trial waits for its pod") {
+TEST_CASE("a drained sweep is stopped when all started trials have ended") {
   const std::string why =
       "no more trials are started; the sweep is stopped when its running trials have ended";
   DrivenSweep sweep;
@@ -100,8 +99,7 @@ TEST_CASE("a drained sweep is stopped if no trial runs and no started trial wait
   CHECK(running.status().phase == Phase::succeeded);
 }
 
-TEST_CASE(
-    "if trials are compared by another metric, its last value is their objective, and they have no curve") {
+TEST_CASE("the last value of a metric becomes the objective if trials are compared by this metric") {
   SweepStatus status;
   status.record.objective = Objective{};
   for (int i = 0; i < 3; ++i) {
@@ -130,7 +128,7 @@ TEST_CASE(
   CHECK(best_of(status) == nullptr);
 }
 
-TEST_CASE("a trial that exited with 0 has failed if the ledger has a verdict on the same try") {
+TEST_CASE("a trial that exited with 0 has failed if the ledger has a verdict on this try") {
   const auto status_with = [](int tries_of_verdict, int attempts) {
     DrivenSweep sweep;
     Trial known;
@@ -169,7 +167,7 @@ TEST_CASE("a trial that exited with 0 has failed if the ledger has a verdict on 
   CHECK(newer.trials[0].failure == "");
 }
 
-TEST_CASE("a sweep that its driver marked as succeeded has failed if the ledger has verdicts on its trials") {
+TEST_CASE("a sweep marked as succeeded has failed if the ledger has verdicts on all its trials") {
   DrivenSweep sweep;
   std::string lines;
   for (const int number : {0, 1}) {
@@ -193,7 +191,7 @@ TEST_CASE("a sweep that its driver marked as succeeded has failed if the ledger 
   CHECK(status.why == "2 of 2 trials failed; the first, 0: never reported accuracy");
 }
 
-TEST_CASE("a sweep has failed if verdicts leave no successful trial, or too many trials have failed") {
+TEST_CASE("a sweep fails by verdicts if no trial is left that succeeded, or if too many have failed") {
   const auto judged = [](int succeeded, int verdicts, int most) {
     SweepStatus status;
     status.phase = Phase::succeeded;
@@ -240,7 +238,7 @@ json& owner_of_run(DrivenSweep& sweep, int number) {
 
 }  // namespace
 
-TEST_CASE("marks on the run of a trial decide the state of a trial that has not succeeded") {
+TEST_CASE("the marks on a run decide the state of its trial if the trial has not succeeded") {
   const std::string time = "2026-11-23T10:00:00Z";
   struct Case {
     json marks;
@@ -281,7 +279,7 @@ TEST_CASE("marks on the run of a trial decide the state of a trial that has not 
   }
 }
 
-TEST_CASE("the status has the reason of each waiting trial, and marks a trial that can never start") {
+TEST_CASE("the status of a sweep has the reason of each waiting trial") {
   DrivenSweep sweep;
   sweep.start(0, "Running");
   CHECK(sweep.status().waits_for.empty());
@@ -303,7 +301,7 @@ TEST_CASE("the status has the reason of each waiting trial, and marks a trial th
   CHECK(status.cannot_start_of.empty());
 }
 
-TEST_CASE("the status of a waiting driven sweep quotes the first waiting trial that has a reason") {
+TEST_CASE("the status of a waiting sweep quotes the first waiting trial that has a reason") {
   DrivenSweep sweep;
   sweep.start(0, "Pending");
   sweep.objects.pods.back()["status"] = {{"phase", "Pending"},
@@ -322,7 +320,7 @@ TEST_CASE("the status of a waiting driven sweep quotes the first waiting trial t
   CHECK(ended.status().why == "");  // no trial waits
 }
 
-TEST_CASE("trials that a driver has not started yet count as waiting until the sweep has ended") {
+TEST_CASE("a trial that is not started yet counts as waiting while its sweep has not ended") {
   DrivenSweep sweep;
   sweep.objects.owner["data"]["sweep"] = R"({"trials": 5, "max_failures": 0, "driven": true})";
   CHECK(sweep.status().counts.waiting == 5);
@@ -338,7 +336,7 @@ TEST_CASE("trials that a driver has not started yet count as waiting until the s
   CHECK(sweep.status().counts.all() == 2);
 }
 
-TEST_CASE("the log of a trial comes from the newest pod of its lowest worker rank") {
+TEST_CASE("the log of a trial is read from the newest pod of the lowest worker rank") {
   DrivenSweep sweep;
   sweep.start(0);
   sweep.job(0)["spec"]["completions"] = 2;
@@ -368,8 +366,7 @@ TEST_CASE("the log of a trial comes from the newest pod of its lowest worker ran
   CHECK(sweep.status().newest_pods.at(0) == "newer");
 }
 
-TEST_CASE(
-    "a driven sweep has the earliest start of its trials, and after its end the latest end of its trials") {
+TEST_CASE("a driven sweep starts with its earliest trial, and ends with its latest trial") {
   DrivenSweep sweep;
   Trial first, second;
   first.point = {{"lr", 0}};
@@ -393,7 +390,7 @@ TEST_CASE(
   CHECK(status.ended == first.ended);
 }
 
-TEST_CASE("if the ledger says how a trial has ended for good, the run of the trial is not read again") {
+TEST_CASE("mlk does not read the run of a trial again if the ledger has the trial's final state") {
   DrivenSweep sweep;
   sweep.start(0);
   sweep.end(0, true);
@@ -423,7 +420,7 @@ TEST_CASE("if the ledger says how a trial has ended for good, the run of the tri
   CHECK(look({"another"}).runs.count(run) == 1);
 }
 
-TEST_CASE("a drained sweep is not stopped while one of its Jobs has not ended") {
+TEST_CASE("a drained sweep is not stopped while one of its Jobs still runs") {
   DrivenSweep sweep;
   sweep.mark(annotations::draining);
   sweep.objects.config_maps.push_back(

@@ -16,7 +16,7 @@ using nlohmann::json;
 using test::second_of;
 using test::Sweep;
 
-TEST_CASE("a sweep has succeeded when its Jobs have ended and not too many trials have failed") {
+TEST_CASE("a sweep has succeeded when all Jobs have ended and few enough trials have failed") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
   sweep.finish("Failed", "FailedIndexes");
@@ -26,7 +26,7 @@ TEST_CASE("a sweep has succeeded when its Jobs have ended and not too many trial
   CHECK(status.ended.has_value());
 }
 
-TEST_CASE("a sweep has failed if too many of its trials have failed, or if all of them have failed") {
+TEST_CASE("a sweep has failed if too many of its trials have failed, or all of them") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0"}, {"failedIndexes", "1-2"}});
   sweep.add_pod(1, "Failed", Sweep::ended(3, "no data"));
@@ -41,7 +41,7 @@ TEST_CASE("a sweep has failed if too many of its trials have failed, or if all o
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::failed);
 }
 
-TEST_CASE("if a sweep does not have all of its Jobs, its status says that its start was cut off") {
+TEST_CASE("the status of a sweep says that its start was cut off if a Job is missing") {
   Sweep sweep;
   sweep.add_map(1, R"({"trial": 4, "parameters": {"lr": 4}})");
   const SweepStatus status = observe_sweep(sweep.objects, {});
@@ -51,7 +51,7 @@ TEST_CASE("if a sweep does not have all of its Jobs, its status says that its st
   CHECK(observe_sweep({Sweep().objects.owner, {}, {}, {}}, {}).phase == Phase::incomplete);
 }
 
-TEST_CASE("a sweep and its unfinished trials are stopped until another program resumes the Job") {
+TEST_CASE("a stopped sweep and its unfinished trials stay stopped until another program resumes the Job") {
   Sweep sweep;
   sweep.objects.owner["metadata"]["annotations"]["mlk.dev/stopped"] = "2026-11-23T10:00:00Z";
   sweep.objects.jobs[0]["spec"]["suspend"] = true;
@@ -70,7 +70,7 @@ TEST_CASE("a sweep and its unfinished trials are stopped until another program r
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::succeeded);
 }
 
-TEST_CASE("select_trial() drops all other trials, and throws if the trial does not exist") {
+TEST_CASE("select_trial() keeps one trial, and throws if this trial does not exist") {
   SweepStatus status = observe_sweep(Sweep().objects, {});
   CHECK_THROWS_WITH_AS(select_trial(status, 4), "sweep s-abcde has no trial 4", Error);
   status = observe_sweep(Sweep().objects, {});
@@ -84,7 +84,7 @@ TEST_CASE("select_trial() drops all other trials, and throws if the trial does n
   CHECK(to_json(status)["best"].is_null());
 }
 
-TEST_CASE("objects with invalid content still give a status") {
+TEST_CASE("observe_sweep() returns a status, also if the objects have invalid content") {
   const json rubbish = json::array({1, "a", nullptr, {{"b", 1e300}}});
   SweepObjects objects{
       {{"metadata", {{"name", "s"}, {"labels", rubbish}}}, {"data", {{"sweep", "[[["}}}},
@@ -103,7 +103,7 @@ void end_pod_at(json& pod, int second) {
 
 }  // namespace
 
-TEST_CASE("the status of a sweep quotes the failed trial that ended first, whatever its number") {
+TEST_CASE("the status of a sweep quotes the trial that failed first") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0"}, {"failedIndexes", "1-3"}});
   sweep.finish("Failed", "FailedIndexes");
@@ -120,7 +120,7 @@ TEST_CASE("the status of a sweep quotes the failed trial that ended first, whate
   CHECK(why() == "3 of 4 trials failed; the first, 2: exit code 4: early");
 }
 
-TEST_CASE("the phase of an ended sweep of the cluster follows from the states of its trials") {
+TEST_CASE("the phase of an ended sweep follows from the states of its trials") {
   struct Case {
     const char *completed, *failed;
     int may_fail;
@@ -146,7 +146,7 @@ TEST_CASE("the phase of an ended sweep of the cluster follows from the states of
   }
 }
 
-TEST_CASE("a sweep of several Jobs begins with the first Job, and ends with the last Job") {
+TEST_CASE("a sweep of several Jobs starts with its first Job, and ends with its last Job") {
   Sweep sweep;
   sweep.add_map(1, R"({"trial": 4, "parameters": {"lr": 4}})");
   sweep.objects.jobs.push_back(Sweep::job(1, 1));
@@ -169,7 +169,7 @@ TEST_CASE("a sweep of several Jobs begins with the first Job, and ends with the 
   CHECK(status.ended == parse_time("2026-11-23T10:01:00Z"));
 }
 
-TEST_CASE("if no trial runs, the sweep waits for nodes, or for pods that already have a node") {
+TEST_CASE("a sweep without a running trial is in the phase scheduling or starting, with the reason") {
   Sweep sweep;
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::scheduling);
   sweep.add_pod(0, "Pending");
@@ -204,7 +204,7 @@ TEST_CASE("if no trial runs, the sweep waits for nodes, or for pods that already
   CHECK(observe_sweep(sweep.objects, {}).why == "");  // a trial runs
 }
 
-TEST_CASE("the status of a sweep says whether a missing Job was made, and whether it is gone") {
+TEST_CASE("the status of a sweep says that a missing Job is gone if mlk has searched for it twice") {
   Sweep sweep;
   json& annotations = sweep.objects.owner["metadata"]["annotations"];
   const json job = sweep.objects.jobs[0];
@@ -236,7 +236,7 @@ TEST_CASE("the status of a sweep says whether a missing Job was made, and whethe
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::running);
 }
 
-TEST_CASE("the JSON of a sweep contains its phase, times, counts and best trial") {
+TEST_CASE("to_json() writes the phase, times, counts and best trial of a sweep") {
   Sweep sweep;
   sweep.objects.owner["metadata"]["creationTimestamp"] = "2026-11-23T09:59:00Z";
   sweep.objects.owner["metadata"]["labels"]["mlk.dev/mode"] = "single";

@@ -25,7 +25,7 @@ RunStatus plain_run(const std::string& name, double lr, int age, const json& met
 
 }  // namespace
 
-TEST_CASE("runs of one experiment are trials whose parameters are the values in which they differ") {
+TEST_CASE("trials_of() makes trials of runs, with the values in which the runs differ as parameters") {
   const std::vector<RunStatus> runs{plain_run("x-b", 0.1, 1, {{"accuracy", 0.8}}),
                                     plain_run("x-a", 0.9, 9, {{"accuracy", 0.7}})};
   const Objective objective = usual_objective(runs);
@@ -40,8 +40,7 @@ TEST_CASE("runs of one experiment are trials whose parameters are the values in 
   CHECK(trials[1].state == TrialState::succeeded);
 }
 
-TEST_CASE(
-    "if runs differ in `run:`, the parameter `run` is the name of the run, and `program` is its program") {
+TEST_CASE("trials_of() has the parameters `run`, for the name, and `program` if runs differ in `run:`") {
   std::vector<RunStatus> runs{plain_run("x-b", 0.1, 1, {{"loss", 2}}),
                               plain_run("x-a", 0.1, 9, {{"loss", 1}})};
   runs[0].experiment["run"] = "python3 b.py";
@@ -51,13 +50,13 @@ TEST_CASE(
   CHECK(trials[1].point == Point{{"run", "x-b"}, {"program", "python3 b.py"}});
 }
 
-TEST_CASE("if no run has reported a number as its accuracy, the default objective is the smallest loss") {
+TEST_CASE("usual_objective() minimizes the loss if no run has reported its accuracy") {
   CHECK(usual_objective({plain_run("x-a", 1, 1, {{"loss", 2}})}).metric == "loss");
   CHECK(usual_objective({}).goal == Objective::Goal::minimize);
   CHECK(trials_of({}, {}).empty());
 }
 
-TEST_CASE("trials from runs are sorted by age, and by name if runs have the same age") {
+TEST_CASE("trials_of() sorts runs by age, and by name if the age is the same") {
   const std::vector<Trial> trials = trials_of({plain_run("x-c", 0.1, 5, {}), plain_run("x-b", 0.1, 5, {}),
                                                plain_run("x-a", 0.1, 1, {}), plain_run("x-d", 0.1, 9, {})},
                                               {});
@@ -72,7 +71,7 @@ TEST_CASE("trials from runs are sorted by age, and by name if runs have the same
   CHECK(trials[0].hash != trials[1].hash);
 }
 
-TEST_CASE("a value that only some of the runs have becomes a parameter") {
+TEST_CASE("a value becomes a parameter if some runs have it and others do not") {
   std::vector<RunStatus> runs{plain_run("x-a", 0.1, 9, {}), plain_run("x-b", 0.1, 5, {}),
                               plain_run("x-c", 0.1, 1, {})};
   runs[1].experiment["seed"] = 3;
@@ -86,7 +85,7 @@ TEST_CASE("a value that only some of the runs have becomes a parameter") {
   CHECK(trials[2].point == Point{{"run", "x-c"}});
 }
 
-TEST_CASE("the parameters of a run are all values of its experiment, without name, tags and note") {
+TEST_CASE("parameters_of() returns all values of a run's experiment but name, tags and note") {
   RunStatus run = plain_run("x-a", 0.25, 1, {});
   run.experiment["tags"] = {"a"};
   const Point point = parameters_of(run);
@@ -97,7 +96,7 @@ TEST_CASE("the parameters of a run are all values of its experiment, without nam
   CHECK(parameters_of(run).empty());
 }
 
-TEST_CASE("the default objective is accuracy if one run reports a number as its accuracy") {
+TEST_CASE("usual_objective() chooses accuracy if one run has reported a number as its accuracy") {
   const std::vector<RunStatus> runs{plain_run("x-a", 1, 1, {{"loss", 2}}),
                                     plain_run("x-b", 1, 1, {{"accuracy", 0.5}})};
   CHECK(usual_objective(runs).metric == "accuracy");

@@ -11,7 +11,7 @@ using namespace mlk;
 using nlohmann::json;
 using test::DrivenSweep;
 
-TEST_CASE("a sweep that is being drained is stopped in its row when none of its Jobs has a pod") {
+TEST_CASE("the row of a draining sweep shows stopped when no Job has a pod") {
   DrivenSweep sweep;
   sweep.start(0, "Running");
   sweep.job(0)["status"] = {{"active", 1}, {"startTime", "2026-11-23T10:00:00Z"}};
@@ -29,7 +29,7 @@ TEST_CASE("a sweep that is being drained is stopped in its row when none of its 
   CHECK(sweep.row().why == "");
 }
 
-TEST_CASE("the row of a driven sweep has the phase that its driver has written, or the phase stopped") {
+TEST_CASE("the row of a driven sweep shows an end when the driver has written the end") {
   DrivenSweep sweep;
   CHECK(sweep.row().phase == Phase::incomplete);
   CHECK(sweep.row().why == "the command that starts the sweep was cut off: type it again");
@@ -49,8 +49,7 @@ TEST_CASE("the row of a driven sweep has the phase that its driver has written, 
   CHECK(sweep.row().phase == Phase::succeeded);
 }
 
-TEST_CASE(
-    "the row of a sweep with indexes and runs counts both, and shows an end when the driver writes it") {
+TEST_CASE("the row of a sweep counts its indexes and its runs together") {
   DrivenSweep sweep;
   json job = {{"metadata",
                {{"name", "s-abcde-trials-0"},
@@ -76,7 +75,7 @@ TEST_CASE(
   CHECK(sweep.row().phase == Phase::succeeded);
 }
 
-TEST_CASE("the row of a sweep whose Job gave up contains the message of the Job") {
+TEST_CASE("the row of a sweep has the message of a Job that gave up") {
   DrivenSweep sweep;
   sweep.objects.jobs.push_back(
       {{"metadata",

@@ -16,8 +16,7 @@ using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;
 
-TEST_CASE(
-    "the name of a trial's run follows from its sweep and its point, and each further try has another name") {
+TEST_CASE("trial_run() names a run by its sweep and its point, and gives each further try another name") {
   CHECK(trial_run("s-abcde", "0123456789ab") == "s-abcde-01234567");
   CHECK(trial_run("s-abcde", "0123456789ab", 1) == "s-abcde-01234567");
   CHECK(trial_run("s-abcde", "0123456789ab", 0) == "s-abcde-01234567");
@@ -64,7 +63,7 @@ TEST_CASE("the phase of a run decides the state of its trial") {
   }
 }
 
-TEST_CASE("a trial has the times and the result of its run, and its number of tries never decreases") {
+TEST_CASE("read_run() copies times and result of a run to its trial, and never lowers the number of tries") {
   RunStatus run;
   run.phase = Phase::succeeded;
   run.started = Time(std::chrono::seconds(5));
@@ -82,7 +81,7 @@ TEST_CASE("a trial has the times and the result of its run, and its number of tr
   CHECK(trial.objective == 0.5);
 }
 
-TEST_CASE("extract_runs() moves the objects of runs, and leaves the objects of the sweep's own Jobs") {
+TEST_CASE("extract_runs() takes the objects of runs, and leaves the sweep's own Jobs and ConfigMaps") {
   const auto labelled = [](const std::string& name, const std::string& run) {
     return json{
         {"metadata", {{"name", name}, {"labels", {{"mlk.dev/run", run}, {"mlk.dev/sweep", "s-abcde"}}}}}};
@@ -158,7 +157,7 @@ struct PreparedRuns {
 
 }  // namespace
 
-TEST_CASE("the run of a trial has the number of the trial, and its objects have the label of the sweep") {
+TEST_CASE("a run of a trial has the trial's number, and its objects have the sweep's label") {
   PreparedRuns made;
   const TrialRuns::Created created = made.create({0, 1});
   CHECK(created.begun == 2);
@@ -176,7 +175,7 @@ TEST_CASE("the run of a trial has the number of the trial, and its objects have 
   CHECK(kube::label_of(job, labels::run) == run);
 }
 
-TEST_CASE("a trial that the cluster refuses is reported with the reason, and only its objects are removed") {
+TEST_CASE("a trial that the cluster refuses is reported with the reason, and leaves no objects") {
   PreparedRuns made;
   const std::string refused = made.name_of_run(0);
   made.sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
@@ -204,7 +203,7 @@ TEST_CASE("a run of an earlier sweep of the same name is not mistaken for the ru
       Error);
 }
 
-TEST_CASE("a point that cannot be run is reported at every position in the list of points") {
+TEST_CASE("a point that cannot be run is reported, at any position in the list of points") {
   test::Sweeper sweeper(experiment_of_runs);
   kube::Client client(sweeper.cluster.config());
   for (const char* values : {"lr=fast,0.1,0.2", "lr=0.1,fast,0.2", "lr=0.1,0.2,fast"}) {

@@ -31,7 +31,7 @@ TEST_CASE("the log of a trial comes from the program's container, at any positio
   CHECK(status.program_of.at(status.newest_pods.at(2)) == "main");
 }
 
-TEST_CASE("each trial has the state of its index and the report of its newest pod") {
+TEST_CASE("a trial has the state of its index, and the report of its newest pod") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0"}, {"failedIndexes", "1"}});
   sweep.add_pod(0, "Succeeded", Sweep::ended(0, Sweep::result(0.9)));
@@ -56,7 +56,7 @@ TEST_CASE("each trial has the state of its index and the report of its newest po
   CHECK(best_of(status)->number == 0);
 }
 
-TEST_CASE("a trial that was started again has the state of its later try") {
+TEST_CASE("a trial that was started again has the state of its last try") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
   sweep.finish("Failed", "FailedIndexes");
@@ -70,7 +70,8 @@ TEST_CASE("a trial that was started again has the state of its later try") {
   CHECK(status.phase == Phase::running);
 }
 
-TEST_CASE("a trial that runs again does not copy a failure from the ledger, even if its old pods are gone") {
+TEST_CASE(
+    "a trial that runs again does not have the old failure in the ledger, even if its old pods are gone") {
   Sweep sweep;
   sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
@@ -100,7 +101,7 @@ TEST_CASE("a trial that runs again does not copy a failure from the ledger, even
   CHECK(status.trials[1].failure.empty());
 }
 
-TEST_CASE("the newest pod of an index gives the state of its trial, and the number of earlier tries") {
+TEST_CASE("a trial has the state and the number of tries of the newest pod of its index") {
   Sweep sweep;
   sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
   sweep.add_pod(1, "Running");
@@ -158,7 +159,7 @@ TEST_CASE("the state of a trial follows from its Job and its pod") {
   }
 }
 
-TEST_CASE("a trial has no pod with a readable log while its pod waits") {
+TEST_CASE("a trial whose pod waits has no pod with a readable log") {
   Sweep sweep;
   sweep.add_pod(0, "Pending");
   sweep.objects.pods[0]["status"]["containerStatuses"] = json::array();
@@ -168,7 +169,7 @@ TEST_CASE("a trial has no pod with a readable log while its pod waits") {
   CHECK(status.trials[0].tries == 1);
 }
 
-TEST_CASE("a trial in a second Job has one try more than the pods of its first Job show") {
+TEST_CASE("a trial in a second Job has one more try than its pods in the first Job") {
   Sweep sweep;
   sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
@@ -180,8 +181,7 @@ TEST_CASE("a trial in a second Job has one try more than the pods of its first J
   CHECK(observe_sweep(sweep.objects, {}).trials[1].tries == 2);
 }
 
-TEST_CASE(
-    "a trial that is only in the ledger is not in the sweep, and a waiting trial has its earlier reports") {
+TEST_CASE("a waiting trial keeps its earlier reports from the ledger") {
   Sweep sweep;
   Trial known;
   known.number = 7;
@@ -213,8 +213,7 @@ TEST_CASE(
   CHECK(observe_sweep(sweep.objects, {}).trials[1].metrics == reported.metrics);
 }
 
-TEST_CASE(
-    "a trial gets step, metrics and objective from its result, and a curve only if the metric is the loss") {
+TEST_CASE("read_result() gives a trial a curve if the objective is the loss") {
   const auto read = [](const json& result, std::optional<Objective> objective) {
     Trial trial;
     read_result(result, objective, trial);
