@@ -62,7 +62,8 @@ std::vector<int> cell_order(const std::vector<Trial>& trials, const std::string&
 
 }  // namespace
 
-TEST_CASE("cell_shown() rounds a number to four digits, but keeps all digits before the point") {
+TEST_CASE(
+    "a table for people has numbers with four digits, but all digits before the point up to a billion") {
   const struct {
     double value;
     std::string text;

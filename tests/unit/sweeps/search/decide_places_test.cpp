@@ -44,7 +44,7 @@ using Acts = std::vector<Decision>;
 
 }  // namespace
 
-TEST_CASE("a point that is listed twice is started once, and a point that has a trial is not started again") {
+TEST_CASE("decide() starts a point once, also if it is listed twice or has a trial already") {
   Spec spec;
   spec.parallel = 9;
   std::vector<Point> points = listed_points(3);
@@ -55,7 +55,7 @@ TEST_CASE("a point that is listed twice is started once, and a point that has a 
   CHECK(decide(spec, points, {other}, 3).start == std::vector<Point>{points[0], points[3]});
 }
 
-TEST_CASE("a waiting trial occupies a place, but a trial that the sweep has paused at its rung does not") {
+TEST_CASE("a waiting trial occupies a place, but not if it is paused at its rung") {
   const std::vector<Trial> at_rung{placed_trial(0, TrialState::waiting, 10, {{10, 0.5}}),
                                    placed_trial(1, TrialState::running, 10)};
   CHECK(decide(two_places(true), listed_points(4), at_rung, 3).start.size() == 1);
@@ -69,7 +69,7 @@ TEST_CASE("a waiting trial occupies a place, but a trial that the sweep has paus
               .start.size() == 1);
 }
 
-TEST_CASE("a promoted trial occupies its place again before it continues") {
+TEST_CASE("a promoted trial occupies a place again before it continues") {
   const std::vector<Trial> trials{placed_trial(0, TrialState::waiting, 10, {{10, 0.5}}),
                                   placed_trial(1, TrialState::waiting, 20, {{10, 0.1}})};
   const NextStep next = decide(two_places(true), listed_points(4), trials, 3);
@@ -77,7 +77,7 @@ TEST_CASE("a promoted trial occupies its place again before it continues") {
   CHECK(next.judged.empty());
 }
 
-TEST_CASE("a drained sweep starts no trial and resumes no paused trial, but running trials continue") {
+TEST_CASE("without_starts() starts and resumes no trial in a drained sweep") {
   // The first trial is paused at its rung and is the best; the second trial has just reached the rung.
   const std::vector<Trial> trials{placed_trial(0, TrialState::waiting, 10, {{10, 0.1}}),
                                   placed_trial(1, TrialState::running, 10, {{10, 0.2}}),
@@ -95,9 +95,7 @@ TEST_CASE("a drained sweep starts no trial and resumes no paused trial, but runn
   CHECK_FALSE(drained.hopeless);
 }
 
-TEST_CASE(
-    "if too many trials have failed, none is judged while a trial runs, and the sweep ends after its last "
-    "running trial") {
+TEST_CASE("decide() judges no trial if too many have failed and one still runs") {
   const std::vector<Trial> trials{placed_trial(0, TrialState::failed),
                                   placed_trial(1, TrialState::waiting, 10, {{10, 0.5}}),
                                   placed_trial(2, TrialState::running, 10, {{10, 0.4}})};
@@ -111,8 +109,7 @@ TEST_CASE(
   CHECK_FALSE(decide(two_places(true), listed_points(9), over, 1).hopeless);
 }
 
-TEST_CASE(
-    "a paused trial that cannot be promoted is stopped, but a sweep without pauses stops no waiting trial") {
+TEST_CASE("decide() stops a paused trial that cannot be promoted any more") {
   const std::vector<Trial> trials{placed_trial(0, TrialState::succeeded, 40, {{40, 0.1}}),
                                   placed_trial(1, TrialState::waiting, 10, {{10, 0.5}})};
   CHECK(decide(two_places(true), listed_points(2), trials, 3).judged == Acts{{Act::stop, 1, 10}});
@@ -121,8 +118,7 @@ TEST_CASE(
   CHECK_FALSE(going.ended);
 }
 
-TEST_CASE(
-    "the median rule uses the sweep's grace and its minimum number of trials, and stops trials for good") {
+TEST_CASE("the median rule uses the grace and min_trials of its sweep") {
   Spec spec = two_places(false);
   spec.parallel = 9;
   spec.stop.rule = EarlyStop::Rule::median;
@@ -140,7 +136,7 @@ TEST_CASE(
   CHECK(judged().empty());
 }
 
-TEST_CASE("if a sweep has no objective, early stopping prefers smaller values") {
+TEST_CASE("early stopping prefers smaller values if the sweep has no objective") {
   Spec spec = two_places(false);
   spec.objective.reset();
   const std::vector<Trial> trials{placed_trial(0, TrialState::running, 0, {{10, 0.9}}),

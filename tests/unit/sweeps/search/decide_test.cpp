@@ -52,7 +52,7 @@ std::vector<int> stopped_by(const Spec& spec, const std::vector<Trial>& trials) 
 
 }  // namespace
 
-TEST_CASE("trials are started in the order of the points, as many as may run at a time") {
+TEST_CASE("decide() starts trials in the order of the points, and at most `parallel` at a time") {
   const NextStep first = decide(three_at_a_time(), numbered_points(5), {}, 3);
   CHECK(first.start == numbered_points(3));
   CHECK_FALSE(first.ended);
@@ -71,15 +71,14 @@ TEST_CASE("a sweep has ended when every point has a trial and every trial has en
       decide(three_at_a_time(), numbered_points(2), {ended[0], trial_of(1, TrialState::running)}, 3).ended);
 }
 
-TEST_CASE("when too many trials have failed, no further trial is started") {
+TEST_CASE("decide() starts no further trial if too many trials have failed") {
   const std::vector<Trial> failed{trial_of(0, TrialState::failed), trial_of(1, TrialState::failed)};
   CHECK(decide(three_at_a_time(), numbered_points(5), failed, 1).hopeless);
   CHECK(decide(three_at_a_time(), numbered_points(5), failed, 1).start.empty());
   CHECK_FALSE(decide(three_at_a_time(), numbered_points(5), failed, 2).hopeless);
 }
 
-TEST_CASE(
-    "search tpe gives the requested number of distinct points, and gives every driver the same points") {
+TEST_CASE("search tpe gives distinct points, and the same points to each driver") {
   Spec spec = tpe_spec(6);
   spec.parallel = 4;
   const NextStep first = decide(spec, {}, {}, 3);
@@ -117,7 +116,7 @@ TEST_CASE("search tpe comes close to the minimum of a function within forty tria
   CHECK(best < 1e-4);
 }
 
-TEST_CASE("trials with bad values are stopped by the rule of the sweep") {
+TEST_CASE("decide() stops trials with bad values by the rule of the sweep") {
   Spec spec = three_at_a_time();
   spec.objective.emplace().goal = Objective::Goal::maximize;
   std::vector<Trial> trials{trial_of(0, TrialState::succeeded), trial_of(1, TrialState::succeeded),
@@ -158,7 +157,7 @@ using Kind = Decision::Kind;
 
 }  // namespace
 
-TEST_CASE("with checkpoints a trial is paused at its rung, and another trial may take its place") {
+TEST_CASE("a trial with checkpoints is paused at its rung, and another trial takes its place") {
   const std::vector<Point> points = numbered_points(3);
   Trial first = trial_of(0, TrialState::running);
   CHECK(decide(pausing(), points, {first, trial_of(1, TrialState::running)}, 3).judged.empty());
@@ -172,7 +171,7 @@ TEST_CASE("with checkpoints a trial is paused at its rung, and another trial may
   CHECK_FALSE(next.ended);
 }
 
-TEST_CASE("a paused trial that is promoted gets a place before new trials") {
+TEST_CASE("a promoted trial gets a free place before a new trial") {
   const std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5),
                                   at_rung(1, TrialState::waiting, 10, 0.9)};
   const NextStep next = decide(pausing(), numbered_points(4), trials, 3);
@@ -184,8 +183,7 @@ TEST_CASE("a paused trial that is promoted gets a place before new trials") {
   CHECK_FALSE(decide(pausing(), numbered_points(2), promoted, 3).ended);
 }
 
-TEST_CASE(
-    "when no trial can be promoted any more, the paused trials are stopped, and then the sweep has ended") {
+TEST_CASE("decide() stops the paused trials when none of them can be promoted any more") {
   std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5),
                             at_rung(1, TrialState::succeeded, 40, 0.9)};
   const NextStep last = decide(pausing(), numbered_points(2), trials, 3);
@@ -195,14 +193,14 @@ TEST_CASE(
   CHECK(decide(pausing(), numbered_points(2), trials, 3).ended);
 }
 
-TEST_CASE("if too many trials have failed, the paused trials are stopped for good") {
+TEST_CASE("decide() stops the paused trials for good if too many trials have failed") {
   const std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5), trial_of(1, TrialState::failed)};
   const NextStep next = decide(pausing(), numbered_points(9), trials, 0);
   CHECK(next.hopeless);
   CHECK(next.judged == std::vector<Decision>{{Kind::stop, 0, 10}});
 }
 
-TEST_CASE("without checkpoints a trial that has passed a rung is not judged again at that rung") {
+TEST_CASE("a trial without checkpoints is judged once at each rung") {
   Spec spec = pausing();
   spec.stop.resumes = false;
   std::vector<Trial> trials{trial_of(0, TrialState::running), trial_of(1, TrialState::running)};

@@ -44,7 +44,7 @@ bool refused(const std::string& what, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("points for which the ledger has no room are refused") {
+TEST_CASE("a sweep is refused if one of its points takes more than 4 KiB") {
   const std::string program = "name: x\nmode: single\nrun: echo\nenv: {A: \"${sweep.a}${sweep.b}\"}\n";
   const std::string most(3000, 'x'), shorter(900, 'y');
   CHECK(define(program, {"a=" + most, "b=1," + shorter}).points.size() == 2);
@@ -53,7 +53,7 @@ TEST_CASE("points for which the ledger has no room are refused") {
   CHECK(refused(refusal_of(tpe, {"a=" + most, "b=1," + shorter + shorter}), "take more than 4 KiB"));
 }
 
-TEST_CASE("the owner of a sweep stays small, however many values its parameters have") {
+TEST_CASE("the owner of a sweep stays below 400 KiB for any number of parameter values") {
   std::string a = "a=", b = "b=";
   for (int i = 0; i < 250; ++i) a += (i > 0 ? "," : "") + std::string(1000, 'x') + std::to_string(i);
   for (int i = 0; i < 300; ++i) b += (i > 0 ? "," : "") + std::string(1500, 'y') + std::to_string(i);
@@ -87,7 +87,7 @@ TEST_CASE("each example with `sweep:` defines a sweep that the cluster can run w
   CHECK(examples == 1);
 }
 
-TEST_CASE("the values of a trial have the user's spelling in its program and in experiment_at()") {
+TEST_CASE("a trial has values as the user wrote them, in its program and in experiment_at()") {
   const std::string program =
       "name: x\nmode: single\nrun: [a, \"${sweep.flag}/${sweep.rate}\"]\nenv: {PYTHON: '3.9', FIXED: 1.50, "
       "MAX_TOKENS: 128}\n";
@@ -159,7 +159,7 @@ TEST_CASE("a point that cannot be run is reported with the line and the column o
   }
 }
 
-TEST_CASE("a search reports that its space has fewer points than the requested number of trials") {
+TEST_CASE("a search says so if its space has fewer points than it may try") {
   const auto why = [](const std::string& search, const std::string& words) {
     return why_fewer_points(
         define(smallest_train + ("sweep: {objective: minimize loss, " + search + "}\n"), {words}));
@@ -174,7 +174,7 @@ TEST_CASE("a search reports that its space has fewer points than the requested n
   CHECK(why("search: {tpe: {trials: 30}}", "lr=0.1..1.5") == "");
 }
 
-TEST_CASE("the spelling of numbers in a search's start points does not change the name of the sweep") {
+TEST_CASE("the name of a sweep is the same for start points with 1 and with 1.0") {
   const auto name_of = [](const std::string& lr) {
     return define(smallest_train +
                       ("sweep: {objective: minimize loss, search: {tpe: {trials: 9, start: [{lr: " + lr +
@@ -195,7 +195,7 @@ TEST_CASE("a grid has a point for each combination, and the last parameter varie
   CHECK(sweep.identity.run.starts_with("x-"));
 }
 
-TEST_CASE("a sweep without parameters is refused with line and column if it does not repeat its point") {
+TEST_CASE("a sweep without parameters is refused if it has no repeat") {
   const std::string what = "the sweep has no parameters: give values to try";
   CHECK(refused(refusal_of(smallest_train), "x.yaml:1:1: " + what));
   CHECK(refused(refusal_of(smallest_train + std::string("sweep: {parallel: 2}\n")), "x.yaml:4:8: " + what));
@@ -205,7 +205,7 @@ TEST_CASE("a sweep without parameters is refused with line and column if it does
   CHECK(define(smallest_train, {"lr=0.1"}).points.size() == 1);
 }
 
-TEST_CASE("repeating adds trials with their own seeds, and leaves the first trials unchanged") {
+TEST_CASE("repeat adds trials with other seeds, and leaves the first trials unchanged") {
   const std::vector<Point> once = define(smallest_train, {"lr=0.1,0.2"}).points;
   const std::vector<Point> thrice =
       define(smallest_train + std::string("sweep: {repeat: 3}\n"), {"lr=0.1,0.2"}).points;
@@ -222,7 +222,7 @@ TEST_CASE("repeating adds trials with their own seeds, and leaves the first tria
   CHECK(define(program).points[1].at("repeat") == 2);
 }
 
-TEST_CASE("a space of a thousand million points is refused at once") {
+TEST_CASE("a grid of a thousand million points is refused without listing its points") {
   std::vector<std::string> words;
   for (const char* path : {"lr", "weight_decay", "momentum"})
     words.push_back(path + std::string("=0.001..1:0.001"));
@@ -230,13 +230,13 @@ TEST_CASE("a space of a thousand million points is refused at once") {
                 "the sweep has 1000000000 points; a sweep has at most 100000"));
 }
 
-TEST_CASE("a sweep whose exceptions exclude all points is refused") {
+TEST_CASE("a sweep is refused if its exceptions exclude all points") {
   CHECK(
       refused(refusal_of(smallest_train + std::string("sweep: {parameters: {lr: [1]}, except: [{lr: 1}]}\n")),
               "the sweep has no points"));
 }
 
-TEST_CASE("the columns of a file with points are parameters") {
+TEST_CASE("each column of a points file is a parameter") {
   const TemporaryFolder folder;
   const std::string listed = smallest_train + std::string("sweep: {points: points.csv}\n");
   folder.write("points.csv", "lr,train.data.batch\n0.1,8\n0.2,\n");
@@ -253,7 +253,7 @@ TEST_CASE("the columns of a file with points are parameters") {
                 "x.yaml:4:17: sweep.points must name a .csv, .tsv, .json or .yaml file"));
 }
 
-TEST_CASE("a random search with more trials begins with the points of a search with fewer trials") {
+TEST_CASE("a random search with more trials begins with the points of a smaller one") {
   const auto points = [](const char* trials) {
     return define(std::string(smallest_train) +
                   "sweep: {parameters: {lr: {log_uniform: [1e-5, 1]}}, search: "
@@ -266,8 +266,7 @@ TEST_CASE("a random search with more trials begins with the points of a search w
   CHECK(std::vector<Point>(many.begin(), many.begin() + 5) == few);
 }
 
-TEST_CASE(
-    "ASHA reads the length of a whole trial from the experiment, and pauses trials that keep checkpoints") {
+TEST_CASE("ASHA takes the length of a whole trial from the experiment") {
   const std::string sweep = "sweep: {objective: minimize loss, stop: {asha: {min: 1}}}\n";
   const std::string steps =
       "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 9, optimizer: {lr: 0.5}}\n" + sweep;
@@ -298,9 +297,7 @@ TEST_CASE(
         "stop asha needs max, how long a whole trial is");
 }
 
-TEST_CASE(
-    "the files and the code of a sweep cannot be parameters, and with other code a sweep is of the same "
-    "kind") {
+TEST_CASE("the files and the code of a sweep cannot be parameters") {
   const TemporaryFolder folder;
   for (const char* file : {"a/x", "b/x", "a/y"}) folder.write(file, file);
   const std::string program = "name: x\nmode: single\nrun: cat x\ndata: [{name: d, mount: /d, files: a}]\n";
@@ -315,8 +312,7 @@ TEST_CASE(
   CHECK(with_a.files.code->digest != with_b.files.code->digest);
 }
 
-TEST_CASE(
-    "a sweep with code keeps its identity when its points file or its experiment file gets another line") {
+TEST_CASE("a sweep with code keeps its name if a line is added to its points file or experiment file") {
   const TemporaryFolder folder;
   folder.write("train.py", "print()");
   const std::string text =

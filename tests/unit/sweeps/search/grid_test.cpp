@@ -24,12 +24,12 @@ TEST_CASE("a grid has every combination, and the last parameter varies fastest")
   CHECK(grid_points(space, 3).size() == 3);
 }
 
-TEST_CASE("a grid lists the values of a parameter in the order of the list, also if the values are numbers") {
+TEST_CASE("a grid keeps the order in which the values of a parameter are listed") {
   const Space space{{choice("lr", {0.1, 1, 0.01})}, {}};
   CHECK(grid_points(space, 9) == std::vector<Point>{{{"lr", 0.1}}, {{"lr", 1}}, {{"lr", 0.01}}});
 }
 
-TEST_CASE("a parameter whose conditions do not hold is absent from a grid and adds no points") {
+TEST_CASE("a grid leaves out a parameter whose conditions do not hold, and adds no points for it") {
   const Space space{{choice("opt", {"sgd", "adam"}), choice("momentum", {0.8, 0.9}, {{"opt", {"sgd"}}}),
                      integer("n", 1, 3)},
                     {}};
@@ -51,7 +51,7 @@ TEST_CASE("a grid neither counts nor lists excluded points") {
   CHECK(count_grid(space).exact);
 }
 
-TEST_CASE("a huge grid is counted without building its points, also with conditions and exceptions") {
+TEST_CASE("count_grid() counts a huge grid without building its points") {
   Space space;
   for (int i = 0; i < 9; ++i) space.parameters.push_back(integer("p" + std::to_string(i), 1, 10));
   CHECK(count_grid(space).points == 1'000'000'000);
@@ -63,14 +63,14 @@ TEST_CASE("a huge grid is counted without building its points, also with conditi
   CHECK(grid_points(space, 5).size() == 5);
 }
 
-TEST_CASE("the count of a grid with more than 10^18 points is 10^18, and is marked as a lower bound") {
+TEST_CASE("count_grid() returns at most 10^18 points, and says that there may be more") {
   Space space;
   for (int i = 0; i < 30; ++i) space.parameters.push_back(integer("p" + std::to_string(i), 1, 1e15));
   CHECK(count_grid(space).points == 1'000'000'000'000'000'000);
   CHECK_FALSE(count_grid(space).exact);
 }
 
-TEST_CASE("the count of a grid with too many cases is marked as a lower bound") {
+TEST_CASE("count_grid() returns a lower bound if the grid has too many cases") {
   Space space;
   for (int i = 0; i < 12; ++i) {
     const std::string path = "p" + std::to_string(i);
@@ -82,7 +82,7 @@ TEST_CASE("the count of a grid with too many cases is marked as a lower bound") 
   CHECK(size.points > 0);
 }
 
-TEST_CASE("if exceptions exclude all points of a huge grid, the search for points ends with an error") {
+TEST_CASE("grid_points() throws an error if exceptions exclude all points of a huge grid") {
   const Space space{{integer("a", 1, 1e9), integer("b", 1, 2)}, {{{"b", {1}}}, {{"b", {2}}}}};
   CHECK(count_grid(space).points == 0);
   CHECK_THROWS_AS(grid_points(space, 1), mlk::Error);

@@ -29,7 +29,7 @@ std::string sweep_name(const std::string& text, const std::vector<std::string>& 
 
 }  // namespace
 
-TEST_CASE("added values, repeats, exceptions and limits do not change the identity of a sweep") {
+TEST_CASE("a sweep keeps its identity if values, repeats, exceptions or limits are added") {
   const std::string name = sweep_name(base_file, {"lr=0.1,0.2"});
   CHECK(name.size() == 7);
   CHECK(sweep_name(base_file, {"lr=0.3,0.1,0.2"}) == name);
@@ -39,7 +39,7 @@ TEST_CASE("added values, repeats, exceptions and limits do not change the identi
   CHECK(sweep_name(with + "except: [{lr: 7}]}\n", {}) == name);
 }
 
-TEST_CASE("the base value of a swept parameter, tags and note do not change the identity of a sweep") {
+TEST_CASE("a sweep keeps its identity if its tags, its note or the base value of a parameter changes") {
   const std::string name = sweep_name(base_file, {"lr=0.1"});
   const std::string other =
       "mode: single\nname: x\nnote: a\ntags: [b]\ntrain: {data: {path: /d, batch: 16}, steps: 1, optimizer: "
@@ -51,8 +51,7 @@ TEST_CASE("the base value of a swept parameter, tags and note do not change the 
   CHECK(sweep_name(roles, {"workers.cpu=1"}) == sweep_name(workers, {"roles.worker.cpu=1"}));
 }
 
-TEST_CASE(
-    "a sweep with another program, parameter, search, objective, file or template has another identity") {
+TEST_CASE("a sweep has another identity if its program, parameters, search, objective or files change") {
   const std::string name = sweep_name(base_file, {"lr=0.1"});
   std::string more_steps = base_file;
   more_steps.replace(more_steps.find("steps: 1"), 8, "steps: 2");
@@ -68,7 +67,7 @@ TEST_CASE(
   CHECK(sweep_name(base_file, {"lr=0.1"}, json::object(), own) != name);
 }
 
-TEST_CASE("the seed of random points changes the identity of a sweep, and their number does not") {
+TEST_CASE("a sweep has another identity with another seed, but not with more random points") {
   const auto searched = [](const std::string& options) {
     return sweep_name(
         std::string(base_file) + "sweep: {parameters: {lr: [7]}, search: {random: " + options + "}}\n", {});
@@ -77,8 +76,7 @@ TEST_CASE("the seed of random points changes the identity of a sweep, and their 
   CHECK(searched("{trials: 5, seed: 2}") != searched("{trials: 5}"));
 }
 
-TEST_CASE(
-    "a swept value inside a list does not change the identity of a sweep, but the values beside it do") {
+TEST_CASE("a sweep keeps its identity if a swept value inside a list changes") {
   const auto name = [](const std::string& entry, const std::string& word) {
     return sweep_name(std::string(base_file) + "data: [{" + entry + "}]\n", {word});
   };
@@ -87,7 +85,7 @@ TEST_CASE(
   CHECK(name("name: d, mount: /x, pvc: q", "data.0.mount=/a,/b") != first);
 }
 
-TEST_CASE("servers and roles.server give the same identity") {
+TEST_CASE("a sweep has the same identity with servers and with roles.server") {
   const std::string ps = "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n";
   CHECK(sweep_name(ps + "roles: {server: {cpu: 2}}\n", {"servers.cpu=1"}) ==
         sweep_name(ps + "servers: {cpu: 3}\n", {"roles.server.cpu=1"}));

@@ -58,7 +58,7 @@ TEST_CASE("a longer list of random points begins with the points of a shorter li
   }
 }
 
-TEST_CASE("random points choose small and large logarithmic whole numbers about equally often") {
+TEST_CASE("random points have about as many small as large numbers on a logarithmic axis") {
   const Space space{{mlk::test::log_integer("batch", 1, 1024)}, {}};
   std::size_t small = 0;
   const std::vector<Point> points = random_points(space, 1, 16);
@@ -73,11 +73,11 @@ TEST_CASE("random points choose small and large logarithmic whole numbers about 
   CHECK(grid_points(space, 2000).front().at("batch") == 1);
 }
 
-TEST_CASE("random points depend on the seed") {
+TEST_CASE("random_points() returns other points for another seed") {
   CHECK(random_points(training_space(), 1, 5) != random_points(training_space(), 2, 5));
 }
 
-TEST_CASE("random points of a finite space include each point exactly once") {
+TEST_CASE("random_points() returns each point of a finite space once") {
   const Space space{{integer("a", 1, 40), choice("b", {"x", "y", "z"}), integer("c", 1, 5, {{"b", {"x"}}})},
                     {{{"a", {7}}, {"b", {"y"}}}}};
   const std::vector<Point> points = random_points(space, 5, 100'000);
@@ -85,7 +85,7 @@ TEST_CASE("random points of a finite space include each point exactly once") {
   CHECK(points.size() == count_grid(space).points);
 }
 
-TEST_CASE("a point that is rarely drawn at random is found if the space can be listed") {
+TEST_CASE("random_points() finds the only point that exceptions leave of a large finite space") {
   Space space{{integer("a", 1, 300), integer("b", 1, 300)}, {{{"a", {}}}, {{"b", {}}}}};
   for (int i = 1; i <= 300; ++i) {
     if (i != 123) space.except[0][0].values.push_back(i);
@@ -94,7 +94,7 @@ TEST_CASE("a point that is rarely drawn at random is found if the space can be l
   CHECK(random_points(space, 1, 10) == std::vector<Point>{{{"a", 123}, {"b", 234}}});
 }
 
-TEST_CASE("a space whose exceptions exclude all points has no random points") {
+TEST_CASE("random_points() returns nothing if exceptions exclude all points of the space") {
   const Space space{{uniform("x", 0, 1), choice("a", {"p"})}, {{{"a", {"p"}}}}};
   CHECK(random_points(space, 1, 10).empty());
 }

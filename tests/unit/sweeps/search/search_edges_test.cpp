@@ -26,7 +26,7 @@ using mlk::test::log_uniform;
 using mlk::test::uniform;
 using nlohmann::json;
 
-TEST_CASE("the bounds of a range have places on its axis, and a value outside of the range has no place") {
+TEST_CASE("an axis has places for the bounds of its range, and no place for a value outside") {
   const Parameter range = uniform("x", -1, 3), logarithmic = log_uniform("x", 0.01, 100),
                   whole = integer("n", 3, 6), words = choice("a", {"p", "q"});
   CHECK(Axis(range).place_of(-1) == 0.0);
@@ -64,7 +64,8 @@ TEST_CASE("fractional bounds of whole numbers are rounded towards the inside of 
   CHECK(Axis(mixed).value_of(0) == 2);
 }
 
-TEST_CASE("a grid of zero points is empty, and the error for a range on a grid says what to write instead") {
+TEST_CASE(
+    "grid_points() returns no points if none are wanted, and a continuous range gets an error with a hint") {
   const Space space{{integer("a", 1, 3)}, {}};
   CHECK(grid_points(space, 0).empty());
   CHECK(is_finite({{integer("a", 1, 3), log_integer("b", 1, 3), choice("c", {1})}, {}}));
@@ -77,7 +78,7 @@ TEST_CASE("a grid of zero points is empty, and the error for a range on a grid s
   }
 }
 
-TEST_CASE("a grid with a condition on an impossible value, or on a repeated value, is counted correctly") {
+TEST_CASE("count_grid() counts conditions with impossible or repeated values correctly") {
   const Space space{{integer("a", 1, 5), choice("b", {1, 2}, {{"a", {2, 2, 9}}}),
                      choice("c", {1, 2, 3}, {{"a", {2, 3}}, {"b", {1}}})},
                     {{{"a", {5}}}}};
@@ -109,7 +110,7 @@ TEST_CASE("a seed gives the same points in every version of mlk, so another vers
         R"({"a":4,"b":"x"}{"a":1,"b":"x"}{"a":4,"b":"y"}{"a":3,"b":"y"})");
 }
 
-TEST_CASE("a matrix that is not positive definite because of rounding still has a factor") {
+TEST_CASE("factorise() returns a finite factor of a matrix that rounding has made singular") {
   Triangle matrix(3);
   for (std::size_t i = 0; i < 3; ++i) {
     for (std::size_t j = 0; j <= i; ++j) matrix.row(i)[j] = 1;
@@ -142,8 +143,7 @@ Importance importance_of(const Parameter& parameter, int count, double (*value)(
 
 }  // namespace
 
-TEST_CASE(
-    "if one numeric parameter of any kind decides the value alone, it has nearly the whole importance") {
+TEST_CASE("importance() gives nearly the whole share to the only parameter that decides the value") {
   const auto logarithm = [](double x) { return std::log(x); };
   const auto itself = [](double x) { return x; };
   for (const Importance& found :
@@ -162,7 +162,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("twelve trials are enough for the importance, and at most a thousand trials are used") {
+TEST_CASE("importance() needs twelve trials, and uses at most a thousand") {
   const auto itself = [](double x) { return x; };
   CHECK(importance_of(uniform("n", 0, 1), 12, itself).reason == "");
   CHECK(importance_of(uniform("n", 0, 1), 12, itself).trials == 12);

@@ -26,7 +26,7 @@ std::string text_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("each search has one line in the table, and is found by its name") {
+TEST_CASE("find_search() finds each search by its name") {
   for (const SearchKind& each : search_kinds) {
     CHECK(&search_kind(each.kind) == &each);
     CHECK(find_search(each.name) == &each);

@@ -37,7 +37,7 @@ double discrepancy(const std::vector<std::vector<double>>& points) {
 
 }  // namespace
 
-TEST_CASE("in every dimension, each of 2^k equal intervals contains one of the first 2^k Sobol points") {
+TEST_CASE("the first 2^k Sobol points have one point in each of 2^k intervals, in every dimension") {
   for (std::size_t dimension = 0; dimension < sobol_dimensions; ++dimension) {
     for (const std::uint32_t count : {16u, 256u}) {
       std::set<std::uint32_t> intervals;
@@ -48,7 +48,7 @@ TEST_CASE("in every dimension, each of 2^k equal intervals contains one of the f
   }
 }
 
-TEST_CASE("in the first two dimensions, each field of a 4 by 4 board contains one of the first 16 points") {
+TEST_CASE("the first 16 Sobol points have one point in each field of a 4 by 4 board") {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     std::set<std::pair<int, int>> fields;
     for (std::uint32_t i = 0; i < 16; ++i)
@@ -57,7 +57,7 @@ TEST_CASE("in the first two dimensions, each field of a 4 by 4 board contains on
   }
 }
 
-TEST_CASE("no two dimensions of the Sobol sequence have the same coordinates") {
+TEST_CASE("the dimensions of the Sobol sequence all differ") {
   std::set<std::vector<double>> sequences;
   for (std::size_t dimension = 0; dimension < sobol_dimensions + 5; ++dimension) {
     std::vector<double> sequence;

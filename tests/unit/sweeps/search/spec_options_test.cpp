@@ -70,7 +70,7 @@ TEST_CASE("by default a sweep has one repeat, four parallel trials, no objective
   CHECK(other.objective->metric == "acc");
 }
 
-TEST_CASE("Spec::decides contains the search, the objective and the early stopping of a sweep") {
+TEST_CASE("Spec::decides has the search, the objective and the early stopping of a sweep") {
   CHECK(with_sweep(of_lr + "parallel: 2, repeat: 2").spec.decides ==
         json::parse(R"({"search": {"kind": "grid", "seed": 1}, "objective": null, "stop": null})"));
   const json decides =
@@ -81,7 +81,7 @@ TEST_CASE("Spec::decides contains the search, the objective and the early stoppi
         json::parse(R"({"kind": "tpe", "seed": 1, "start": [{"train.optimizer.lr": 1}]})"));
 }
 
-TEST_CASE("each search has its name and its own options") {
+TEST_CASE("each search accepts its own options within their bounds") {
   CHECK(to_string(Search::Kind::grid) == "grid");
   CHECK(to_string(Search::Kind::random) == "random");
   CHECK(to_string(Search::Kind::list) == "list");
@@ -109,8 +109,7 @@ TEST_CASE("each search has its name and its own options") {
   CHECK(with_sweep(of_lr + "search: zzz").problems.find("did you mean") == std::string::npos);
 }
 
-TEST_CASE(
-    "a sweep without a number of trials is refused if it has a continuous range, and accepted otherwise") {
+TEST_CASE("a sweep with a continuous range is refused if it has no number of trials") {
   const std::string endless = "has no end of values: say how many to try";
   for (const char* form : {"{uniform: [1, 2]}", "{log_uniform: [1, 2]}", "{uniform: [1, 2], log: true}"})
     check_said(std::string("parameters: {lr: ") + form + "}", endless);
@@ -130,7 +129,7 @@ TEST_CASE("search list needs a points file, and search random refuses one") {
   check_said(of_lr + "search: list", "search list takes its points from a file: give sweep.points");
 }
 
-TEST_CASE("early stopping reads each of its options within bounds") {
+TEST_CASE("stop: reads the options of asha and median within their bounds") {
   const auto stop = [](const std::string& text) { return with_sweep(with_goal + "stop: " + text).spec.stop; };
   const EarlyStop asha = stop("{asha: {min: 10}}");
   CHECK(asha.asha.min == 10);
@@ -166,7 +165,7 @@ TEST_CASE("early stopping reads each of its options within bounds") {
   check_said(with_goal + "stop: ashe", "did you mean 'asha'?");
 }
 
-TEST_CASE("describe() says for asha what happens to bad trials, and is empty for other rules") {
+TEST_CASE("describe() says what asha does with bad trials, and returns nothing for other rules") {
   EarlyStop stop;
   CHECK(describe(stop) == "");
   stop.rule = EarlyStop::Rule::median;
@@ -177,8 +176,7 @@ TEST_CASE("describe() says for asha what happens to bad trials, and is empty for
   CHECK(describe(stop).find("asha pauses trials at their rungs") == 0);
 }
 
-TEST_CASE(
-    "a sweep in which nothing varies is refused, and the message points to `parameters:` if it exists") {
+TEST_CASE("a sweep is refused if nothing varies in it") {
   const std::string said = "the sweep has no parameters: give values to try";
   CHECK(with_sweep("").problems.find("x.yaml:1:1: " + said) == 0);
   CHECK(with_sweep("parallel: 2").problems.find("x.yaml:4:8: " + said) == 0);
@@ -187,7 +185,7 @@ TEST_CASE(
   check_said("repeat: 1", said);
 }
 
-TEST_CASE("search tpe needs parameters and an objective, and accepts repeat 1") {
+TEST_CASE("search tpe is refused without parameters or without an objective") {
   check_said("objective: minimize loss, search: {tpe: {trials: 3}}", "search tpe needs parameters to search");
   check_said(of_lr + "search: {tpe: {trials: 3}}", "search tpe needs an objective, for example");
   check_good(with_goal + "repeat: 1, search: {tpe: {trials: 3}}");
@@ -197,13 +195,13 @@ TEST_CASE("search tpe needs parameters and an objective, and accepts repeat 1") 
       std::string::npos);
 }
 
-TEST_CASE("a parameter that a file gives twice is refused, even with two spellings of its path") {
+TEST_CASE("a parameter is refused if a file gives it twice, also with two spellings of its path") {
   check_said("parameters: {lr: [1], train.optimizer.lr: [2]}",
              "x.yaml:4:31: train.optimizer.lr is given twice");
   check_said("parameters: {lr: [], train.optimizer.lr: [2]}", "train.optimizer.lr is given twice");
 }
 
-TEST_CASE("a start point must have exactly the parameters whose conditions hold") {
+TEST_CASE("a start point needs the parameters whose conditions hold, and may have no others") {
   const auto said = [](const std::string& start) {
     return with_sweep(
                "parameters: {train.optimizer.type: [sgd, adam], momentum: {choice: [0, 0.9], when: "
@@ -223,7 +221,7 @@ TEST_CASE("a start point must have exactly the parameters whose conditions hold"
         std::string::npos);
 }
 
-TEST_CASE("every value of a condition is checked, and the error suggests the nearest value") {
+TEST_CASE("a condition is refused if one of its values is impossible, and the error suggests another value") {
   const auto said = [](const std::string& sweep) { return with_sweep(sweep).problems; };
   const std::string types = "parameters: {train.optimizer.type: [sgd, adam], lr: [1, 2]}, ";
   CHECK(said(types + "except: [{train.optimizer.type: [sgd, adm], lr: 1}]")

@@ -53,7 +53,7 @@ using Paths = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("the last word of a path names a parameter if it is unambiguous") {
+TEST_CASE("a parameter may be named by the last word of its path if no other path has this word") {
   const SpecRead read = read_spec(trained, {"lr=0.1,0.2", "batch=16", "train.model.hidden=[8],[9]"});
   CHECK(read.problems == "");
   CHECK(paths_of(read.spec) == Paths{"train.optimizer.lr", "train.data.batch", "train.model.hidden"});
@@ -72,7 +72,7 @@ TEST_CASE("roles.worker.cpu and workers.cpu are the same parameter") {
   CHECK(read.spec.space.parameters[0].values == std::vector<json>{3});
 }
 
-TEST_CASE("values of the command line replace the values of the file") {
+TEST_CASE("values on the command line replace the values in the file") {
   const SpecRead read = read_spec(
       trained + std::string("sweep: {parameters: {lr: [0.1], batch: [1, 2]}, parallel: 7}\n"), {"lr=0.3"});
   CHECK(read.problems == "");
@@ -91,7 +91,7 @@ TEST_CASE("a user's own name must have values, and must occur in run or env") {
               "the experiment has no value 'span', and neither `run` nor `env` has ${sweep.span}"));
 }
 
-TEST_CASE("a parameter comes after the parameters that it depends on, and never depends on itself") {
+TEST_CASE("a parameter comes after the parameters in its condition, and cannot depend on itself") {
   const SpecRead read =
       read_spec(trained + std::string("sweep: {parameters: {momentum: {choice: [0, 0.9], when: "
                                       "{train.optimizer.type: sgd}}, "
@@ -103,7 +103,7 @@ TEST_CASE("a parameter comes after the parameters that it depends on, and never 
             "when of train.optimizer.lr names a parameter that the sweep does not have"));
 }
 
-TEST_CASE("the search follows from the space, or is given in the file") {
+TEST_CASE("a sweep searches a grid by default, and otherwise as the file says") {
   CHECK(read_spec(trained, {"lr=1,2"}).spec.search.kind == Search::Kind::grid);
   CHECK(tells(read_spec(trained, {"lr=0.1..0.9"}), "uniform or log_uniform has no end of values"));
   const auto searched = [](const std::string& search) {
@@ -165,7 +165,7 @@ TEST_CASE("an exception may name only parameters of the sweep") {
   CHECK(tells(excepted("[{momentum: 1}]"), "sweep.except names train.optimizer.momentum"));
 }
 
-TEST_CASE("a condition on a value that its parameter never has is refused, with line and column") {
+TEST_CASE("a condition is refused, with line and column, if its parameter never has the value") {
   const auto asked = [](const std::string& when, const std::vector<std::string>& words = {}) {
     return read_spec(trained +
                          std::string("sweep: {parameters: {train.optimizer.type: [sgd, adam], batch: {int: "
@@ -186,7 +186,7 @@ TEST_CASE("a condition on a value that its parameter never has is refused, with 
               "sweep.except: lr is never 3"));
 }
 
-TEST_CASE("a refused value causes no further messages, and a cycle of conditions is reported") {
+TEST_CASE("a refused value causes no second message about a missing parameter") {
   const std::string own = "name: p\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n";
   for (const char* form :
        {"{uniform: [0.5, 0.5]}", "[0.1, 1e-1]", "[null]", "{log_uniform: [0, 1]}", "{min: 1, max: 2}"}) {
@@ -205,7 +205,7 @@ TEST_CASE("a refused value causes no further messages, and a cycle of conditions
       "depends on train.optimizer.lr itself"));
 }
 
-TEST_CASE("a sweep with a points file must not have parameters as well") {
+TEST_CASE("a sweep is refused if it has both a points file and parameters") {
   CHECK(read_spec(trained + std::string("sweep: {points: p.csv}\n")).spec.search.kind == Search::Kind::list);
   CHECK(tells(read_spec(trained + std::string("sweep: {points: p.csv, parameters: {lr: [1]}}\n")),
               "sweep.points and sweep.parameters exclude each other"));
@@ -213,12 +213,12 @@ TEST_CASE("a sweep with a points file must not have parameters as well") {
               "sweep.points is for search list, not grid"));
 }
 
-TEST_CASE("a sweep that is not a map, or has an unknown key, is reported with line and column") {
+TEST_CASE("a sweep is refused, with line and column, if it is not a map or has an unknown key") {
   CHECK(tells(read_spec(trained + std::string("sweep: [1]\n")), "x.yaml:4:8: sweep must be a map"));
   CHECK(tells(read_spec(trained + std::string("sweep: {paralel: 3}\n")), "did you mean 'parallel'?"));
 }
 
-TEST_CASE("the text of a value replaces its name in run and env") {
+TEST_CASE("put_values() replaces ${sweep.NAME} in run and env by the text of the value") {
   YamlNode root = parse_yaml(program, "x.yaml");
   put_values(root, texts_of({}, {{"lr", 0.1}, {"depth", json{1, 2}}}));
   CHECK(root.find("run")->text == "python train.py --lr 0.1");
@@ -229,7 +229,7 @@ TEST_CASE("the text of a value replaces its name in run and env") {
   CHECK(root.find("run")->items[2].text == "$${HOME}");
 }
 
-TEST_CASE("the start points of search tpe must be complete points of the space") {
+TEST_CASE("a start point of search tpe is refused if it is not a complete point of the space") {
   const auto with = [](const std::string& start) {
     return read_spec(
         trained + ("sweep: {objective: minimize loss, search: {tpe: {trials: 9, start: " + start + "}}}\n"),
@@ -249,7 +249,7 @@ TEST_CASE("the start points of search tpe must be complete points of the space")
         std::string::npos);
 }
 
-TEST_CASE("a number outside of its bounds is reported together with other mistakes") {
+TEST_CASE("two mistakes in the numbers of a sweep are reported together") {
   const SpecRead read =
       read_spec(trained + std::string("sweep: {parameters: {lr: [1]}, parallel: 99999999, repeat: x}\n"));
   CHECK(tells(read, "x.yaml:4:42: sweep.parallel must be"));

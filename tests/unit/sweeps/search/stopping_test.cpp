@@ -39,7 +39,7 @@ std::vector<Progress> running_at(std::int64_t resource, const std::vector<double
   return trials;
 }
 
-TEST_CASE("the highest rung is the length of a whole trial, and each lower rung is smaller by the factor") {
+TEST_CASE("the highest rung is the length of a whole trial, and each lower rung is divided by the factor") {
   CHECK(rungs_of({1, 64, 4}) == Rungs{1, 4, 16, 64});
   CHECK(rungs_of({1, 1000, 4}) == Rungs{3, 15, 62, 250, 1000});
   CHECK(rungs_of({4, 1000, 4}) == Rungs{15, 62, 250, 1000});
@@ -54,7 +54,7 @@ TEST_CASE("ASHA refuses min 0, max below min, and a factor below 2") {
   CHECK_THROWS_WITH_AS(rungs_of({1, 9, 1}), "early stopping: factor must be at least 2, not 1", Error);
 }
 
-TEST_CASE("new trials take the free places when no trial can be promoted") {
+TEST_CASE("asha_promotions() starts new trials in the free places if no trial can be promoted") {
   const std::vector<Decision> two(2, {Kind::start, -1, 1});
   CHECK(asha_promotions(by_two, Goal::minimize, {}, 2, 5) == two);
   CHECK(asha_promotions(by_two, Goal::minimize, {}, 5, 2) == two);
@@ -62,7 +62,7 @@ TEST_CASE("new trials take the free places when no trial can be promoted") {
   CHECK(asha_promotions(by_two, Goal::minimize, {}, 0, 5).empty());
 }
 
-TEST_CASE("the best trials of each rung are promoted once, and trials at the highest rung come first") {
+TEST_CASE("asha_promotions() promotes the best trials of each rung, and begins at the highest rung") {
   std::vector<Progress> trials = paused_at(1, {0.4, 0.1, 0.3, 0.2});
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 2, 5) ==
         std::vector<Decision>{{Kind::promote, 1, 2}, {Kind::promote, 3, 2}});
@@ -81,7 +81,7 @@ TEST_CASE("the best trials of each rung are promoted once, and trials at the hig
         std::vector<Decision>{{Kind::promote, 3, 4}, {Kind::promote, 4, 2}});
 }
 
-TEST_CASE("a running trial at its rung continues if it is among the best, and is paused otherwise") {
+TEST_CASE("a running trial continues at its rung if it is among the best, else it is paused") {
   std::vector<Progress> trials = running_at(1, {0.4, 0.1, 0.3});
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 0, 5) ==
         std::vector<Decision>{{Kind::promote, 1, 2}, {Kind::pause, 0, 1}, {Kind::pause, 2, 1}});
@@ -90,12 +90,12 @@ TEST_CASE("a running trial at its rung continues if it is among the best, and is
             .empty());
 }
 
-TEST_CASE("if trials have equal values, the earlier trial is promoted") {
+TEST_CASE("the earlier of two trials with equal values is promoted") {
   CHECK(asha_promotions(by_two, Goal::minimize, paused_at(1, {0.1, 0.1}), 2, 0) ==
         std::vector<Decision>{{Kind::promote, 0, 2}});
 }
 
-TEST_CASE("a trial with a non-finite value is never promoted, but counts as a trial at the rung") {
+TEST_CASE("a trial is never promoted if its value is not finite, but counts at its rung") {
   CHECK(asha_promotions(by_two, Goal::maximize, paused_at(1, {not_a_number, 0.1}), 2, 0) ==
         std::vector<Decision>{{Kind::promote, 1, 2}});
   CHECK(asha_promotions(by_two, Goal::maximize, paused_at(1, {not_a_number, not_a_number}), 2, 0).empty());
@@ -104,7 +104,7 @@ TEST_CASE("a trial with a non-finite value is never promoted, but counts as a tr
         std::vector<Decision>{{Kind::promote, 1, 2}});
 }
 
-TEST_CASE("a failed trial counts as the worst at the rung that it was training for") {
+TEST_CASE("a failed trial counts as the worst at the rung that it did not reach") {
   std::vector<Progress> trials = paused_at(1, {0.5});
   trials.push_back(
       trial_of(1, TrialState::running, 1, {}));  // while this trial runs, the sweep has not ended
@@ -117,14 +117,14 @@ TEST_CASE("a failed trial counts as the worst at the rung that it was training f
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
 }
 
-TEST_CASE("a failed trial counts only at the first rung that it did not reach") {
+TEST_CASE("a failed trial does not count at rungs above the one that it did not reach") {
   std::vector<Progress> trials = paused_at(2, {0.5});
   trials.push_back(trial_of(1, TrialState::running, 1, {}));
   trials.push_back(trial_of(2, TrialState::failed, 1, {}));
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
 }
 
-TEST_CASE("a trial that succeeded before it reached a rung counts at the rung with its last value") {
+TEST_CASE("a trial that succeeded early counts with its last value at the rungs that it did not reach") {
   std::vector<Progress> trials = paused_at(2, {0.5});
   trials.push_back(trial_of(1, TrialState::succeeded, 8, {{1, 0.9}}));
   trials.push_back(trial_of(2, TrialState::running, 1, {}));
@@ -134,7 +134,8 @@ TEST_CASE("a trial that succeeded before it reached a rung counts at the rung wi
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
 }
 
-TEST_CASE("the value of a trial is its last report up to the rung, else its first report after the rung") {
+TEST_CASE(
+    "a trial has the value of its last report up to the rung, else of the first report after the rung") {
   const auto promoted = [](const Reports& first, const Reports& second) {
     return asha_promotions(
                {.min = 10, .max = 20, .factor = 2}, Goal::minimize,
@@ -150,7 +151,7 @@ TEST_CASE("the value of a trial is its last report up to the rung, else its firs
   CHECK(promoted({{10, not_a_number}, {9, 0.1}}, {{10, 0.4}}) == 1);
 }
 
-TEST_CASE("the best trial of the highest rung is promoted if otherwise no trial would reach full length") {
+TEST_CASE("the best trial of the highest rung is promoted if no trial would be complete otherwise") {
   const std::vector<Decision> none, on = {{Kind::promote, 0, 16}};
   const auto decided = [&](const Progress& other, int free, int unstarted) {
     const std::vector<Progress> trials = {trial_of(0, TrialState::waiting, 4, {{4, 0.5}}), other};
@@ -179,7 +180,7 @@ Numbers stopped_by(const AshaOptions& options, Goal goal, const std::vector<Prog
   return numbers;
 }
 
-TEST_CASE("a running trial is stopped if it is not among the best of the rung that it has reached") {
+TEST_CASE("asha_stops() stops a running trial that is not among the best of its rung") {
   CHECK(asha_stops(by_two, Goal::minimize, running_at(1, {0.4, 0.1, 0.3, 0.2})) ==
         std::vector<Decision>{
             {Kind::stop, 0, 1}, {Kind::promote, 1, 2}, {Kind::stop, 2, 1}, {Kind::promote, 3, 2}});
@@ -191,7 +192,7 @@ TEST_CASE("a running trial is stopped if it is not among the best of the rung th
   CHECK(stopped_by(by_two, Goal::minimize, running_at(1, {not_a_number})) == Numbers{0});
 }
 
-TEST_CASE("a trial that passed a rung is not judged again before the next rung") {
+TEST_CASE("asha_stops() judges a trial once at each rung") {
   std::vector<Progress> trials = running_at(1, {0.4, 0.1});
   trials[0].until = 2;
   CHECK(asha_stops(by_two, Goal::minimize, trials) == std::vector<Decision>{{Kind::promote, 1, 2}});
@@ -203,7 +204,7 @@ TEST_CASE("a trial that passed a rung is not judged again before the next rung")
         std::vector<Decision>{{Kind::stop, 0, 2}, {Kind::promote, 1, 4}});
 }
 
-TEST_CASE("trials before the first rung are not stopped, and ended trials take part in the comparison") {
+TEST_CASE("asha_stops() stops no trial before the first rung, and compares with ended trials") {
   const AshaOptions from_two{.min = 2, .max = 8, .factor = 2};
   CHECK(asha_stops(from_two, Goal::minimize, running_at(1, {0.4, 0.1})).empty());
   std::vector<Progress> trials = running_at(2, {0.4, 0.1});
@@ -215,7 +216,7 @@ TEST_CASE("trials before the first rung are not stopped, and ended trials take p
   CHECK(stopped_by(from_two, Goal::minimize, trials).empty());
 }
 
-TEST_CASE("the order of trials and of reports does not change the decisions") {
+TEST_CASE("the decisions about trials are the same in any order of trials and reports") {
   std::vector<Progress> trials = paused_at(1, {0.5, 0.4, 0.3, 0.3, 0.2, not_a_number});
   trials[4] = trial_of(4, TrialState::running, 8, {{1, 0.2}, {2, 0.3}, {3, 0.1}});
   trials[1] = trial_of(1, TrialState::running, 0, {{1, 0.4}, {2, 0.2}, {2, not_a_number}});
@@ -241,7 +242,7 @@ std::vector<Progress> three_done() {
           trial_of(2, TrialState::succeeded, 0, {{1, 0.7}, {2, 0.6}, {3, 0.1}})};
 }
 
-TEST_CASE("a trial is stopped if its best report is worse than the median of the running means") {
+TEST_CASE("median_stops() stops a trial whose best report is worse than the median of the others' means") {
   std::vector<Progress> trials = three_done();
   const auto stops = [&](const Reports& reports, const MedianOptions& options = {}) {
     std::vector<Progress> all = trials;
@@ -273,7 +274,7 @@ TEST_CASE("the median of an even number of trials is the mean of the two middle 
   CHECK(median_stops({}, Goal::minimize, trials).empty());
 }
 
-TEST_CASE("if the goal is to maximise, the median rule stops trials with too small values") {
+TEST_CASE("median_stops() stops trials with too small values if the goal is to maximize") {
   std::vector<Progress> trials = three_done();
   trials.push_back(trial_of(3, TrialState::running, 0, {{2, 0.74}}));
   trials.push_back(trial_of(4, TrialState::running, 0, {{2, 0.76}}));

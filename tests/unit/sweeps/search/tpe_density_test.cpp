@@ -37,16 +37,14 @@ double mean_over_axis(const std::function<double(double)>& value, double from = 
 
 }  // namespace
 
-TEST_CASE("a point has a place on each axis, and a missing or impossible value has the place `absent`") {
+TEST_CASE("places_of() returns a place on each axis, or `absent` for a missing or impossible value") {
   const Space space{{uniform("x", 0, 4), choice("a", {"p", "q"}), integer("n", 1, 2)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   CHECK(places_of(axes, {{"n", 2}, {"x", 1}, {"a", "q"}, {"other", 7}}) == Places{0.25, 0.75, 0.75});
   CHECK(places_of(axes, {{"x", 5}, {"a", "r"}}) == Places{absent, absent, absent});
 }
 
-TEST_CASE(
-    "point_at() makes a point of the parameters whose conditions hold, and moves their places to the middle "
-    "of cells") {
+TEST_CASE("point_at() makes a point of the parameters whose conditions hold") {
   const Space space{{choice("a", {"p", "q"}), uniform("x", 0, 4, {{"a", {"p"}}}), integer("n", 1, 4)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   std::vector<std::size_t> asked;
@@ -68,7 +66,7 @@ TEST_CASE(
   CHECK(made({0.1, 7, 7}).point == Point{{"a", "p"}, {"x", 4.0}, {"n", 4}});
 }
 
-TEST_CASE("a density over a range adds up to one, also if a kernel reaches beyond the ends of the range") {
+TEST_CASE("a density over a range adds up to one, also if a kernel reaches beyond the range") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const Density density(axes, {{{0.02}, 1, {0.1}}, {{0.7}, 2, {0.05}}, {{0.999}, 0.5, {0.9}}}, 0.3);
@@ -76,7 +74,7 @@ TEST_CASE("a density over a range adds up to one, also if a kernel reaches beyon
         doctest::Approx(1).epsilon(1e-4));
 }
 
-TEST_CASE("far from all observations the density is the share of the prior") {
+TEST_CASE("a density far from all observations is the share of the prior") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   CHECK(density_at(Density(axes, {{{0.1}, 3, {0.02}}}, 1), {0.9}) == doctest::Approx(0.25));
@@ -125,7 +123,7 @@ TEST_CASE("an observed word is likelier than other words, and still likelier if 
   CHECK(before < 1);
 }
 
-TEST_CASE("the probabilities of all points with and without a conditional parameter add up to one") {
+TEST_CASE("a density adds up to one over the points with and without a conditional parameter") {
   const Parameter of_range = uniform("b", 0, 1, {{"a", {"p"}}}),
                   of_cells = integer("b", 1, 5, {{"a", {"p"}}}),
                   of_words = choice("b", {"k", "l", "m"}, {{"a", {"p"}}});
@@ -141,7 +139,7 @@ TEST_CASE("the probabilities of all points with and without a conditional parame
   }
 }
 
-TEST_CASE("the frequencies of draws follow the density, on every kind of axis") {
+TEST_CASE("draws follow the density on an axis of words, of whole numbers or of choices") {
   constexpr int draws = 6000;
   for (const Parameter& parameter :
        {choice("a", {"p", "q", "r", "s"}), integer("a", 1, 4), choice("a", {1, 10, 100, 1000})}) {
@@ -178,7 +176,7 @@ TEST_CASE("draws from a range follow the density and stay inside the range") {
   }
 }
 
-TEST_CASE("a parameter that an observation lacks is drawn from its whole range") {
+TEST_CASE("a parameter is drawn from its whole range if the observation does not have it") {
   const Space space{{choice("a", {"p", "q"}), uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const Density density(axes, {{{0.25, absent}, 99, {1, 0.01}}}, 1);

@@ -52,9 +52,7 @@ std::vector<double> waves(std::size_t count, double periods, double noise = 0) {
 
 }  // namespace
 
-TEST_CASE(
-    "the covariance of two values depends on their distance on each axis, divided by the length of this "
-    "axis") {
+TEST_CASE("covariance() depends on the distance on each axis, divided by the length of this axis") {
   const Space space{{uniform("x", 0, 1), choice("a", {"p", "q"})}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const Smoothness smooth{Smooth::very_smooth, {0.5, 2}, 0.1};
@@ -70,7 +68,7 @@ TEST_CASE(
   CHECK(at({0.4, absent}, {0.4, 0.25}) == doctest::Approx(of_squares(0.25 / 6)));
 }
 
-TEST_CASE("the covariance of a rough function is the Matern covariance with parameter 5/2") {
+TEST_CASE("covariance() of a rough function is the Matern covariance with parameter 5/2") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const Smoothness rough{Smooth::rough, {0.25}, 0.2};
@@ -79,15 +77,14 @@ TEST_CASE("the covariance of a rough function is the Matern covariance with para
   CHECK(rough.covariance(axes, {0.5}, {0.75}) == doctest::Approx(0.8 * (1 + r + 5.0 / 3) * std::exp(-r)));
 }
 
-TEST_CASE(
-    "the likeliest smoothness has little noise for smooth values, and much more noise for noisy values") {
+TEST_CASE("the likeliest smoothness has more noise for noisy values than for smooth values") {
   const Smoothness slow = smoothness_of(waves(30, 0.5)), noisy = smoothness_of(waves(30, 0.5, 0.5));
   CHECK(slow.noise < 0.01);
   CHECK(noisy.noise > 10 * slow.noise);
   CHECK(slow.kind == Smooth::very_smooth);
 }
 
-TEST_CASE("the likeliest smoothness of many points has little noise and a short length, as for few points") {
+TEST_CASE("the likeliest smoothness of up to 500 smooth points has little noise and a short length") {
   for (const std::size_t count : {71u, 140u, 500u}) {
     const Smoothness found = smoothness_of(waves(count, 2));
     CHECK(found.noise < 0.01);
@@ -95,7 +92,7 @@ TEST_CASE("the likeliest smoothness of many points has little noise and a short 
   }
 }
 
-TEST_CASE("lengths and noise stay within bounds, whatever the values are") {
+TEST_CASE("the likeliest smoothness has lengths and noise within bounds for any values") {
   CounterRandom random(3, 3);
   std::vector<double> noise, steps;
   for (int i = 0; i < 40; ++i) {

@@ -74,7 +74,7 @@ std::vector<Point> points_of(const std::vector<Told>& told) {
 
 }  // namespace
 
-TEST_CASE("suggestions of search tpe lie in the space: bounds, conditions and exceptions hold") {
+TEST_CASE("search tpe suggests points inside the bounds, conditions and exceptions of the space") {
   const Space space = network_space();
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     const std::vector<Told> told = search(space, network, 50, {seed});
@@ -90,14 +90,13 @@ TEST_CASE("suggestions of search tpe lie in the space: bounds, conditions and ex
   }
 }
 
-TEST_CASE("the same seed and results give the same suggestions, and another seed gives other suggestions") {
+TEST_CASE("search tpe suggests the same points for the same seed and results") {
   const auto first = search(network_space(), network, 30, {4});
   CHECK(points_of(first) == points_of(search(network_space(), network, 30, {4})));
   CHECK(points_of(first) != points_of(search(network_space(), network, 30, {5})));
 }
 
-TEST_CASE(
-    "the user's start points come first, in order, except points that were already tried or are excluded") {
+TEST_CASE("search tpe begins with the user's start points that are allowed and not tried yet") {
   const Space space = network_space();
   const Point a{{"optimizer", "adam"}, {"lr", 0.5}, {"layers", 1}, {"batch", 16}};
   const Point b{{"optimizer", "adam"}, {"lr", 0.1}, {"layers", 1}, {"batch", 16}};
@@ -109,12 +108,12 @@ TEST_CASE(
         random_points(space, 1, 1)[0]);
 }
 
-TEST_CASE("a search begins with the quasi-random points") {
+TEST_CASE("search tpe begins with the points of a random search") {
   const auto told = search(bowl_space(), bowl, 8, {9, 8, {}});
   CHECK(points_of(told) == random_points(bowl_space(), 9, 8));
 }
 
-TEST_CASE("suggestions are much better than random points, over many seeds") {
+TEST_CASE("search tpe finds much better points than a random search") {
   for (const auto& [space, value] :
        {std::pair<Space, PointFunction>{bowl_space(), bowl}, {network_space(), network}}) {
     double by_model = 0, at_random = 0;
@@ -128,14 +127,14 @@ TEST_CASE("suggestions are much better than random points, over many seeds") {
   }
 }
 
-TEST_CASE("maximising a function gives the same points as minimising its negative") {
+TEST_CASE("search tpe gives the same points if a function is maximized or its negative is minimized") {
   const auto least = search(bowl_space(), bowl, 30, {2});
   const auto most = search(
       bowl_space(), [](const Point& point) { return -bowl(point); }, 30, {2}, Objective::Goal::maximize);
   CHECK(points_of(least) == points_of(most));
 }
 
-TEST_CASE("suggestions keep a distance from points that still run") {
+TEST_CASE("search tpe suggests points that are not close to the points of running trials") {
   std::vector<Told> told = search(bowl_space(), bowl, 20, {3});
   std::set<Point> asked;
   double nearest = std::numeric_limits<double>::infinity();
@@ -153,7 +152,7 @@ TEST_CASE("suggestions keep a distance from points that still run") {
   CHECK(nearest > 0.01);
 }
 
-TEST_CASE("the value of a running trial is ignored") {
+TEST_CASE("search tpe ignores the value of a running trial") {
   std::vector<Told> told = search(bowl_space(), bowl, 15, {3});
   std::vector<Told> other = told;
   told.push_back({random_points(bowl_space(), 77, 1)[0], 1e-9, true});
@@ -161,7 +160,7 @@ TEST_CASE("the value of a running trial is ignored") {
   CHECK(suggest_tpe(bowl_space(), minimize, {3}, told) == suggest_tpe(bowl_space(), minimize, {3}, other));
 }
 
-TEST_CASE("search tpe treats failed trials as the worst, and avoids their region of the space") {
+TEST_CASE("search tpe avoids the region of the space where trials fail") {
   const PointFunction fails_above = [](const Point& point) {
     return number(point, "x") > 2 ? std::numeric_limits<double>::quiet_NaN() : bowl(point);
   };
@@ -176,7 +175,7 @@ TEST_CASE("search tpe treats failed trials as the worst, and avoids their region
   CHECK(failed < all / 10);  // four of ten random points fail
 }
 
-TEST_CASE("a search with eight parallel trials finds nearly as good a value as a sequential search") {
+TEST_CASE("search tpe finds nearly as good a value with eight parallel trials as with one") {
   double one_by_one = 0, side_by_side = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     one_by_one += smallest(search(bowl_space(), bowl, 48, {seed}));
@@ -193,13 +192,13 @@ TEST_CASE("a search with eight parallel trials finds nearly as good a value as a
   CHECK(side_by_side < 10 * 0.15);
 }
 
-TEST_CASE("if all trials have failed, the search continues at random") {
+TEST_CASE("search tpe suggests random points if all trials have failed") {
   std::vector<Told> told;
   for (const Point& point : random_points(bowl_space(), 1, 30)) told.push_back({point, std::nullopt});
   CHECK(suggest_tpe(bowl_space(), minimize, {1}, told) == random_points(bowl_space(), 1, 31)[30]);
 }
 
-TEST_CASE("a finite space is searched completely, without repeating a point, and then gives no suggestion") {
+TEST_CASE("search tpe tries each point of a finite space once, and then suggests nothing") {
   const Space space{{integer("a", 1, 6), choice("b", {"x", "y", "z"}), integer("c", 1, 3, {{"b", {"y"}}})},
                     {{{"a", {2}}, {"b", {"x"}}}}};
   const PointFunction value = [](const Point& point) { return number(point, "a"); };
@@ -212,8 +211,7 @@ TEST_CASE("a finite space is searched completely, without repeating a point, and
   CHECK_FALSE(suggest_tpe(space, minimize, {1}, running));
 }
 
-TEST_CASE(
-    "a search suggests a valid point after infinite values, equal values, and points outside of its space") {
+TEST_CASE("search tpe suggests a valid point after infinite or equal values") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   std::vector<Told> told;
   for (const Point& point : random_points(bowl_space(), 1, 12)) told.push_back({point, 1.0});
@@ -228,12 +226,12 @@ TEST_CASE(
   CHECK((number(*point, "x") >= -4 && number(*point, "x") <= 6));
 }
 
-TEST_CASE("a space without parameters has one suggestion") {
+TEST_CASE("search tpe has one suggestion for a space without parameters") {
   CHECK(suggest_tpe({}, minimize, {}, {}) == Point{});
   CHECK_FALSE(suggest_tpe({}, minimize, {}, {{{}, 1.0}}));
 }
 
-TEST_CASE("a single lucky value, far from the other good values, does not attract the search") {
+TEST_CASE("search tpe is not attracted by a single good value far from the others") {
   const Space space{{uniform("x", 0, 1), uniform("y", 0, 1)}, {}};
   const Point lucky{{"x", 0.9}, {"y", 0.9}};
   const auto from = [](const Point& point, double place) {

@@ -56,7 +56,7 @@ std::vector<Trial> told_trials(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("search tpe uses random points until it has as many values as its option startup") {
+TEST_CASE("search tpe uses random points until `startup` trials have a value") {
   const std::vector<Told> four = told_points(4);
   const auto next = [&](int startup, const std::vector<Told>& told) {
     return suggest_tpe(told_space(), down, {4, startup, {}}, told);
@@ -75,8 +75,7 @@ TEST_CASE("search tpe uses random points until it has as many values as its opti
   CHECK(next(0, {}) == random_points(told_space(), 4, 1)[0]);
 }
 
-TEST_CASE(
-    "an infinitely bad value counts as a failure, and an infinitely good value as the best known value") {
+TEST_CASE("search tpe counts an infinitely bad value as a failure, and an infinitely good one as the best") {
   std::vector<Told> told = told_points(20), other = told;
   told[3].value = no_limit;
   other[3].value.reset();
@@ -91,7 +90,7 @@ TEST_CASE(
   CHECK(suggest_tpe(told_space(), up, {1}, told) == suggest_tpe(told_space(), down, {1}, other));
 }
 
-TEST_CASE("a search of a small space scores all of its points and soon finds the best point") {
+TEST_CASE("search tpe finds the best of 200 points within 22 trials") {
   const Space space{{integer("n", 1, 200)}, {}};
   std::vector<Told> told;
   bool found = false;
@@ -105,7 +104,7 @@ TEST_CASE("a search of a small space scores all of its points and soon finds the
   CHECK(found);
 }
 
-TEST_CASE("the search of a sweep uses the seed, the goal and the start points of the sweep") {
+TEST_CASE("suggest() uses the seed, the goal and the start points of the sweep") {
   Spec spec = told_spec();
   std::vector<Trial> trials = told_trials(15);
   const auto plain = suggest(spec, trials);
@@ -126,8 +125,7 @@ TEST_CASE("the search of a sweep uses the seed, the goal and the start points of
   CHECK(suggest(other, trials) == plain);
 }
 
-TEST_CASE(
-    "a stopped or paused trial counts with its value, a failed trial as the worst, other trials as running") {
+TEST_CASE("suggest() uses the value of a stopped or paused trial, and counts a failed trial as the worst") {
   const Spec spec = told_spec();
   const std::vector<Trial> trials = told_trials(15);
   const auto with = [&](TrialState state, std::int64_t until, std::optional<double> value) {
@@ -159,8 +157,7 @@ TEST_CASE(
   CHECK(with(TrialState::waiting, 10, {}) == as_told({}, true));
 }
 
-TEST_CASE(
-    "search tpe ends when its space has no more points, or when it has the requested number of trials") {
+TEST_CASE("search tpe ends when it has enough trials, or when its space has no more points") {
   Spec spec = told_spec();
   spec.space = {{integer("n", 1, 2)}, {}};
   spec.parallel = 9;

@@ -29,7 +29,7 @@ std::vector<Places> places_in(std::size_t dimensions, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("between its points a trend follows a smooth function") {
+TEST_CASE("a trend follows a smooth function between the known points") {
   const Space space{{uniform("x", 0, 1), uniform("y", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const std::vector<Places> points = places_in(2, 40);
@@ -41,7 +41,7 @@ TEST_CASE("between its points a trend follows a smooth function") {
   CHECK(trend.at({0.7, 0.6}).mean < trend.at({0.9, 0.1}).mean);
 }
 
-TEST_CASE("a trend treats a value that does not fit its neighbours as noise") {
+TEST_CASE("a trend treats a single value far from its neighbours as noise") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   std::vector<Places> points;
@@ -55,7 +55,7 @@ TEST_CASE("a trend treats a value that does not fit its neighbours as noise") {
   CHECK(trend.at(points[4]).mean < trend.at(points[16]).mean);
 }
 
-TEST_CASE("differences between bad values count less, unless the values are noisy") {
+TEST_CASE("a trend reduces the differences between bad values, but not if the values are noisy") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   // How far the trend at the worst place is from the trend at the best place, divided by the same distance
@@ -82,7 +82,7 @@ TEST_CASE("differences between bad values count less, unless the values are nois
   CHECK(ratio_with(0.5) > 6);  // without the logarithm the ratio is 10
 }
 
-TEST_CASE("noisy values up to the largest numbers still have a trend") {
+TEST_CASE("a trend is finite for noisy values up to the largest numbers") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const Trend trend(axes, {{0.1}, {0.6}, {0.2}, {0.9}, {0.3}, {0.7}}, {0, 1e307, 3e307, 4e307, 6e307, 9e307});
@@ -90,7 +90,7 @@ TEST_CASE("noisy values up to the largest numbers still have a trend") {
   CHECK(trend.at({0.5}).deviation > 0);
 }
 
-TEST_CASE("a trend works for words, and for parameters that only some points have") {
+TEST_CASE("a trend works for words, and for a parameter that some points lack") {
   const Space space{{choice("a", {"x", "y"}), uniform("b", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const std::vector<Places> points{{0.25, 0.2}, {0.25, 0.8}, {0.75, absent}, {0.75, 0.5}};
@@ -99,7 +99,7 @@ TEST_CASE("a trend works for words, and for parameters that only some points hav
   CHECK(trend.at({0.25, absent}).mean < trend.at({0.75, absent}).mean);
 }
 
-TEST_CASE("running points make a trend more certain, and do not change its mean") {
+TEST_CASE("a trend becomes more certain at running points, with the same mean") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   std::vector<Places> points;
@@ -114,7 +114,7 @@ TEST_CASE("running points make a trend more certain, and do not change its mean"
   CHECK(beside.at({0.6}).mean == doctest::Approx(alone.at({0.6}).mean));
 }
 
-TEST_CASE("an idle parameter gets a much longer correlation length than a parameter that decides the value") {
+TEST_CASE("a parameter without effect gets a much longer correlation length than one with an effect") {
   const Space space{{uniform("x", 0, 1), uniform("idle", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const std::vector<Places> points = places_in(2, 30);
@@ -124,7 +124,7 @@ TEST_CASE("an idle parameter gets a much longer correlation length than a parame
   CHECK(found.lengths[1] > 4 * found.lengths[0]);
 }
 
-TEST_CASE("equal values have no trend, and a single value has no trend") {
+TEST_CASE("a trend is 0 for equal values, and for a single value") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const std::vector<Places> two{{0.2}, {0.8}}, one{{0.2}};

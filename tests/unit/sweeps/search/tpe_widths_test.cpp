@@ -54,8 +54,7 @@ TEST_CASE("the width of a good point's kernel is the distance to the second near
   CHECK(widths_by(wide, {range_x}, {}).empty());
 }
 
-TEST_CASE(
-    "the distance of two good points is the root mean square over the ordered axes that one of them has") {
+TEST_CASE("the distance of two good points is the root mean square of their distances on the axes") {
   const auto wide = widen_by_neighbours;
   CHECK(width_of_first(wide, {range_x, range_y}, {{0.2, 0.1}, {0.5, 0.5}}) ==
         doctest::Approx(std::sqrt((0.09 + 0.16) / 2)));
@@ -90,7 +89,7 @@ TEST_CASE("the kernel of a point that is not good is half as wide as the larger 
   CHECK(width_of_first(widen_by_gaps, {range_x}, std::vector<Places>(500, {0.4})) == doctest::Approx(0.01));
 }
 
-TEST_CASE("gaps are measured on each axis, between the points that have the parameter") {
+TEST_CASE("a gap on an axis lies between two points that have this parameter") {
   const auto widths =
       widths_by(widen_by_gaps, {range_x, range_y}, {{0.1, 0.2}, {0.9, absent}, {0.5, 0.8}, {0.2, absent}});
   CHECK(widths[0][0] == doctest::Approx(1.0 / 6));

@@ -8,7 +8,7 @@ TEST_SUITE_BEGIN("sweeps/search/triangle");
 
 using namespace mlk::sweeps;
 
-TEST_CASE("a dot product includes every element, for every length") {
+TEST_CASE("dot() adds the products of all elements, for each length from 0 to 9") {
   for (std::size_t count = 0; count <= 9; ++count) {
     std::vector<double> a(count), b(count, 2);
     double expected = 0;
@@ -17,7 +17,7 @@ TEST_CASE("a dot product includes every element, for every length") {
   }
 }
 
-TEST_CASE("a Cholesky factor solves the equations of its matrix, and those of the first rows alone") {
+TEST_CASE("factorise() makes a Cholesky factor that solves the equations of the matrix") {
   Triangle matrix(3);  // {4, 2, 1}, {2, 5, 3}, {1, 3, 6}
   const std::vector<std::vector<double>> rows{{4}, {2, 5}, {1, 3, 6}};
   for (std::size_t i = 0; i < 3; ++i) {

@@ -17,7 +17,7 @@ using mlk::test::log_uniform;
 using mlk::test::uniform;
 using nlohmann::json;
 
-TEST_CASE("an axis maps the places from 0 to 1 linearly to the numbers of a range") {
+TEST_CASE("an axis maps places from 0 to 1 to the numbers of a range in equal steps") {
   const Parameter parameter = uniform("x", -1, 3);
   const Axis axis(parameter);
   CHECK(axis.value_at(0) == -1.0);
@@ -30,7 +30,7 @@ TEST_CASE("an axis maps the places from 0 to 1 linearly to the numbers of a rang
   CHECK_FALSE(axis.place_of(std::numeric_limits<double>::quiet_NaN()));
 }
 
-TEST_CASE("half of the places of a logarithmic range lie below the geometric mean of its bounds") {
+TEST_CASE("the middle of a logarithmic axis is the geometric mean of the bounds") {
   const Parameter parameter = log_uniform("lr", 1e-4, 1);
   const Axis axis(parameter);
   CHECK(axis.value_at(0.5).get<double>() == doctest::Approx(1e-2));
@@ -39,7 +39,7 @@ TEST_CASE("half of the places of a logarithmic range lie below the geometric mea
   CHECK(axis.value_at(1).get<double>() <= 1);
 }
 
-TEST_CASE("all whole numbers on an axis have equally wide cells") {
+TEST_CASE("each whole number on an axis has a cell of the same width") {
   const Parameter parameter = integer("n", 3, 6);
   const Axis axis(parameter);
   CHECK(axis.cells() == 4);
@@ -53,7 +53,7 @@ TEST_CASE("all whole numbers on an axis have equally wide cells") {
   CHECK_FALSE(axis.place_of(7));
 }
 
-TEST_CASE("a logarithmic whole number has the places of all numbers that are rounded to it") {
+TEST_CASE("a whole number on a logarithmic axis has the places of all numbers that are rounded to it") {
   const Parameter parameter = log_integer("batch", 1, 64);
   const Axis axis(parameter);
   CHECK(axis.cells() == 64);
@@ -92,7 +92,7 @@ TEST_CASE("numeric choices are ordered by size, and other choices as they are wr
   CHECK_FALSE(Axis(words).place_of("adamw"));
 }
 
-TEST_CASE("an axis also maps places to values if its range is the widest possible or has a single value") {
+TEST_CASE("an axis can have the widest possible range, or a single value") {
   const double largest = std::numeric_limits<double>::max();
   const Parameter wide = uniform("x", -largest, largest);
   CHECK(Axis(wide).value_at(0.5) == 0.0);

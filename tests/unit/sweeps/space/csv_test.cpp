@@ -40,7 +40,7 @@ using CsvTexts = std::vector<std::vector<std::string>>;
 
 }  // namespace
 
-TEST_CASE("each line of CSV is a record, and separators divide the record into fields") {
+TEST_CASE("CsvReader makes a record of each line, and divides the record at separators") {
   CHECK(read_csv_text("a,b\n1,2\n").records == CsvTexts{{"a", "b"}, {"1", "2"}});
   CHECK(read_csv_text("a,b\r\n1,2").records == CsvTexts{{"a", "b"}, {"1", "2"}});
   CHECK(read_csv_text("a\tb,c\n", '\t').records == CsvTexts{{"a", "b,c"}});
@@ -64,7 +64,7 @@ TEST_CASE("blanks around a field without quotes are not part of the field") {
   CHECK(read_csv_text("a , b\tc ,\td\n").records == CsvTexts{{"a", "b\tc", "d"}});
 }
 
-TEST_CASE("a field of CSV stores its line and its column in the file") {
+TEST_CASE("a field of CSV knows its line and column in the file") {
   const CsvRead read = read_csv_text("a, b\n\n\"c\nd\",  e\n");
   CHECK(read.fields[0][1].place.line == 0);
   CHECK(read.fields[0][1].place.column == 3);
@@ -73,7 +73,7 @@ TEST_CASE("a field of CSV stores its line and its column in the file") {
   CHECK(read.fields[1][1].place.column == 5);
 }
 
-TEST_CASE("a quote that is never closed, or is closed inside its field, is reported with line and column") {
+TEST_CASE("a quote is reported, with line and column, if it is not closed or is closed too early") {
   CHECK(read_csv_text("a\nb,\"c\nd\n").said == "f:2:3: a quote is not closed\n  b,\"c\n    ^");
   const CsvRead early = read_csv_text("a,\"b\" c\nd\n");
   CHECK(early.said.starts_with("f:1:7: text behind a closing quote"));
@@ -87,7 +87,7 @@ TEST_CASE("a line with more fields than the limit is refused") {
   CHECK(read.said.starts_with("f:1:1025: more than 1024 fields in a line"));
 }
 
-TEST_CASE("fields are quoted only where a reader needs the quotes") {
+TEST_CASE("csv_field() quotes a field if a reader needs the quotes") {
   CHECK(csv_field("plain text") == "plain text");
   CHECK(csv_field("") == "\"\"");
   CHECK(csv_field("a,b") == "\"a,b\"");
@@ -121,7 +121,7 @@ TEST_CASE("a text written as CSV reads back unchanged") {
   }
 }
 
-TEST_CASE("a carriage return without a newline is text, and blanks may surround quotes") {
+TEST_CASE("a CSV field may contain a carriage return, and have blanks around its quotes") {
   CHECK(read_csv_text("a\rb,c").records == CsvTexts{{"a\rb", "c"}});
   CHECK(read_csv_text(" \"a\"\t,b\n").records == CsvTexts{{"a", "b"}});
   CHECK(read_csv_text("\"a\"\t\t\"b\" \n", '\t').records == CsvTexts{{"a", "", "b"}});

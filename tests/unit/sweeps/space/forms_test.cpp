@@ -62,7 +62,7 @@ bool says(const FormsRead& read, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a list gives a parameter its values in their order, with their types") {
+TEST_CASE("a list gives a parameter its values, in this order and with their types") {
   CHECK(values_of("[0.1, 0.01, sgd, true]") == std::vector<json>{0.1, 0.01, "sgd", true});
   CHECK(values_of("[[128], [128, 128]]") == std::vector<json>{json{128}, json{128, 128}});
   CHECK(values_of("{choice: [b, a]}") == std::vector<json>{"b", "a"});
@@ -76,7 +76,7 @@ TEST_CASE("a list gives a parameter its values in their order, with their types"
   CHECK(says(read_text("{choice: 3}"), "choice of p must be a list, not '3'"));
 }
 
-TEST_CASE("a range begins at its first number, ends at or before its last number, and has exact decimals") {
+TEST_CASE("a range has exact decimals, and ends at its last number or before") {
   CHECK(values_of("{range: [1, 9, 2]}") == std::vector<json>{1, 3, 5, 7, 9});
   CHECK(values_of("{range: [1, 4]}") == std::vector<json>{1, 2, 3, 4});
   CHECK(values_of("{range: [0.1, 0.5, 0.1]}") == std::vector<json>{0.1, 0.2, 0.3, 0.4, 0.5});
@@ -95,7 +95,7 @@ TEST_CASE("a range begins at its first number, ends at or before its last number
   CHECK(says(read_text("{range: [a, b]}"), "range of p must be a list of 2 or 3 numbers"));
 }
 
-TEST_CASE("an interval goes from a lower to a higher number, and both numbers must be valid for its form") {
+TEST_CASE("an interval is refused if its second number is not higher than the first") {
   const FormsRead uniform = read_text("{uniform: [0.5, 0.9]}");
   REQUIRE(uniform.parameter);
   CHECK(uniform.parameter->kind == Parameter::Kind::uniform);
@@ -116,14 +116,14 @@ TEST_CASE("an interval goes from a lower to a higher number, and both numbers mu
   CHECK(says(read_text("{log: true}"), "p has no values"));
 }
 
-TEST_CASE("a map of values has exactly one form, and the error for a mistyped form suggests a form") {
+TEST_CASE("a map of values must have one form, and the error for a typing mistake suggests a form") {
   CHECK(says(read_text("{unifrom: [1, 2]}"), "'unifrom' is no form of values; did you mean 'uniform'?"));
   CHECK(says(read_text("{zzz: [1, 2]}"), "'zzz' is no form of values; p takes a list, {range"));
   CHECK(says(read_text("{int: [1, 2], range: [1, 2]}"), "p has two forms of values"));
   CHECK(says(read_text("{}"), "p has no values: give a list"));
 }
 
-TEST_CASE("a condition names parameters by their paths or last words, with one value or several") {
+TEST_CASE("a condition names a parameter by its path or last word, with one value or several") {
   const FormsRead read = read_text("{choice: [1, 2], when: {train.optimizer.type: [sgd, adam], SIZE: 3}}");
   REQUIRE_MESSAGE(read.parameter, read.problems);
   REQUIRE(read.parameter->when.size() == 2);
@@ -133,7 +133,7 @@ TEST_CASE("a condition names parameters by their paths or last words, with one v
   CHECK(says(read_text("{choice: [1], when: {nowhere: 3}}"), "the experiment has no value 'nowhere'"));
 }
 
-TEST_CASE("words of the command line have the same meaning as the forms of the file") {
+TEST_CASE("the command line and the file have the same forms of values") {
   const auto values = [](const std::string& argument) {
     const FormsRead read = read_argument(argument);
     REQUIRE_MESSAGE(read.parameter, read.problems);
@@ -153,7 +153,7 @@ TEST_CASE("words of the command line have the same meaning as the forms of the f
   CHECK(values("version=1.2..x") == std::vector<json>{"1.2..x"});  // not an interval, but a text
 }
 
-TEST_CASE("a word of the command line without values is refused, and messages point to the mistake") {
+TEST_CASE("a word of the command line is refused if it has no values or contains a mistake") {
   CHECK(says(read_argument("lr"), "a parameter is written PATH=VALUES"));
   CHECK(says(read_argument("=1"), "a parameter is written PATH=VALUES"));
   CHECK(says(read_argument("lr="), "a parameter is written PATH=VALUES"));

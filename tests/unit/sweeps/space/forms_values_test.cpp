@@ -51,7 +51,7 @@ void check_form(const std::string& text, const std::string& said) {
 
 }  // namespace
 
-TEST_CASE("the values of a range have as many decimals as the numbers of the range") {
+TEST_CASE("a value of a range has as many decimals as the numbers of the range") {
   CHECK(form_values("{range: [0, 1, 0.25]}") == std::vector<json>{0, 0.25, 0.5, 0.75, 1});
   CHECK(form_values("{range: [1e-3, 3e-3, 1e-3]}") == std::vector<json>{0.001, 0.002, 0.003});
   CHECK(form_values("{range: [1.5e-1, 1.7e-1, 1E-2]}") == std::vector<json>{0.15, 0.16, 0.17});
@@ -92,7 +92,7 @@ TEST_CASE("an interval has two numbers in ascending order, and `int` requires wh
   check_form("{int: [1, 2], log: yes please}", "log of p must be true or false, not 'yes please'");
 }
 
-TEST_CASE("repeated values, missing values and unknown forms are reported, with line and column") {
+TEST_CASE("a parameter is refused if its values are repeated, missing or of an unknown form") {
   check_form("[a, b, a]", "s.yaml:1:8: p has the value a twice\n");
   check_form("[1, 1.0]", "p has the value 1.0 twice; numbers count by their value, text in quotes does not");
   check_form("[[1], [1]]", "p has the value [1] twice\n");
@@ -105,14 +105,14 @@ TEST_CASE("repeated values, missing values and unknown forms are reported, with 
         0);
 }
 
-TEST_CASE("values keep the spelling that JSON would lose") {
+TEST_CASE("a parameter keeps the spelling of values such as 3.10 and 1e3") {
   const Spellings list = form_of("[3.10, 1e3, x, 7, '8.0']").parameter->written;
   CHECK(list == Spellings{{3.1, "3.10"}, {1000, "1e3"}});
   CHECK(form_of("1e3").parameter->written == Spellings{{1000, "1e3"}});
   CHECK(form_of("7").parameter->written.empty());
 }
 
-TEST_CASE("a condition with a list holds if the parameter is one value of the list or the whole list") {
+TEST_CASE("a condition with a list holds if the parameter is the list or a value in it") {
   const auto when = form_of("{choice: [1], when: {SIZE: [64, 128], OTHER: [1]}}").parameter->when;
   REQUIRE(when.size() == 2);
   CHECK(when[0].path == "env.SIZE");
@@ -123,7 +123,7 @@ TEST_CASE("a condition with a list holds if the parameter is one value of the li
   check_form("{choice: [1], when: [SIZE]}", "when of p must be a map of parameters to values, not a list");
 }
 
-TEST_CASE("a word with two dots between numbers is an interval, or a range if a step follows a colon") {
+TEST_CASE("0..1 on the command line is an interval, and 0..1:0.5 is a range with steps") {
   const Parameter negative = *form_of("n=-3..3", true).parameter;
   CHECK(negative.kind == Parameter::Kind::integer);
   CHECK(negative.low == -3);

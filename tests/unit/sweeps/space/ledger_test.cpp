@@ -75,7 +75,7 @@ Trial ledger_random_view(std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("a trial is written on one line and reads back equal") {
+TEST_CASE("to_line() writes a trial on one line, which reads back as the same trial") {
   const Trial trial = ledger_trial();
   const std::string line = to_line(trial);
   CHECK(line.find('\n') == std::string::npos);
@@ -85,7 +85,7 @@ TEST_CASE("a trial is written on one line and reads back equal") {
   CHECK(ledger_same(ledger_read(to_line(empty)), empty));
 }
 
-TEST_CASE("a trial is written with one-letter keys in alphabetical order, and absent fields are left out") {
+TEST_CASE("to_line() writes a trial with one-letter keys in alphabetical order") {
   CHECK(
       to_line(ledger_trial()) ==
       R"({"a":"2026-11-23T10:00:00.123456Z","c":[[100,0.9],[500,0.2]],"e":"2026-11-23T10:05:00.000000Z",)"
@@ -95,7 +95,7 @@ TEST_CASE("a trial is written with one-letter keys in alphabetical order, and ab
   CHECK(to_line(Trial{}) == R"({"i":0,"n":0,"p":{},"s":"Waiting","t":0})");
 }
 
-TEST_CASE("a line of the ledger preserves every number exactly") {
+TEST_CASE("to_line() writes each number so that it reads back exactly") {
   for (const double value : {0.1, 1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 123456789.0, 1e22}) {
     Trial trial;
     trial.point = {{"lr", value}};
@@ -108,7 +108,7 @@ TEST_CASE("a line of the ledger preserves every number exactly") {
   }
 }
 
-TEST_CASE("an invalid line is not read as a trial") {
+TEST_CASE("from_line() returns nothing for an invalid line") {
   CHECK(from_line(R"({"n":0,"p":{},"s":"Waiting"})").has_value());
   for (const char* line :
        {"", "{", "null", "[]", "3", R"({"p":{},"s":"Waiting"})", R"({"n":-1,"p":{},"s":"Waiting"})",
@@ -122,7 +122,7 @@ TEST_CASE("an invalid line is not read as a trial") {
   CHECK_FALSE(from_line(R"({"n":0,"p":{"a":)" + deep + close + R"(},"s":"Waiting"})").has_value());
 }
 
-TEST_CASE("unknown keys and values of a wrong type in a line of the ledger are ignored") {
+TEST_CASE("from_line() ignores unknown keys, and values of a wrong type") {
   const Trial trial = ledger_read(
       R"({"n":1,"p":{"a":null},"s":"Running","t":"2","i":-5,"m":[1],"o":"0.5","c":{"1":2},"f":["x"],)"
       R"("a":"yesterday","e":17,"x":{"y":1}})");
@@ -144,7 +144,7 @@ TEST_CASE("the ledger stores a failure as one printable line of at most 300 byte
   CHECK(ledger_read(to_line(trial)).failure == std::string(299, 'x'));
 }
 
-TEST_CASE("a long curve is reduced to 64 points, with the first and the last point") {
+TEST_CASE("to_line() reduces a long curve to 64 points, with the first and the last") {
   Trial trial;
   for (int i = 0; i < 1000; ++i) trial.curve.emplace_back(i, i);
   const Trial read = ledger_read(to_line(trial));
@@ -156,7 +156,7 @@ TEST_CASE("a long curve is reduced to 64 points, with the first and the last poi
   CHECK(ledger_read(to_line(trial)).curve == trial.curve);
 }
 
-TEST_CASE("numbers that JSON cannot represent become words in metrics, and are left out elsewhere") {
+TEST_CASE("to_line() writes nan and inf in metrics as words, and leaves out such numbers elsewhere") {
   const double bad = std::numeric_limits<double>::quiet_NaN();
   Trial trial;
   trial.objective = bad;
@@ -168,8 +168,7 @@ TEST_CASE("numbers that JSON cannot represent become words in metrics, and are l
   CHECK(read.curve == std::vector<std::pair<std::int64_t, double>>{{2, 3.0}});
 }
 
-TEST_CASE(
-    "the largest trial fits into the longest line, and a full shard of such lines fits into its limit") {
+TEST_CASE("the longest line has room for the largest trial, and a shard for its lines") {
   Trial trial;
   trial.number = std::numeric_limits<int>::max();
   std::string value = "\"";
@@ -196,7 +195,7 @@ TEST_CASE(
   CHECK(pack(lines).front().size() <= longest_shard);
 }
 
-TEST_CASE("a line whose point is too long is not read as a trial") {
+TEST_CASE("from_line() returns nothing if the point is too long") {
   Trial trial;
   trial.point = {{"a", std::string(longest_point - 8, 'x')}};
   CHECK(from_line(to_line(trial)).has_value());
@@ -204,7 +203,7 @@ TEST_CASE("a line whose point is too long is not read as a trial") {
   CHECK_FALSE(from_line(to_line(trial)).has_value());
 }
 
-TEST_CASE("a line with random changes is refused, or is read as a trial that can be written and read back") {
+TEST_CASE("from_line() reads a damaged line as nothing, or as a trial that can be written again") {
   std::mt19937 random(1);
   const auto below = [&](std::size_t bound) {
     return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);
@@ -223,7 +222,7 @@ TEST_CASE("a line with random changes is refused, or is read as a trial that can
   CHECK(read > 100);
 }
 
-TEST_CASE("a shard is read line by line, and lines that are not trials are skipped") {
+TEST_CASE("from_shard() reads a trial from each line, and skips other lines") {
   Trial first, second;
   second.number = 1;
   const std::string text = to_line(first) + "\n\nnonsense\n" + to_line(second) + "\n";
@@ -235,7 +234,7 @@ TEST_CASE("a shard is read line by line, and lines that are not trials are skipp
   CHECK(from_shard(to_line(first)).size() == 1);
 }
 
-TEST_CASE("if two views of a trial are merged, more tries win, then an ended state, then more steps") {
+TEST_CASE("combine() prefers the view with more tries, then an ended state, then more steps") {
   Trial running, ended, again;
   running.state = again.state = TrialState::running;
   ended.state = TrialState::failed;
@@ -257,7 +256,7 @@ TEST_CASE("if two views of a trial are merged, more tries win, then an ended sta
   CHECK(combine(further, running).metrics == json{{"loss", 1}});
 }
 
-TEST_CASE("the winner of two views of the same try copies missing values from the other view") {
+TEST_CASE("combine() fills missing values from the other view if both are of the same try") {
   Trial ended, running;
   ended.state = TrialState::succeeded;
   running.state = TrialState::running;
@@ -278,7 +277,7 @@ TEST_CASE("the winner of two views of the same try copies missing values from th
   CHECK(merged.started == running.started);
 }
 
-TEST_CASE("a try without metrics does not get the metrics of an earlier try") {
+TEST_CASE("combine() does not give a try the metrics of an earlier try") {
   Trial first, second;
   first.state = TrialState::failed;
   second.state = TrialState::running;
@@ -297,7 +296,7 @@ TEST_CASE("a try without metrics does not get the metrics of an earlier try") {
   CHECK(merged.curve == first.curve);
 }
 
-TEST_CASE("a success wins over a failure with more tries") {
+TEST_CASE("combine() prefers a success to a failure with more tries") {
   Trial failed, succeeded;
   failed.state = TrialState::failed;
   failed.tries = 4;
@@ -312,7 +311,7 @@ TEST_CASE("a success wins over a failure with more tries") {
   CHECK(merged.failure == "exit code 1");
 }
 
-TEST_CASE("a verdict applies only to its own try, and not to later tries") {
+TEST_CASE("combine() keeps a verdict for its own try, and drops it for a later try") {
   Trial judged, again;
   judged.state = TrialState::failed;
   judged.tries = 1;
@@ -325,7 +324,7 @@ TEST_CASE("a verdict applies only to its own try, and not to later tries") {
   CHECK(combine(judged, again).failure == judged.failure);
 }
 
-TEST_CASE("merging views is independent of their order, and merging a view again changes nothing") {
+TEST_CASE("combine() returns the same trial in any order of the views") {
   std::mt19937 random(7);
   for (int round = 0; round < 20000; ++round) {
     const Trial a = ledger_random_view(random), b = ledger_random_view(random);
@@ -347,7 +346,7 @@ TEST_CASE("merging views is independent of their order, and merging a view again
   }
 }
 
-TEST_CASE("each line stays in its shard when lines become longer and new lines are added") {
+TEST_CASE("pack() keeps each line in its shard when lines become longer or are added") {
   CHECK(lines_per_shard(longest_shard) == 64);
   std::vector<std::string> lines;
   for (int i = 0; i < 200; ++i) lines.push_back("line " + std::to_string(i));
@@ -371,12 +370,12 @@ TEST_CASE("each line stays in its shard when lines become longer and new lines a
   CHECK(pack({"a", "b"}, 10) == std::vector<std::string>{"a\n", "b\n"});
 }
 
-TEST_CASE("packing refuses a line that is too long") {
+TEST_CASE("pack() refuses a line that is too long") {
   CHECK_THROWS_WITH_AS(pack({"", std::string(longest_line + 1, 'x')}),
                        "trial 1 takes more than 14 KiB in the ledger", mlk::Error);
 }
 
-TEST_CASE("reports from before a pause come before the reports after the pause") {
+TEST_CASE("continued() puts reports from before a pause before the later ones") {
   Trial before, now;
   before.state = TrialState::running;
   before.step = 20;
@@ -393,7 +392,7 @@ TEST_CASE("reports from before a pause come before the reports after the pause")
   CHECK(continued(before, now, true).curve == decltype(now.curve){{10, 0.7}, {20, 0.6}, {30, 0.4}});
 }
 
-TEST_CASE("if two views have the same try, an ended state wins, then more steps, then the later state") {
+TEST_CASE("combine() prefers, for the same try, an ended state, then more steps, then the later state") {
   using S = TrialState;
   struct Case {
     S a;
@@ -418,9 +417,7 @@ TEST_CASE("if two views have the same try, an ended state wins, then more steps,
   }
 }
 
-TEST_CASE(
-    "a merged trial has the earlier start time, and an ended trial without end time copies the other end "
-    "time") {
+TEST_CASE("combine() takes the earlier start time, and fills a missing end time of an ended trial") {
   Trial ended, other;
   ended.state = TrialState::failed;
   other.state = TrialState::stopped;
@@ -446,7 +443,7 @@ TEST_CASE(
   CHECK(continued(Trial(), now, false).started == now.started);
 }
 
-TEST_CASE("a success without metrics gets metrics from a view of the same or a later try that did not fail") {
+TEST_CASE("combine() gives a success without metrics the metrics of a view that did not fail") {
   struct Case {
     int tries;
     TrialState state;
@@ -474,7 +471,7 @@ TEST_CASE("a success without metrics gets metrics from a view of the same or a l
   }
 }
 
-TEST_CASE("numbers beyond their bounds are clamped when written, and ignored when read") {
+TEST_CASE("to_line() limits numbers to their bounds, and from_line() ignores numbers beyond these bounds") {
   Trial trial;
   trial.number = -1;
   trial.tries = 1'000'001;

@@ -58,7 +58,7 @@ TEST_CASE("an objective is a goal and a metric in two words") {
   CHECK(down.metric == "eval/loss");
 }
 
-TEST_CASE("an objective may be a map with a goal, a metric, the values to use and a regex") {
+TEST_CASE("an objective may be a map with a goal, a metric, a choice of reports and a regex") {
   const Objective mean = objective_of("{minimize: loss, of: mean, count: 10}");
   CHECK(mean.goal == Objective::Goal::minimize);
   CHECK(mean.metric == "loss");
@@ -71,7 +71,7 @@ TEST_CASE("an objective may be a map with a goal, a metric, the values to use an
   CHECK(objective_of("{maximize: acc, of: last}").of == Objective::Of::last);
 }
 
-TEST_CASE("mistakes in an objective are reported with line and column, and with a suggestion") {
+TEST_CASE("a mistake in an objective is reported with line and column") {
   const struct {
     const char *yaml, *said;
   } cases[] = {
@@ -111,14 +111,13 @@ TEST_CASE("mistakes in an objective are reported with line and column, and with 
   CHECK_FALSE(objective_mistakes("{maximize: " + std::string(65, 'a') + "}").empty());
 }
 
-TEST_CASE("all mistakes of an objective are reported at once") {
+TEST_CASE("several mistakes in one objective are reported together") {
   const std::string said = objective_mistakes("{of: beast, count: x, metric: a}");
   for (const char* part : {"objective.of", "objective.count must", "unknown key 'metric'", "needs `maximize"})
     CHECK_MESSAGE(said.find(part) != std::string::npos, said);
 }
 
-TEST_CASE(
-    "the goal decides whether the smaller or the larger value is better, and equal values are not better") {
+TEST_CASE("the goal decides whether a smaller or a larger value is better") {
   const Objective down = objective_of("minimize loss"), up = objective_of("maximize accuracy");
   CHECK(is_better(down, 1, 2));
   CHECK_FALSE(is_better(down, 2, 1));
@@ -128,7 +127,7 @@ TEST_CASE(
   CHECK_FALSE(is_better(up, 1, 1));
 }
 
-TEST_CASE("the value of a trial is its last report, its best report, or the mean of its last reports") {
+TEST_CASE("the value of a trial is the last report, the best report, or the mean of the last reports") {
   const std::vector<double> values{5, 1, 2, 3};
   CHECK(value_of_reports(objective_of("minimize loss"), values) == 3);
   CHECK(value_of_reports(objective_of("{minimize: loss, of: best}"), values) == 1);
@@ -140,12 +139,12 @@ TEST_CASE("the value of a trial is its last report, its best report, or the mean
     CHECK_FALSE(value_of_reports(objective_of(any), {}).has_value());
 }
 
-TEST_CASE("reports count in the order of arrival, since a restarted trial reports early steps twice") {
+TEST_CASE("the last report of a trial is the newest one, also if its step is smaller") {
   const Objective last = objective_of("minimize loss");
   CHECK(value_of(last, {{100, 1.0}, {200, 2.0}, {50, 3.0}}) == 3);
 }
 
-TEST_CASE("a trial that diverged has a value only if the objective uses its best finite value") {
+TEST_CASE("a trial whose last report is not finite has a value if the objective takes the best report") {
   for (const double bad : {objective_nan, objective_infinity, -objective_infinity}) {
     CHECK_FALSE(value_of_reports(objective_of("minimize loss"), {1, bad}).has_value());
     CHECK(value_of_reports(objective_of("minimize loss"), {bad, 1}) == 1);
@@ -159,7 +158,7 @@ TEST_CASE("a trial that diverged has a value only if the objective uses its best
   }
 }
 
-TEST_CASE("the name of a metric has only plain characters, and a mean has 1 to 1000 values") {
+TEST_CASE("the name of a metric is one word of plain characters, and a mean has up to 1000 values") {
   CHECK(objective_of("{minimize: loss, of: mean, count: 1}").count == 1);
   CHECK(objective_of("{minimize: loss, of: mean, count: 1000}").count == 1000);
   CHECK(objective_of("minimize a!~").metric == "a!~");

@@ -36,7 +36,7 @@ std::string points_mistakes(const std::string& text, const std::string& name = "
 
 }  // namespace
 
-TEST_CASE("a table of points has a line of parameters and a line for each point") {
+TEST_CASE("a table of points has the parameters on its first line, and a point on each other line") {
   const PointsFile file = points_of("train.optimizer.lr,train.optimizer.type\n0.1,sgd\r\n1e-3,adam");
   REQUIRE(file.points.size() == 2);
   CHECK(file.points[0] == Point{{"train.optimizer.lr", 0.1}, {"train.optimizer.type", "sgd"}});
@@ -47,7 +47,7 @@ TEST_CASE("a table of points has a line of parameters and a line for each point"
   CHECK(file.places[1].line == 2);
 }
 
-TEST_CASE("values of a table have the same types as values of an experiment file") {
+TEST_CASE("a value in a table has the same type as in an experiment file") {
   const PointsFile file = points_of(
       "whole,number,yes,text,list,map,quoted,version,huge\n"
       "3,.5,true,no,\"[128, 64]\",\"{staleness: 4}\",\"7\",1.2.3,1e999\n");
@@ -64,14 +64,14 @@ TEST_CASE("values of a table have the same types as values of an experiment file
   CHECK(file.points[0].at("number").is_number_float());
 }
 
-TEST_CASE("an empty field leaves out the parameter, and two quotes are an empty text") {
+TEST_CASE("an empty field leaves the parameter out, but a field with two quotes is an empty text") {
   const PointsFile file = points_of("a,b,c\n1,,null\n,\"\",2\n~,3,NULL\n");
   CHECK(file.points[0] == Point{{"a", 1}});
   CHECK(file.points[1] == Point{{"b", ""}, {"c", 2}});
   CHECK(file.points[2] == Point{{"b", 3}});
 }
 
-TEST_CASE("a table may have a byte order mark, quotes around all fields, blanks and empty lines") {
+TEST_CASE("a table may have a byte order mark, quoted fields, blanks and empty lines") {
   const PointsFile file =
       points_of("\xEF\xBB\xBF\"lr\",\"type\"\r\n\"0.1\",\"sgd\"\r\n\r\n 0.2 , adam \r\n  \r\n");
   REQUIRE(file.points.size() == 2);
@@ -82,7 +82,7 @@ TEST_CASE("a table may have a byte order mark, quotes around all fields, blanks 
   CHECK(points_of("lr\n1\n2\n").points.size() == 2);
 }
 
-TEST_CASE("points are read from JSON and from YAML, and null leaves out the parameter") {
+TEST_CASE("points may be written as JSON or YAML, where null leaves the parameter out") {
   const PointsFile file =
       points_of("[{\"lr\": 0.1, \"hidden\": [1]},\n {\"lr\": null, \"type\": \"7\"}]", "p.json");
   CHECK(file.points == std::vector<Point>{{{"lr", 0.1}, {"hidden", {1}}}, {{"type", "7"}}});
@@ -99,7 +99,7 @@ TEST_CASE("points are read from JSON and from YAML, and null leaves out the para
   }
 }
 
-TEST_CASE("brackets in strings and in inner lists do not change the lines and columns of points in JSON") {
+TEST_CASE("a point in JSON has the right line and column, also if its strings contain brackets") {
   const PointsFile file =
       points_of("[\n{\"a\": \"},{\\\"[\", \"b\": [[1], {\"c\": 1}]},\n\n  {\"a\": 1}\n]\n", "p.json");
   REQUIRE(file.places.size() == 2);
@@ -108,7 +108,7 @@ TEST_CASE("brackets in strings and in inner lists do not change the lines and co
   CHECK(file.places[1].column == 2);
 }
 
-TEST_CASE("mistakes in a file of points are reported with line and column") {
+TEST_CASE("a mistake in a file of points is reported with line and column") {
   const struct {
     const char *name, *text, *said;
   } cases[] = {
@@ -154,13 +154,13 @@ TEST_CASE("mistakes in a file of points are reported with line and column") {
   }
 }
 
-TEST_CASE("all mistakes in a table are reported at once") {
+TEST_CASE("several mistakes in one table of points are reported together") {
   const std::string said = points_mistakes("a,b\n1\n1,2\n1,2\n1,2,3\n");
   for (const char* place : {"p.csv:2:", "p.csv:4:", "p.csv:5:"})
     CHECK_MESSAGE(said.find(place) != std::string::npos, said);
 }
 
-TEST_CASE("a file of points has limits, and the error for the limit of YAML suggests CSV") {
+TEST_CASE("a file of points is refused if it is too large or has too many points") {
   std::string table = "a\n";
   for (std::size_t i = 0; i < most_points; ++i) table += std::to_string(i) + "\n";
   CHECK(points_of(table).points.size() == most_points);
@@ -181,7 +181,7 @@ TEST_CASE("a file of points has limits, and the error for the limit of YAML sugg
   CHECK_FALSE(points_mistakes("a\n\"" + std::string(10000, '[') + "\"\n").empty());
 }
 
-TEST_CASE("a file of points has at most 256 parameters, however many points contain them") {
+TEST_CASE("a file of points is refused if it has more than 256 parameters") {
   std::string header = "p0", row = "0", object = "{\"p0\": 0";
   for (int i = 1; i < 256; ++i) {
     header += ",p" + std::to_string(i);
@@ -201,7 +201,7 @@ TEST_CASE("a file of points is recognised by the ending of its name") {
   for (const char* name : {"", "csv", "a.csv.gz", "a.", "a.txt"}) CHECK_FALSE(is_points_file(name));
 }
 
-TEST_CASE("tabs and all kinds of newlines are allowed, and a table may contain lists in YAML") {
+TEST_CASE("a field of a table may contain tabs, or a list as in YAML") {
   CHECK(points_of("a,b\n1,\tx\r\n").points[0] == Point{{"a", 1}, {"b", "x"}});
   CHECK(points_of("a\n\"{b: [1, x]}\"\n").points[0] == Point{{"a", {{"b", {1, "x"}}}}});
   CHECK(points_mistakes("a\n1\x7f\n").empty());
@@ -210,15 +210,13 @@ TEST_CASE("tabs and all kinds of newlines are allowed, and a table may contain l
   CHECK(points_of("a;b,c\n1,2\n").columns[0].first == "a;b");
 }
 
-TEST_CASE("numbers from a table or from YAML keep their spelling, and numbers from JSON do not") {
+TEST_CASE("a number in CSV or YAML keeps its spelling, but a number in JSON does not") {
   CHECK(points_of("a,b\n3.10,x\n1e3,7\n").written.at("a") == Spellings{{3.1, "3.10"}, {1000, "1e3"}});
   CHECK(points_of("- {a: 3.10}\n", "p.yaml").written.at("a") == Spellings{{3.1, "3.10"}});
   CHECK(points_of("[{\"a\": 3.10}]", "p.json").written.empty());
 }
 
-TEST_CASE(
-    "the name of a parameter may have 256 bytes and a point 4 KiB, and a point with only null values is "
-    "refused") {
+TEST_CASE("a point is refused if it has more than 4 KiB or no value") {
   CHECK(points_of(std::string(256, 'a') + "\n1\n").columns.size() == 1);
   CHECK(points_of("a\n" + std::string(4096 - 8, 'x') + "\n").points.size() == 1);
   CHECK(points_mistakes("a\n" + std::string(4096 - 7, 'x') + "\n").find("a point of more than 4 KiB") !=

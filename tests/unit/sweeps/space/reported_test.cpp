@@ -35,7 +35,7 @@ void check_found(std::string_view line, double value, std::optional<std::int64_t
 
 }  // namespace
 
-TEST_CASE("a metric is found in the lines that training programs print") {
+TEST_CASE("find() reads the metric in lines as training programs print them") {
   check_found("mlk step=100 loss=0.25 world=2", 0.25, 100);
   check_found("loss=0.25", 0.25, {});
   check_found("2026-11-23T10:00:00Z INFO step=7 loss=2.5e-1 lr=0.1", 0.25, 7);
@@ -46,7 +46,7 @@ TEST_CASE("a metric is found in the lines that training programs print") {
   check_found("loss=1 loss=2", 2, {});
 }
 
-TEST_CASE("the name of a metric may contain brackets, although brackets end other words") {
+TEST_CASE("find() reads a metric with brackets in its name") {
   const MetricFinder finder(found_by("metrics/mAP50(B)"));
   const std::string line = "epoch=1 metrics/mAP50(B)=0.93, metrics/mAP50-95(B)=0.6";
   const std::optional<Reported> found = finder.find(line);
@@ -59,7 +59,7 @@ TEST_CASE("the name of a metric may contain brackets, although brackets end othe
   CHECK(MetricFinder(found_by("a[0]")).find("(a[0]=1,000) a[0]=2")->value == 2);
 }
 
-TEST_CASE("a line without the whole name of the metric, or without a number, has no report") {
+TEST_CASE("find() returns nothing for a line without the whole name of the metric or without a number") {
   for (const char* line : {"", "loss", "loss=", "loss=high", "loss= 1", "val_loss=1", "loss=1x", "loss 1",
                            "=1", "mlk step=1 val_loss=1", "{\"loss\": null}", "{\"loss\": [1]}",
                            "{\"val\": 1}", "{\"loss\": 1", "{", "[{\"loss\": 1}]", "{\"loss\": true}"})
@@ -80,7 +80,7 @@ TEST_CASE("NaN and infinite values are reports too") {
   }
 }
 
-TEST_CASE("a number must reach the end of its word, and colour codes are not part of a line") {
+TEST_CASE("find() refuses a number with other characters behind it, and ignores colour codes") {
   for (const char* line : {"loss=12,000", "step=1 loss=12,000 acc=1", "loss=5%", "loss=0x1p3",
                            "mlk step=1 loss=12,000", "{\"loss\": \"12,000\"}"})
     CHECK_MESSAGE(!find_loss(line).has_value(), line);
@@ -91,8 +91,7 @@ TEST_CASE("a number must reach the end of its word, and colour codes are not par
   check_found("50%\rloss=0.5", 0.5, {});
 }
 
-TEST_CASE(
-    "punctuation around the match of a regex is ignored, and a match that is no number is a near miss") {
+TEST_CASE("a regex match is read without the punctuation around it") {
   CHECK(value_by("loss: (\\S+)", "epoch 1, loss: 0.5, acc: 0.9") == 0.5);
   CHECK(value_by("loss: (\\S+)", "(loss: 0.5)") == 0.5);
   CHECK(value_by("loss: (\\S+)", "\033[1mloss: 0.5%\033[0m") == 0.5);
@@ -103,7 +102,7 @@ TEST_CASE(
   CHECK_FALSE(finder.near_miss("acc: x").has_value());
 }
 
-TEST_CASE("a line with the metric's name and a number is a near miss") {
+TEST_CASE("near_miss() quotes a line that has the metric and a number in another form") {
   const MetricFinder finder(found_by("loss"));
   CHECK(finder.near_miss("epoch 1 loss: 0.6") ==
         "the nearest line is 'epoch 1 loss: 0.6'; print loss=VALUE, or give objective.regex");
@@ -116,14 +115,14 @@ TEST_CASE("a line with the metric's name and a number is a near miss") {
     CHECK_MESSAGE(!finder.near_miss(line).has_value(), line);
 }
 
-TEST_CASE("a step is a whole number from 0 to the largest step of a run") {
+TEST_CASE("find() ignores a step that is negative, too large or not a number") {
   for (const char* line : {"loss=1 step=-1", "loss=1 step=nan", "loss=1 step=1e15", "loss=1 step=x",
                            "{\"loss\": 1, \"step\": -1}", "{\"loss\": 1, \"step\": 1e300}"})
     check_found(line, 1, {});
   check_found("loss=1 step=999999999999999", 1, 999999999999999);
 }
 
-TEST_CASE("a regular expression finds the number with its first group") {
+TEST_CASE("a regex finds the value of the metric by its first group") {
   CHECK(value_by("acc: ([0-9.]+)%", "epoch 1 acc: 93.5% loss: 1") == 93.5);
   CHECK(value_by("^acc (\\S+)$", "acc 1e-3\n") == 1e-3);
   CHECK(value_by("(?:val|test) acc=(\\S+)", "train acc=1 test acc=2 val acc=3") == 2);
@@ -138,7 +137,7 @@ TEST_CASE("a regular expression finds the number with its first group") {
   CHECK_FALSE(MetricFinder(found_by("x", "(\\d)")).find("1")->step.has_value());
 }
 
-TEST_CASE("if an objective has a regex, metrics lines have no special meaning") {
+TEST_CASE("a line that begins with mlk is read by the regex if the objective has one") {
   CHECK_FALSE(value_by("acc: (\\S+)", "mlk step=1 x=2").has_value());
   CHECK(value_by("y=(\\S+)", "mlk step=1 x=2 y=3") == 3);
 }
@@ -152,7 +151,7 @@ TEST_CASE("a regex that is invalid or has no group is refused with the reason") 
   CHECK_THROWS_AS(MetricFinder(found_by("x", "(")), mlk::Error);
 }
 
-TEST_CASE("the time of a regex is linear in the length of the line") {
+TEST_CASE("a regex takes time in proportion to the length of the line") {
   CHECK(why_no_regex("(\\d{1,3}\\.\\d{4})").empty());
   CHECK(why_no_regex("\\{\"loss\": ([0-9.]+)").empty());
   // A regex engine that backtracks would try 2^4000 ways here.
@@ -163,13 +162,13 @@ TEST_CASE("the time of a regex is linear in the length of the line") {
   CHECK(value_by(".*.*.*=(\\S+)", line + "=3") == 3);
 }
 
-TEST_CASE("lines of more than 4 KiB are not read") {
+TEST_CASE("find() does not read lines of more than 4 KiB") {
   CHECK(find_loss("loss=1 " + std::string(4096 - 7, 'x')).has_value());
   CHECK_FALSE(find_loss("loss=1 " + std::string(4096 - 6, 'x')).has_value());
   CHECK_FALSE(value_by("(\\d)", "1" + std::string(4096, 'x')).has_value());
 }
 
-TEST_CASE("the progress of a trial is counted in steps or in epochs") {
+TEST_CASE("find() counts the progress of a trial in steps or in epochs") {
   Objective objective;
   objective.metric = "loss";
   const auto place = [&](std::string_view line) {
@@ -185,7 +184,7 @@ TEST_CASE("the progress of a trial is counted in steps or in epochs") {
   CHECK(place("step=100 loss=1") == -1);
 }
 
-TEST_CASE("words end at blanks, commas, semicolons and brackets, and the last value of a key counts") {
+TEST_CASE("find() reads the last value of a key, and ends a word at blanks, commas and brackets") {
   for (const char* line : {"a loss=0.5", "a\tloss=0.5\tb", "a,loss=0.5,b", "a;loss=0.5;b", "(loss=0.5)",
                            "[loss=0.5]", "x{loss=0.5}", "loss=0.5,"})
     check_found(line, 0.5, {});

@@ -9,7 +9,7 @@ TEST_SUITE_BEGIN("sweeps/space/space");
 using namespace mlk::sweeps;
 using nlohmann::json;
 
-TEST_CASE("a condition holds for a point that has the parameter with one of the values") {
+TEST_CASE("a condition holds if the point has the parameter with one of the values") {
   const std::vector<Condition> conditions{{"optimizer", {"sgd", "adam"}}};
   CHECK(holds(conditions, {{"optimizer", "sgd"}}));
   CHECK(holds(conditions, {{"optimizer", "adam"}, {"lr", 0.1}}));
@@ -18,7 +18,7 @@ TEST_CASE("a condition holds for a point that has the parameter with one of the 
   CHECK(holds({}, {}));
 }
 
-TEST_CASE("numbers of a condition are compared by value, however they are written") {
+TEST_CASE("a condition compares numbers by value, and not by spelling") {
   CHECK(holds({{"lr", {1}}}, {{"lr", 1.0}}));
   CHECK_FALSE(holds({{"lr", {"1"}}}, {{"lr", 1}}));
 }
@@ -37,21 +37,21 @@ TEST_CASE("a parameter may have the values of its list, or the numbers within it
   CHECK_FALSE(can_be(whole, 1.5));
 }
 
-TEST_CASE("a point is excluded if all conditions of one exception hold") {
+TEST_CASE("a point is left out if all conditions of one exception hold") {
   const Space space{{}, {{{"a", {1}}, {"b", {2}}}, {{"c", {3}}}}};
   CHECK(is_left_out(space, {{"a", 1}, {"b", 2}}));
   CHECK(is_left_out(space, {{"c", 3}}));
   CHECK_FALSE(is_left_out(space, {{"a", 1}, {"b", 3}}));
 }
 
-TEST_CASE("the hash of a point depends only on its values") {
+TEST_CASE("the hash of a point depends on its values, and not on the order of parameters") {
   CHECK(hash_of({{"a", 1}, {"b", 2}}) == hash_of({{"b", 2}, {"a", 1}}));
   CHECK(hash_of({{"a", 1}}) != hash_of({{"a", 2}}));
   CHECK(hash_of({{"a", 1}}) != hash_of({{"a", "1"}}));
   CHECK(hash_of({}).size() == 12);
 }
 
-TEST_CASE("equal values have the same hash and the same normal form, however they are spelled") {
+TEST_CASE("equal values have the same hash, with any spelling") {
   const json point{{"a", 8.0}, {"b", {1.0, {{"c", -0.0}}}}, {"d", 0.5}, {"e", "8.0"}, {"f", 1e300},
                    {"g", true}};
   CHECK(normal_form(point).dump() == R"({"a":8,"b":[1,{"c":0}],"d":0.5,"e":"8.0","f":1e+300,"g":true})");
@@ -60,7 +60,7 @@ TEST_CASE("equal values have the same hash and the same normal form, however the
   CHECK(hash_of({{"a", 8}}) != hash_of({{"a", 8.5}}));
 }
 
-TEST_CASE("states of trials are written and read back") {
+TEST_CASE("parse_trial_state() reads each state that to_string() writes") {
   for (const TrialState state : {TrialState::waiting, TrialState::running, TrialState::succeeded,
                                  TrialState::failed, TrialState::stopped})
     CHECK(parse_trial_state(to_string(state)) == state);

@@ -6,7 +6,7 @@ TEST_SUITE_BEGIN("sweeps/space/trial");
 
 using namespace mlk::sweeps;
 
-TEST_CASE("each state of a trial has a word that reads back, and three states are final") {
+TEST_CASE("each state of a trial has its own word, and three states are final") {
   struct Case {
     TrialState state;
     const char* word;
@@ -26,7 +26,7 @@ TEST_CASE("each state of a trial has a word that reads back, and three states ar
     CHECK_FALSE(parse_trial_state(word).has_value());
 }
 
-TEST_CASE("a verdict names the metric and the near miss") {
+TEST_CASE("a verdict names the metric, and the nearest line of the log") {
   CHECK(never_reported("loss") == "never reported loss");
   CHECK(never_reported("loss", "the nearest line is 'x'") == "never reported loss: the nearest line is 'x'");
   CHECK(diverged("loss") == "reported no finite loss");
@@ -36,7 +36,7 @@ TEST_CASE("a verdict names the metric and the near miss") {
   CHECK_FALSE(is_verdict("reported no finite"));
 }
 
-TEST_CASE("the hash of a point is 12 letters and digits, and ignores the spelling of values") {
+TEST_CASE("the hash of a point has 12 letters and digits, and is the same for 1 and 1.0") {
   const std::string hash = hash_of({{"lr", 1}});
   CHECK(hash.size() == 12);
   CHECK(hash == hash_of({{"lr", 1.0}}));

@@ -69,7 +69,7 @@ std::string run_trial(const std::vector<std::string>& lines, int index,
 
 }  // namespace
 
-TEST_CASE("a point changes the values at its paths, and replaces the names in run and env") {
+TEST_CASE("a point sets the values at its paths, and replaces the names in run and env") {
   const Experiment trained = Trials(trained_file).of({{"train.optimizer.lr", 0.25}, {"workers.cpu", 2}});
   CHECK(trained.effective["train"]["optimizer"]["lr"] == 0.25);
   CHECK(trained.roles.at("worker").cpu == "2");
@@ -78,7 +78,7 @@ TEST_CASE("a point changes the values at its paths, and replaces the names in ru
   CHECK(program.effective["env"]["LR"] == "0.25");
 }
 
-TEST_CASE("the error for a computed point that cannot be run shows its values and the mistake") {
+TEST_CASE("the error about a point that cannot be run shows its values and the mistake") {
   try {
     Trials(trained_file).of({{"train.optimizer.lr", "fast"}, {"train.steps", 5}});
     FAIL("was accepted");
@@ -90,7 +90,7 @@ TEST_CASE("the error for a computed point that cannot be run shows its values an
   }
 }
 
-TEST_CASE("the delta of a trial with train: is a merge patch of the runtime's configuration") {
+TEST_CASE("the delta of a trial with train: is a merge patch for the configuration of the runtime") {
   const Trials trials(trained_file);
   const Point first{{"train.optimizer.lr", 0.5}};
   CHECK(trials.delta(first, first).config == json::object());
@@ -102,7 +102,7 @@ TEST_CASE("the delta of a trial with train: is a merge patch of the runtime's co
   CHECK(config["optimizer"].contains("momentum") == false);
 }
 
-TEST_CASE("one Job cannot run trials that need different pods") {
+TEST_CASE("delta() says which value keeps one Job from running all trials") {
   const Trials trials(trained_file);
   CHECK(trials.delta({{"workers.cpu", 2}}, {{"workers.cpu", 1}}).obstacle ==
         "roles.worker.cpu differs from trial to trial");
@@ -115,7 +115,7 @@ TEST_CASE("one Job cannot run trials that need different pods") {
   CHECK(trials.delta({{"train.steps", 5}}, {}).obstacle.empty());
 }
 
-TEST_CASE("the delta of a trial with run: is a line of sh that sets the trial's values") {
+TEST_CASE("the delta of a trial with run: is a line of sh that sets its values") {
   const Trials trials(program_file);
   const Delta delta = trials.delta({{"lr", 0.1}, {"word", "x"}}, {{"lr", 1}, {"word", "y"}});
   CHECK(delta.obstacle.empty());
@@ -124,14 +124,14 @@ TEST_CASE("the delta of a trial with run: is a line of sh that sets the trial's 
         "env.LR is for Kubernetes to expand");
 }
 
-TEST_CASE("the line of a trial that has no value for a variable unsets the variable") {
+TEST_CASE("the line of a trial unsets a variable for which the trial has no value") {
   const Trials trials("name: x\nmode: single\nrun: a\nenv: {B: c}\n",
                       {{{"env.A", Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
   CHECK(trials.delta({}, {}).environment == "export MLK_TRIAL=7; unset A");
   CHECK(trials.delta({{"env.A", "1"}}, {}).environment == "export MLK_TRIAL=7 A=1");
 }
 
-TEST_CASE("a trial's program reads the line of its index, whatever the values contain") {
+TEST_CASE("the program of a trial gets its values unchanged, also with quotes and newlines") {
   const Trials trials(program_file);
   const std::string hostile = "it's \"$HOME\" `date` \\ $(id)\n;second line";
   const Trials listed("name: x\nmode: single\nrun: [printf, '%s|%s', '${sweep.word}', last]\n");
@@ -161,11 +161,11 @@ TEST_CASE("each trial of one Job has folders of its own for checkpoints and even
   CHECK(run_trial({"export MLK_TRIAL=3"}, 0, shows) == "|\n");
 }
 
-TEST_CASE("the variables of a trial's program keep their values, whatever their names are") {
+TEST_CASE("the program of a trial gets its variables `n` and `line` unchanged") {
   CHECK(run_trial({"export MLK_TRIAL=3"}, 0, {"sh", "-c", "echo $$n $$line"}, "n=5 line=abc") == "5 abc\n");
 }
 
-TEST_CASE("one Job cannot run trials whose pods refer to a variable that differs from trial to trial") {
+TEST_CASE("one Job cannot run trials if $(NAME) in the pod refers to a swept variable") {
   const auto obstacle = [](const std::string& text) {
     const Trials trials("name: x\nmode: single\n" + text,
                         {{{"env.LR", Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
@@ -186,7 +186,7 @@ TEST_CASE("describe() lists the values of a point, or says that it has no parame
   CHECK(describe(Point{{"a", "x y"}, {"b", json{1, 2}}}) == "a=x y b=[1,2]");
 }
 
-TEST_CASE("one Job cannot run trials if sh cannot set a variable, or if the cluster must provide a value") {
+TEST_CASE("one Job cannot run trials if sh cannot set one of the swept variables") {
   const auto obstacle = [](const std::string& text, const std::string& path, const Point& point) {
     const Trials trials(text, {{{path, Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
     return trials.delta(point, point).obstacle;
@@ -206,7 +206,7 @@ TEST_CASE("one Job cannot run trials if sh cannot set a variable, or if the clus
   CHECK(text.delta({{"word", "$(date)"}}, {}).obstacle == "");
 }
 
-TEST_CASE("the experiment of a point has the values of the point instead of the values of the base") {
+TEST_CASE("experiment_at() replaces the values of the base by the values of the point") {
   const json base = {
       {"name", "x"}, {"mode", "single"}, {"run", "a ${sweep.lr} ${sweep.other}"}, {"env", {{"B", "1"}}}};
   Parameter lr{"lr", Parameter::Kind::choice, {3.1}, 0, 0, {}};

@@ -74,7 +74,7 @@ TEST_CASE("a pod needs the sum of its containers' requests, or a limit if a requ
   CHECK(needs_of(job_of(json::array({json::object()}))).count == 1);
 }
 
-TEST_CASE("needs_of() includes the node selector and the tolerations of a pod") {
+TEST_CASE("the needs of a pod include the node selector and the tolerations of the pod") {
   json job = job_of(json::array({json::object()}));
   job["spec"]["template"]["spec"]["nodeSelector"] = {{"disk", "fast"}, {"odd", 3}};
   job["spec"]["template"]["spec"]["tolerations"] = {{{"key", "k"}}};
