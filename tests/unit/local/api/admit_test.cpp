@@ -231,7 +231,7 @@ TEST_CASE("a change of a Job's status changes the given fields of the status, an
   CHECK(admit_change(admission_of("jobs"), before, without, true) == before);
 }
 
-TEST_CASE("the generation of an object increases only when its spec changes") {
+TEST_CASE("the generation of an object increases with each change of the spec, and with no other change") {
   const json before = stored("jobs", job_named("j"));
   CHECK(changed("jobs", before, {{"metadata", {{"labels", {{"l", "1"}}}}}}).at("metadata").at("generation") ==
         1);

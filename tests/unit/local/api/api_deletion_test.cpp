@@ -70,7 +70,7 @@ TEST_CASE("an orphaning deletion marks the owner first, and then removes the ref
   CHECK(steps == std::vector<std::string>{"owner is going", "child", "owner is gone"});
 }
 
-TEST_CASE("a foreground deletion waits only for the dependents that block the deletion of their owner") {
+TEST_CASE("a foreground deletion does not wait for a dependent without blockOwnerDeletion") {
   for (const bool blocks : {true, false}) {
     Cluster cluster;
     const json owner = cluster.ask("POST", maps, map_named("owner"));

@@ -202,7 +202,7 @@ TEST_CASE("gracePeriodSeconds in a DELETE has no effect if the object is not a p
   CHECK(going.at("metadata").at("deletionTimestamp") == "2026-11-21T12:00:00Z");
 }
 
-TEST_CASE("a repeated foreground deletion adds its finalizer to the object's finalizers only once") {
+TEST_CASE("a repeated foreground deletion does not add the finalizer a second time") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   for (int i = 0; i < 2; ++i)
@@ -218,8 +218,7 @@ TEST_CASE("a repeated foreground deletion adds its finalizer to the object's fin
             .at("status") == "Success");
 }
 
-TEST_CASE(
-    "a deletion whose preconditions do not match is refused with the values of the object that was found") {
+TEST_CASE("a deletion is refused if the uid or version of the object does not match the preconditions") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   const std::string uid = a.at("metadata").at("uid"), version = a.at("metadata").at("resourceVersion");

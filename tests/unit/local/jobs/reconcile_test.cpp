@@ -80,7 +80,7 @@ TEST_CASE("a new Job gets a pod for each index, up to its parallelism") {
   CHECK(created(decide(job(2), {pod(0, "Running"), pod(1, "Pending")})).empty());
 }
 
-TEST_CASE("the first step sets the start time") {
+TEST_CASE("the first step of a Job sets the start time of the Job") {
   json fresh = job(1);
   fresh.erase("status");
   CHECK(decide(fresh, {}).status.at("startTime") == "2026-11-21T12:00:00Z");
@@ -149,7 +149,7 @@ TEST_CASE("a Job that must fail ends after its last pod has ended") {
   CHECK(conditions(over).size() == 2);
 }
 
-TEST_CASE("a Job fails if a rank ends with an exit code of a FailJob rule, and the message names the pod") {
+TEST_CASE("a Job fails if a rank ends with an exit code that a FailJob rule lists") {
   const JobActions actions =
       reconciled(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 64), pod(1, "Failed", 143)});
   CHECK(conditions(actions) ==

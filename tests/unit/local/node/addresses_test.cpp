@@ -139,7 +139,7 @@ TEST_CASE("own_port_of() returns a port that no other host has and no program li
   CHECK(Addresses(book.file).own_port_of("default", "s", "w-0", 7070) > first);
 }
 
-TEST_CASE("save() writes the file only if something has changed") {
+TEST_CASE("save() writes nothing if nothing has changed") {
   const Book book;
   Addresses addresses(book.file);
   addresses.save();

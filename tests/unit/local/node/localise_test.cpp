@@ -91,7 +91,7 @@ TEST_CASE("peer names in every form of DNS are replaced by addresses") {
   CHECK(replace("{\"worker\":[\"w-0.run:1\"]}") == "{\"worker\":[\"<w-0>:1\"]}");
 }
 
-TEST_CASE("text that only resembles a peer name is not changed") {
+TEST_CASE("a text that resembles a peer name is not changed") {
   const auto replace = [](const std::string& text) {
     return replace_peers(text, "default", {"run"}, [](const std::string&) { return "wrong"; });
   };

@@ -242,7 +242,7 @@ TEST_CASE("a command that will drive a sweep reports missing rights before it cr
   }
 }
 
-TEST_CASE("a command says how many trials a driven sweep has, and how many it adds") {
+TEST_CASE("a command says how many trials a driven sweep has, and how many trials were added") {
   Sweeper sweeper(refusing_experiment("parallel: 2"));
   const Definition two = sweeper.define({"lr=0.1,0.2"}), three = sweeper.define({"lr=0.1,0.2,0.3"});
   const Started first = prepare(sweeper, two);

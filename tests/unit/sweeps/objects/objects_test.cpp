@@ -99,7 +99,7 @@ TEST_CASE("last_points() returns the ConfigMap of points with the highest number
   CHECK(last_points(registered({other})) == nullptr);
 }
 
-TEST_CASE("warnings_of() keeps only events about objects of the sweep") {
+TEST_CASE("warnings_of() drops events about objects that are not part of the sweep") {
   const auto event = [](const std::string& about) { return json{{"involvedObject", {{"name", about}}}}; };
   const std::vector<json> kept =
       warnings_of("s-abcde", {event("s-abcde-trials-0"), event("s-abcdef-trials-0"), event("s-abcde"),

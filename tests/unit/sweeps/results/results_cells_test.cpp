@@ -83,7 +83,7 @@ TEST_CASE(
   CHECK(cell_shown(nullptr, Column::Kind::duration) == "");
 }
 
-TEST_CASE("a column of a Markdown table is aligned right if it has only numbers") {
+TEST_CASE("a column of a Markdown table is aligned right if all its values are numbers") {
   const ResultTable table{{{Column::Kind::parameter, "a", "a"},
                            {Column::Kind::parameter, "b", "b"},
                            {Column::Kind::parameter, "c", "c"}},

@@ -122,7 +122,7 @@ TEST_CASE("the row of a sweep shows an end when the last Job has ended") {
   CHECK(both.why == "too late");
 }
 
-TEST_CASE("the row of a sweep counts the Job that decides the end of a run, and no other Job of the run") {
+TEST_CASE("the row of a sweep counts one Job of each run: the Job that decides the end") {
   const auto of_run = [](const char* role, bool decides, const char* type) {
     json job = test::job_of("s-abcde-xy", role);
     job["metadata"]["uid"] = role;

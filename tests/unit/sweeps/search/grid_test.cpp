@@ -40,7 +40,7 @@ TEST_CASE("a grid leaves out a parameter whose conditions do not hold, and adds 
   CHECK(points[6] == Point{{"opt", "adam"}, {"n", 1}});
 }
 
-TEST_CASE("a grid neither counts nor lists excluded points") {
+TEST_CASE("a grid leaves out points that an exception excludes") {
   const Space space{{integer("a", 1, 10), integer("b", 1, 10), choice("c", {"x", "y"}, {{"a", {1, 2}}})},
                     {{{"a", {1}}, {"b", {1, 2}}}, {{"c", {"y"}}, {"b", {5}}}}};
   const std::vector<Point> points = grid_points(space, 1000);

@@ -152,7 +152,7 @@ TEST_CASE("early stopping needs a rule and an objective, and reads the options o
               "sweep.stop needs an objective"));
 }
 
-TEST_CASE("an exception may name only parameters of the sweep") {
+TEST_CASE("an exception is refused if it names a parameter that the sweep does not have") {
   const auto excepted = [](const std::string& except) {
     return read_spec(trained + std::string("sweep: {parameters: {lr: [1, 2], batch: [1, 2]}, except: ") +
                      except + "}\n");

@@ -70,8 +70,7 @@ TEST_CASE("a trial that was started again has the state of its last try") {
   CHECK(status.phase == Phase::running);
 }
 
-TEST_CASE(
-    "a trial that runs again does not have the old failure in the ledger, even if its old pods are gone") {
+TEST_CASE("a trial that runs again does not have the old failure from the ledger") {
   Sweep sweep;
   sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
