@@ -105,7 +105,7 @@ TEST_CASE("products with bfloat16 accept matrices at any offset in a buffer") {
   }
 }
 
-TEST_CASE("if an input of a bfloat16 product is NaN, exactly the numbers that depend on this input are NaN") {
+TEST_CASE("a NaN in the left factor of a bfloat16 product makes exactly one row of the product NaN") {
   const auto ops = device_ops(Precision::bfloat16);
   auto a = Numbers()(3 * 20);
   a[25] = not_a_number;
@@ -117,9 +117,7 @@ TEST_CASE("if an input of a bfloat16 product is NaN, exactly the numbers that de
 }
 
 // Weights between 0 and 1 are rounded by at most 1 / 512 of their value before they are multiplied.
-TEST_CASE(
-    "attention with bfloat16 on the device is attention of rounded inputs, up to the rounding of the "
-    "attention weights") {
+TEST_CASE("attention with bfloat16 on the device rounds the inputs if a head has 64 numbers or more") {
   in_each_order([] {
     const auto ops = device_ops(Precision::bfloat16), reference = make_reference_ops();
     Numbers numbers;

@@ -70,8 +70,7 @@ double error_of_product(Ops& ops, bool rounds, Transpose ta, Transpose tb, int m
 }  // namespace
 
 TEST_CASE(
-    "if cuBLASLt is installed, it computes products, and the name of the device contains the version of "
-    "cuBLASLt") {
+    "a device computes products with cuBLASLt and shows the library's version, if the library is installed") {
   for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
     CAPTURE(static_cast<int>(precision));
     Library library;
@@ -97,7 +96,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("cuBLASLt rounds to TF32 only if the precision is tf32, and our own kernels never round to TF32") {
+TEST_CASE("the precision tf32 makes cuBLASLt use TF32, and does not change our own kernels") {
   for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::tf32}) {
     Library library;
     const auto ops = device_ops(precision);
@@ -141,7 +140,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("layers of the same shape use one algorithm, and each layer adds its own bias") {
+TEST_CASE("cuBLASLt uses the same algorithm for layers of the same shape with different biases") {
   Library library;
   const auto ops = device_ops();
   const auto x = on_device(*ops, {1}), weight = on_device(*ops, {2});
@@ -161,7 +160,7 @@ TEST_CASE("layers of the same shape use one algorithm, and each layer adds its o
   CHECK(library.state().epilogues == 6);
 }
 
-TEST_CASE("an algorithm is chosen again if matrices of the same shape are not aligned to 16 bytes") {
+TEST_CASE("a second algorithm is chosen if matrices of the same shape are not aligned to 16 bytes") {
   Library library;
   const auto ops = device_ops();
   for (const std::size_t offset : {0u, 1u, 4u, 1u})

@@ -11,9 +11,7 @@ TEST_SUITE_BEGIN("cuda/early_copies");
 
 using namespace mlk::test;
 
-TEST_CASE(
-    "start_read() copies a tensor as the operations before the call have left it, whatever the order of the "
-    "reads") {
+TEST_CASE("start_read() copies the present numbers of a tensor, and the copies may be read in any order") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1, 2, 3, 4}), other = on_device(*ops, {5});
   const std::span<float> all = x;
@@ -50,7 +48,7 @@ mlk_device* allocates = nullptr;
 
 }  // namespace
 
-TEST_CASE("a started read of a freed buffer is not used for a new buffer at the same address") {
+TEST_CASE("read() of a new buffer ignores a copy that was started for a freed buffer at the same address") {
   mlk_device_table table = device_table();
   table.free = [](void* memory) {
     device_table().free(device_table().allocate(allocates, 1));  // waits for the device, as free does

@@ -27,7 +27,8 @@ void reverse(const float* in, float* out, bool waits) {
 
 }  // namespace
 
-TEST_CASE("threads of a block meet at a barrier, and without the barrier they read unwritten shared memory") {
+TEST_CASE(
+    "a thread reads what other threads of the block wrote before a barrier, and NaN without the barrier") {
   std::vector<float> in(128), out(128);
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
   const Launch launch{{2}, {64}, 64 * sizeof(float)};
@@ -73,7 +74,7 @@ TEST_CASE("the emulator reports a fault if the first or the last thread of a blo
 }
 
 TEST_CASE(
-    "lanes exchange their values, and the emulator reports a fault if a lane of the exchange is missing") {
+    "__shfl_xor_sync() exchanges values of lanes, and a lane that is missing or not in the mask is a fault") {
   std::vector<int> sums(2);
   run_grid({{1}, {64}}, [&] {
     int value = static_cast<int>(threadIdx.x);

@@ -54,8 +54,7 @@ TEST_CASE("convolutions and their gradients agree with the reference on the devi
   });
 }
 
-TEST_CASE(
-    "a max pool on the device gives the reference's bits, and its gradient goes to the largest number") {
+TEST_CASE("a max pool and its gradient have the same bits on the device as in the reference") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -77,7 +76,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("also on the device a max pool treats a NaN as the largest number of its square") {
+TEST_CASE("a max pool on the device treats a NaN as the largest number of its square") {
   const auto ops = device_ops();
   const float none = std::numeric_limits<float>::quiet_NaN();
   const auto x = on_device(*ops, {1, none, 3, 4});

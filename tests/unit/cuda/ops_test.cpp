@@ -110,8 +110,7 @@ TEST_CASE("adding a bias, with ReLU and without, gives the reference's bits on t
   });
 }
 
-TEST_CASE(
-    "the gradient of a bias is the sum of the rows, and ReLU passes the gradients of positive outputs") {
+TEST_CASE("the gradients of a bias, with ReLU and without, agree with the reference on the device") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -277,8 +276,7 @@ TEST_CASE("elementwise operations accept tensors at any offset in their buffers,
 }
 
 TEST_CASE(
-    "the bfloat16 copy of a tensor has the tensor's rounded numbers, also after an update, at any "
-    "alignment") {
+    "round(), sgd() and adam() write the rounded numbers into the bfloat16 copy, also if it is unaligned") {
   constexpr std::size_t room = 300;
   const auto ops = device_ops(Precision::bfloat16);
   REQUIRE(ops->uses_rounded());
@@ -314,7 +312,8 @@ TEST_CASE(
   CHECK_FALSE(device_ops()->uses_rounded());
 }
 
-TEST_CASE("the device gathers the requested rows and labels, batch after batch") {
+TEST_CASE(
+    "gather_rows() and gather_labels() on the device give the rows and labels of the requested samples") {
   std::vector<std::uint8_t> table(50 * 7);
   for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i * 37);
   const auto ops = device_ops(), reference = make_reference_ops();
@@ -342,8 +341,7 @@ TEST_CASE("the device gathers the requested rows and labels, batch after batch")
 
 #ifndef MLK_DEVICE_PLUGIN
 TEST_CASE(
-    "a table of samples that would need much of the device's memory stays on the host, where the device "
-    "reads it") {
+    "gather_rows() reads a table that hold() has left on the host because the device has little memory") {
   const std::vector<std::uint8_t> table = {5, 6, 7, 8};
   const auto ops = device_ops();
   const std::vector<std::uint64_t> ids = {3, 1};

@@ -10,8 +10,7 @@ TEST_SUITE_BEGIN("cuda/recordings");
 
 using namespace mlk::test;
 
-TEST_CASE(
-    "repeat() runs the work of a key twice and then replays a recording, also if the input has new numbers") {
+TEST_CASE("repeat() calls the work of a key twice, and then replays a recording on the current numbers") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1, 2, 3}), y = ops->allocate<float>(3);
   int done = 0;
@@ -27,7 +26,7 @@ TEST_CASE(
   CHECK(done == 2);
 }
 
-TEST_CASE("work is recorded again if memory was allocated since the recording") {
+TEST_CASE("repeat() records the work of a key again if memory was allocated since the recording") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1, 2, 3});
   auto y = ops->allocate<float>(3);
@@ -59,8 +58,7 @@ TEST_CASE("repeat() records the work of sixteen keys, and runs the work of every
   CHECK(done == 2 * 16 + 3 * 4);
 }
 
-TEST_CASE(
-    "an exception that the work throws is rethrown, also during a recording, and the device stays usable") {
+TEST_CASE("repeat() rethrows an exception of the work, and the device stays usable") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1});
   const auto fails = [] { throw std::runtime_error("no"); };

@@ -36,8 +36,7 @@ cudaStream_t new_stream() {
 }  // namespace
 
 TEST_CASE(
-    "the emulator copies pinned memory with its content at the wait, and other memory with its content at "
-    "the call") {
+    "the emulator copies pinned memory at the wait, and other memory at the call of cudaMemcpyAsync()") {
   Pinned host(1);
   OnDevice device(1);
   const cudaStream_t stream = new_stream();
@@ -54,7 +53,7 @@ TEST_CASE(
   cudaStreamDestroy(stream);
 }
 
-TEST_CASE("operations of two streams run in a fixed order only if an event orders the streams") {
+TEST_CASE("an event fixes the order of the operations of two streams, which otherwise may run in any order") {
   bool too_early = false;
   for (const bool waits : {false, true}) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -79,9 +78,7 @@ TEST_CASE("operations of two streams run in a fixed order only if an event order
   CHECK(too_early);
 }
 
-TEST_CASE(
-    "the operations of a captured stream run when its graph is launched, and a wait during the capture "
-    "fails") {
+TEST_CASE("cudaGraphLaunch() runs the operations of a captured stream, and a wait during the capture fails") {
   const cudaStream_t stream = new_stream();
   int runs = 0;
   REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
@@ -100,9 +97,7 @@ TEST_CASE(
   cudaStreamDestroy(stream);
 }
 
-TEST_CASE(
-    "a copy fails if it names the wrong kind of memory or is too large, and an allocation fails if it is too "
-    "large") {
+TEST_CASE("cudaMalloc() refuses too many bytes, and cudaMemcpyAsync() also a wrong kind of memory") {
   float host[2] = {};
   OnDevice device(1);
   CHECK(cudaMemcpyAsync(host, device.values, sizeof(float), cudaMemcpyHostToDevice, nullptr) ==

@@ -32,8 +32,7 @@ std::vector<BFloat16> to_numbers(const std::vector<float>& values) {
 
 }  // namespace
 
-TEST_CASE(
-    "copied bytes are visible only after the wait, and zeros take the place of bytes that the source lacks") {
+TEST_CASE("copy_async() shows its bytes after the wait, and fills up with zeros if the source is too short") {
   alignas(16) static const float in[32] = {1, 2, 3, 4, 5, 6, 7, 8};
   std::vector<float> before(4), after(4);
   run_grid({{1}, {1}, 16}, [&] {
@@ -48,7 +47,7 @@ TEST_CASE(
   CHECK(after == std::vector<float>{5, 6, 7, 0});
 }
 
-TEST_CASE("a wait for all groups except the last leaves the last group in progress") {
+TEST_CASE("wait_for_copies<1>() leaves the last group of copies in progress") {
   static const float in[2] = {1, 2};
   std::vector<float> got(2);
   run_grid({{1}, {1}, 8}, [&] {
@@ -64,7 +63,7 @@ TEST_CASE("a wait for all groups except the last leaves the last group in progre
   CHECK(std::isnan(got[1]));
 }
 
-TEST_CASE("a wait for groups does not cover a copy that was not put into a group") {
+TEST_CASE("wait_for_copies() does not wait for a copy that was not put into a group") {
   static const float in[1] = {1};
   float got = 0;
   run_grid({{1}, {1}, 4}, [&] {
@@ -138,7 +137,7 @@ TEST_CASE("a warp multiplies matrices from shared memory as plain loops do, tran
 
 // The layouts of CuTe (CUTLASS) for this instruction, SM80_16x8x16_F32BF16BF16F32_TN, as strides in
 // column-major matrices: a and b by number 2 * register + half, and d by register.
-TEST_CASE("each lane holds those numbers of a product that the layout of the hardware assigns to this lane") {
+TEST_CASE("multiply_add() gives each lane the numbers that the layout of the hardware assigns to this lane") {
   Numbers numbers;
   const auto a = to_numbers(numbers(16 * 16)), b = to_numbers(numbers(8 * 16));
   std::vector<float> d(16 * 8);
@@ -168,7 +167,7 @@ TEST_CASE("each lane holds those numbers of a product that the layout of the har
   }
 }
 
-TEST_CASE("sums that are rounded to bfloat16 become the left factor of another product") {
+TEST_CASE("to_left() turns sums into the left factor of a product, rounded to bfloat16") {
   std::vector<float> twice(16 * 8);
   run_grid({{1}, {32}}, [&] {
     const unsigned g = threadIdx.x / 4, t = threadIdx.x % 4 * 2;

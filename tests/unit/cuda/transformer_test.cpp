@@ -88,7 +88,7 @@ TEST_CASE("layer normalisation and its gradients agree with the reference on the
   });
 }
 
-TEST_CASE("embeddings on the device have the reference's bits, and so have their gradients") {
+TEST_CASE("embeddings and their gradients have the same bits on the device as in the reference") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -200,8 +200,8 @@ TEST_CASE("attention accepts tensors that are not aligned") {
 }
 
 TEST_CASE(
-    "dropout and clipping on the device agree with the reference, and clipping makes all gradients NaN if "
-    "one is infinite") {
+    "dropout() and clip() on the device agree with the reference, and clip() makes all NaN if one is "
+    "infinite") {
   const auto ops = device_ops(), reference = make_reference_ops();
   Numbers numbers;
   auto x = numbers(700);

@@ -20,7 +20,7 @@ using mlk::test::area;
 using mlk::test::furthest_apart;
 using mlk::test::Numbers;
 
-TEST_CASE("a float is rounded to the nearest bfloat16, and to the even one if two are equally near") {
+TEST_CASE("to_bfloat16() rounds to the nearest number, and to the even one if two are equally near") {
   CHECK(to_bfloat16(0).value() == 0);
   CHECK(to_bfloat16(1).value() == 1);
   CHECK(to_bfloat16(-2.5f).value() == -2.5f);
@@ -36,7 +36,7 @@ TEST_CASE("a float is rounded to the nearest bfloat16, and to the even one if tw
   CHECK(std::isnan(to_bfloat16(std::bit_cast<float>(0x7f800001u)).value()));
 }
 
-TEST_CASE("each instruction set rounds numbers like to_bfloat16") {
+TEST_CASE("the loops of each instruction set round numbers like to_bfloat16()") {
   std::vector<float> in;
   for (std::uint64_t bits = 0; bits < 1ull << 32; bits += 65521)
     in.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
@@ -83,7 +83,7 @@ TEST_CASE("a product with bfloat16 is the product of the rounded inputs, summed 
   }
 }
 
-TEST_CASE("with bfloat16 an operation rounds only the inputs of products") {
+TEST_CASE("the precision bfloat16 rounds the inputs of products, but no sums and no results") {
   auto ops = make_cpu_ops(1, Precision::bfloat16), reference = make_reference_ops();
   const std::vector<float> fine = {1 + 0x1p-20f, -3 - 0x1p-19f};
   auto sum = fine, expected = fine;

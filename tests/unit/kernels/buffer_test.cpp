@@ -16,7 +16,7 @@ TEST_SUITE_BEGIN("kernels/buffer");
 
 using namespace mlk::kernels;
 
-TEST_CASE("a new buffer has zeros and begins at a cache line, and a buffer that was moved from is empty") {
+TEST_CASE("a new buffer contains zeros, starts at a cache line, and is empty after a move") {
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     Buffer<float> floats;
     CHECK(floats.empty());
@@ -35,7 +35,7 @@ TEST_CASE("a new buffer has zeros and begins at a cache line, and a buffer that 
   }
 }
 
-TEST_CASE("on CPUs read() and place() give the host the memory of the tensor itself") {
+TEST_CASE("read() and place() on CPUs return the memory of the tensor itself") {
   const auto ops = make_cpu_ops();
   auto buffer = ops->allocate<float>(4);
   const std::span<float> tensor = buffer;

@@ -20,9 +20,7 @@ using mlk::test::weighted;
 
 using Floats = std::vector<float>;
 
-TEST_CASE(
-    "the gradients of a product, computed as products, agree with finite differences for every "
-    "transposition") {
+TEST_CASE("the gradients of a product agree with finite differences for every transposition") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     const int m = 5, n = 7, k = 6;
@@ -70,7 +68,7 @@ TEST_CASE("the gradient of a bias is the sum over the rows") {
   });
 }
 
-TEST_CASE("the gradient passes through a rectifier where the rectifier's output is above zero") {
+TEST_CASE("the gradients of add_bias_relu() agree with finite differences") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     const int rows = 9, columns = 37;

@@ -112,9 +112,7 @@ TEST_CASE("the processor's convolution agrees with the reference, with one threa
   }
 }
 
-TEST_CASE(
-    "a max pool gives the largest of four numbers, and its gradient goes to the first number with that "
-    "value") {
+TEST_CASE("a max pool gives the largest of four numbers, and the gradient goes to the first such number") {
   on_each_implementation([](Ops& ops) {
     // Two channels; the last row and column are left over.
     const ImageShape shape{1, 3, 3, 2};
@@ -180,7 +178,7 @@ TEST_CASE("Philox gives the words of its authors' test vectors") {
         Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("a dropout keeps the mean, and only seed, stream and place decide whether a number is dropped") {
+TEST_CASE("dropout() keeps the mean, and chooses the dropped numbers by seed, stream and place") {
   on_each_implementation([](Ops& ops) {
     const DropoutMask mask{0.25f, 7, 3, 1000};
     const Floats ones(100'000, 1);

@@ -77,7 +77,7 @@ const AttentionShape attention_shapes[] = {{0, 5, 2, 4},   {2, 0, 2, 4},    {1, 
 
 }  // namespace
 
-TEST_CASE("GELU agrees with GPT-2 at known points, and far from 0 GELU is 0 or the number itself") {
+TEST_CASE("GELU has the values of GPT-2, near 0 and far from 0") {
   on_each_implementation([](Ops& ops) {
     const Floats bias(8, 0.5f);
     // Without the bias: values of torch.nn.functional.gelu(x, approximate='tanh').
@@ -169,7 +169,8 @@ TEST_CASE("the gradients of a layer norm agree with finite differences") {
   });
 }
 
-TEST_CASE("the processor's layer norm agrees with the reference, and passes NaN on in its row") {
+TEST_CASE(
+    "the processor's layer norm agrees with the reference, and a NaN spoils only the output of its row") {
   auto reference = make_reference_ops(), ops = make_cpu_ops(3);
   Numbers numbers;
   for (const auto& [rows, columns] :
@@ -212,8 +213,7 @@ TEST_CASE("an embedding is the row of the token plus the row of its place in the
 }
 
 TEST_CASE(
-    "attention gives the first position its own value, and the last position the weighted mean of all "
-    "values") {
+    "attention gives the first of two positions its own value, and the second the weighted mean of both") {
   on_each_implementation([](Ops& ops) {
     const AttentionShape shape{1, 2, 1, 1};
     const Floats qkv = {0, 1, 3, /**/ 2, 2, 7};
@@ -277,7 +277,7 @@ TEST_CASE("the output of attention at a position does not depend on later positi
   });
 }
 
-TEST_CASE("NaN in a query, a key or a value shows in the output and in the gradients") {
+TEST_CASE("attention passes a NaN in a query, key or value on to the output and the gradients") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     const AttentionShape shape{1, 3, 1, 4};
@@ -291,7 +291,7 @@ TEST_CASE("NaN in a query, a key or a value shows in the output and in the gradi
   });
 }
 
-TEST_CASE("gradients are scaled down to a given norm, and gradients below that norm stay unchanged") {
+TEST_CASE("clip() scales gradients down to the given norm, and leaves smaller gradients unchanged") {
   on_each_implementation([](Ops& ops) {
     Floats small = {3, 4}, large = {30, -40};
     ops.clip(small, 5);

@@ -25,7 +25,7 @@ using mlk::test::area;
 using mlk::test::furthest_apart;
 using mlk::test::Numbers;
 
-TEST_CASE("a thread pool executes each part once, whatever the number of parts") {
+TEST_CASE("ThreadPool::run() calls the function once for each part, for any number of parts") {
   for (const int threads : {1, 2, 5}) {
     ThreadPool pool(threads);
     for (int round = 0; round < 200; ++round) {
@@ -67,7 +67,7 @@ TEST_CASE("an exception of a part is rethrown when all parts have ended, and the
 TEST_CASE("a thread pool that was never used can be destroyed") { const ThreadPool pool(4); }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers need more address space
-TEST_CASE("a process that cannot start more threads computes with the threads that it has") {
+TEST_CASE("a ThreadPool computes with fewer threads if the process cannot start more") {
   const pid_t child = fork();
   if (child == 0) {
     alarm(30);
