@@ -18,7 +18,7 @@ TEST_SUITE_BEGIN("runtime/base/address");
 using namespace mlk::rt;
 using namespace std::chrono_literals;
 
-TEST_CASE("host and port are parsed separately, also for IPv6") {
+TEST_CASE("parse_host_port() separates host and port, also for IPv6") {
   CHECK(parse_host_port("a.b:80")->host == "a.b");
   CHECK(parse_host_port("[::1]:7070")->host == "::1");
   CHECK(parse_host_port("[::1]:7070")->port == 7070);
@@ -52,7 +52,7 @@ TEST_CASE("parse_host_port() refuses invalid ports, and removes only complete pa
   CHECK(to_string(SocketAddress()) == "an unknown address");
 }
 
-TEST_CASE("names are looked up one after the other, and each answer has the number of its request") {
+TEST_CASE("a Resolver looks up names in order, and each answer has the number of its request") {
   Resolver resolver;
   resolver.look_up(5, {"127.0.0.1", 80});
   resolver.look_up(6, {"no-such-host.invalid", 80});
@@ -73,7 +73,7 @@ TEST_CASE("names are looked up one after the other, and each answer has the numb
   for (std::uint64_t i = 0; i < 3; ++i) CHECK(results[i].ticket == 5 + i);
 }
 
-TEST_CASE("listen_at() listens at an address or, for a name, at the port on all interfaces") {
+TEST_CASE("listen_at() listens at the given address, or on all interfaces if it gets a name") {
   const auto name_of = [](int fd) {
     SocketAddress address;
     address.length = sizeof address.storage;
@@ -106,7 +106,7 @@ TEST_CASE("listen_at() listens at an address or, for a name, at the port on all 
   for (const int fd : {at_address, by_name, caller}) ::close(fd);
 }
 
-TEST_CASE("if another process holds an address, listen_at() tries again until the address is free") {
+TEST_CASE("listen_at() tries again until the address is free if another process holds it") {
   const int holder = listen_at({"127.0.0.5", 0}, 0ms);
   SocketAddress address;
   address.length = sizeof address.storage;

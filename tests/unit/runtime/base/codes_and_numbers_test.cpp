@@ -15,7 +15,7 @@ TEST_SUITE_BEGIN("runtime/base/codes_and_numbers");
 namespace mlk::rt {
 namespace {
 
-TEST_CASE("exit codes have the numbers of the contract, and is_final() holds for the codes that fail a run") {
+TEST_CASE("each ExitCode has its documented number, and is_final() is true for 64 to 67") {
   const struct {
     ExitCode code;
     int number;
@@ -47,7 +47,7 @@ TEST_CASE("random numbers are those of SplitMix64, on every machine") {
   CHECK(mix(2 * golden) == 0x06c45d188009454f);
 }
 
-TEST_CASE("a uniform number depends on seed, stream and index, and changes if two of these are exchanged") {
+TEST_CASE("uniform() gives another number if two of seed, stream and index are exchanged") {
   const auto steps = [](std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
     return uniform(seed, stream, index) * 0x1p24f;
   };
@@ -86,7 +86,7 @@ TEST_CASE("power() gives the exact bits of repeated multiplication") {
   static_assert(power(2, 5) == 32);
 }
 
-TEST_CASE("a line of the log begins with the name of the process, and is lost if it cannot be written") {
+TEST_CASE("a Log begins each line with the name of the process, and loses a line that cannot be written") {
   const test::TemporaryFolder folder;
   {
     const int fd = open((folder / "log").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

@@ -32,9 +32,7 @@ std::string noise(std::size_t size) {
 
 }  // namespace
 
-TEST_CASE(
-    "each implementation of CRC-32C matches the definition, around every size at which its algorithm "
-    "changes") {
+TEST_CASE("each implementation of CRC-32C matches the definition at the sizes where its algorithm changes") {
   const std::string data = noise(7 * 3072 + 9);
   REQUIRE(!crc32c_ways().empty());
   for (const std::size_t around :
@@ -50,7 +48,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a checksum starts at 0 unless the checksum of earlier bytes is given") {
+TEST_CASE("crc32c() starts with the given checksum of earlier bytes, or with 0") {
   const std::string data = noise(2000);
   const std::uint32_t whole = crc32c_by_bits(data, 0);
   CHECK(crc32c(data.data(), data.size()) == whole);
@@ -61,7 +59,8 @@ TEST_CASE("a checksum starts at 0 unless the checksum of earlier bytes is given"
   }
 }
 
-TEST_CASE("every bit of the data and of the earlier checksum changes the result of each implementation") {
+TEST_CASE(
+    "a changed bit in any byte, or in the earlier checksum, changes the result of each implementation") {
   const std::string data = noise(4000);
   for (const Crc32c way : crc32c_ways()) {
     const std::uint32_t before = way(data.data(), data.size(), 0);

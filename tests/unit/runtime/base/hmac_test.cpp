@@ -57,7 +57,7 @@ TEST_CASE("hmac_sha256 gives the digests of RFC 4231") {
         "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2");
 }
 
-TEST_CASE("a key longer than a block is hashed first, and a key of one block is not") {
+TEST_CASE("hmac_sha256() first hashes the key if it is longer than a block") {
   const auto hmac = [](std::size_t size) {
     return hex(hmac_sha256(bytes(std::string(size, 'k')), bytes("what is said")));
   };

@@ -45,9 +45,7 @@ std::string wish_at(const std::uint8_t* address) {
 
 }  // namespace huge_pages
 
-TEST_CASE(
-    "large pages are requested for each 2 MiB that lie completely in the range, and for no memory beside "
-    "them") {
+TEST_CASE("ask_for_huge_pages() requests large pages for each 2 MiB that lie completely in the range") {
   using namespace huge_pages;
   const Mapping trial;
   if (madvise(trial.first, page, MADV_HUGEPAGE) != 0 || wish_at(trial.first) != "yes") {

@@ -13,7 +13,7 @@ TEST_SUITE_BEGIN("runtime/base/stop_signal");
 using namespace mlk::rt;
 using namespace std::chrono_literals;
 
-TEST_CASE("after a signal, requested() stays true, the descriptor stays readable, and a wait ends") {
+TEST_CASE("StopSignal reports a signal by requested(), by its descriptor, and by the end of a wait") {
   for (int signal : {SIGTERM, SIGINT}) {
     // The signals go to a child process, so that other tests find the signals of this process unchanged.
     const pid_t child = fork();
@@ -36,7 +36,7 @@ TEST_CASE("after a signal, requested() stays true, the descriptor stays readable
 }
 
 TEST_CASE(
-    "a wait without a signal ends at its time limit, and a destroyed StopSignal has closed its descriptor") {
+    "StopSignal::wait() ends at its time limit without a signal, and the destructor closes the descriptor") {
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);

@@ -83,7 +83,7 @@ TEST_CASE("a torn or damaged checkpoint is skipped, and the previous checkpoint 
   });
 }
 
-TEST_CASE("a checkpoint whose state file is truncated anywhere is skipped") {
+TEST_CASE("a checkpoint is skipped if its state file is cut off at any length") {
   Checkpoints run;
   run.save(1);
   run.save(2);
@@ -97,7 +97,8 @@ TEST_CASE("a checkpoint whose state file is truncated anywhere is skipped") {
   CHECK(run.loaded() == 2);
 }
 
-TEST_CASE("a changed byte of a manifest is noticed, or does not change its content") {
+TEST_CASE(
+    "load_newest gives the newest or the previous checkpoint if a byte of the newest manifest is changed") {
   Checkpoints run;
   run.save(11);
   run.save(12);
@@ -126,7 +127,7 @@ TEST_CASE("a checkpoint in the folder of another step is skipped") {
 }
 
 TEST_CASE(
-    "if no checkpoint is usable, load_newest throws a failure that names the newest one and the reason") {
+    "load_newest throws a failure with the newest checkpoint and the reason if no checkpoint is usable") {
   Checkpoints run;
   run.save(1);
   run.save(2);
@@ -159,7 +160,7 @@ TEST_CASE("a checkpoint of another model is not loaded") {
   }
 }
 
-TEST_CASE("a step that is trained again replaces its damaged checkpoint") {
+TEST_CASE("a save replaces a damaged checkpoint of the same step") {
   Checkpoints run;
   run.save(1, 2);
   run.save(2, 2);
@@ -168,7 +169,7 @@ TEST_CASE("a step that is trained again replaces its damaged checkpoint") {
   CHECK(run.loaded() == 2);
 }
 
-TEST_CASE("damaged checkpoints of later steps do not displace good checkpoints of earlier steps") {
+TEST_CASE("a save of step 11 keeps step 10, although the checkpoints of later steps are damaged") {
   Checkpoints run;
   run.save(10, 2);
   for (std::uint64_t step : {20u, 30u}) {

@@ -41,7 +41,7 @@ std::string file_named(const std::string& name) {
 
 }  // namespace checkpoint_format_bounds
 
-TEST_CASE("restart() removes all pieces and floats from a snapshot") {
+TEST_CASE("restart() empties a snapshot, and sets the new step and position") {
   Snapshot snapshot;
   CHECK(snapshot.slots() == 0);
   snapshot.restart(1, 2, 8);
@@ -102,8 +102,7 @@ TEST_CASE("a tensor is found by its whole name, also if the name of another tens
   }
 }
 
-TEST_CASE(
-    "pieces that leave out or repeat floats have one error, and pieces that end early have another error") {
+TEST_CASE("require_whole() has one error for missing or repeated floats, and another if pieces end early") {
   using checkpoint_format_bounds::words_of;
   const std::string twice = "its files leave out some of the model or hold it twice";
   const std::string not_whole = "its files do not hold the whole model";

@@ -34,8 +34,7 @@ SafeTensor tensor(const std::string& name, std::vector<std::int64_t> shape) {
 
 }  // namespace
 
-TEST_CASE(
-    "a piece that is a whole tensor has the tensor's name and shape, and a part of a tensor has its range") {
+TEST_CASE("name_pieces() gives a whole tensor its name and shape, and a part its name and range") {
   const std::vector<Piece> pieces = {{0, 0, 9}, {2, 0, 6}, {1, 4, 3}};
   const auto named = name_pieces(pieces, small);
   std::vector<std::string> names;
@@ -66,8 +65,7 @@ TEST_CASE("adjacent pieces are merged into one piece") {
   CHECK(snapshot.values.capacity() >= 16);
 }
 
-TEST_CASE(
-    "the files of any number of servers together hold the whole model, and each name identifies its piece") {
+TEST_CASE("the pieces of any number of servers together are the whole model, and are found by their names") {
   for (std::uint32_t servers = 1; servers <= 6; ++servers) {
     CAPTURE(servers);
     std::vector<Piece> all;
@@ -169,7 +167,7 @@ TEST_CASE("decoding a broken manifest says what is wrong with it") {
   CHECK(error_of([] { decode_manifest(R"({"schema":1,"step":1,"position":1,"files":[]})"); }) == "");
 }
 
-TEST_CASE("a manifest keeps the summary of the data, if there is one, and an incomplete summary is refused") {
+TEST_CASE("a manifest may have a summary of the data, and an incomplete summary is refused") {
   Manifest manifest{1, 2, {{"a", 3, 4}}, DataSummary{{1500, 7}, {297, 4294967295}}};
   CHECK(decode_manifest(encode(manifest)).data == manifest.data);
   manifest.data.reset();

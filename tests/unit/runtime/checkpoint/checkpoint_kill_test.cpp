@@ -118,8 +118,7 @@ void follow(const CheckpointStore& store, int peer) {
 }  // namespace
 
 TEST_CASE(
-    "a process that is killed while it saves leaves a usable checkpoint, and no incomplete checkpoint is "
-    "visible") {
+    "a process that is killed during a save leaves a usable checkpoint, and no incomplete one is visible") {
   Saving run;
   std::uint64_t before = 1;
   for (int i = 0; another(i, before); ++i) {
@@ -153,9 +152,7 @@ TEST_CASE("the newest checkpoint can be loaded while another process saves and r
   Saving::kill_and_wait(child);
 }
 
-TEST_CASE(
-    "two servers that share a checkpoint leave a usable checkpoint if one or both are killed while they "
-    "save") {
+TEST_CASE("two servers leave a usable checkpoint if one or both are killed during a save") {
   Saving run;
   std::uint64_t before = 1;
   for (int i = 0; another(i, before); ++i) {
@@ -184,7 +181,7 @@ TEST_CASE(
   CHECK(before > 1);
 }
 
-TEST_CASE("a process that is killed while it saves the same step again leaves the only checkpoint usable") {
+TEST_CASE("the only checkpoint stays usable if a process is killed while it saves the same step") {
   Saving run(1);
   for (int i = 0; i < kills(); ++i) {
     const pid_t child = run.start([&] {

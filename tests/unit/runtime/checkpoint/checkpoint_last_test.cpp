@@ -67,7 +67,7 @@ std::size_t lines_in(const std::string& text) {
 
 }  // namespace checkpoint_last
 
-TEST_CASE("a checkpoint of a live state has the whole state: step, position, history, parameters and slots") {
+TEST_CASE("save_now() saves the whole state: step, position, history, parameters and slots") {
   using namespace checkpoint_last;
   for (const std::size_t slots : {0u, 1u, 2u}) {
     SmallRun run;
@@ -112,7 +112,7 @@ TEST_CASE("checkpoints are made at the multiples of the interval, and are not ma
   CHECK(run.names() == std::set<std::string>{"step-000000000030", "step-000000000041"});
 }
 
-TEST_CASE("a process that is about to end tries once to save, and logs the reason if the save fails") {
+TEST_CASE("save_now() tries once to write, and logs the reason if this fails") {
   using namespace checkpoint_last;
   SmallRun run;
   write_file(run.env.checkpoints, "a file is in the way");
@@ -130,7 +130,7 @@ TEST_CASE("a process that is about to end tries once to save, and logs the reaso
   CHECK(run.names() == std::set<std::string>{"step-000000000005"});
 }
 
-TEST_CASE("a checkpoint of a step beyond the last step is accepted as the last checkpoint") {
+TEST_CASE("LastCheckpoint accepts a checkpoint of a step beyond the last step") {
   using namespace checkpoint_last;
   SmallRun run;
   REQUIRE(run.store().save(snapshot_of(state_at(12, 100)), hundred));
@@ -144,7 +144,7 @@ TEST_CASE("a checkpoint of a step beyond the last step is accepted as the last c
   CHECK_FALSE(LastCheckpoint(run.job).is_there());
 }
 
-TEST_CASE("a process that waits for the last checkpoint reads an unusable checkpoint only once") {
+TEST_CASE("LastCheckpoint::find() logs an unusable checkpoint once, also if it is called many times") {
   using namespace checkpoint_last;
   using std::chrono::steady_clock, std::chrono::milliseconds;
   SmallRun run;
@@ -162,7 +162,7 @@ TEST_CASE("a process that waits for the last checkpoint reads an unusable checkp
   CHECK(lines_in(run.kept.text()) == 1);
 }
 
-TEST_CASE("a worker that finds the last checkpoint reports the values of that checkpoint") {
+TEST_CASE("end_with() reports the values of the last checkpoint, and loads its parameters into the model") {
   using namespace checkpoint_last;
   WorkerJob worker;
   const KeptLog kept;
@@ -187,7 +187,7 @@ TEST_CASE("a worker that finds the last checkpoint reports the values of that ch
   CHECK(result["message"] == "");
 }
 
-TEST_CASE("a worker that gets a signal before it has evaluated the last checkpoint ends as terminated") {
+TEST_CASE("end_with() ends as terminated if a signal comes before the evaluation") {
   using namespace checkpoint_last;
   const TemporaryFolder folder;
   const std::string path = folder / "result";

@@ -88,7 +88,7 @@ TEST_CASE("a checkpoint without an optimizer's state is saved and loaded") {
   CHECK(loaded->optimizer_state.empty());
 }
 
-TEST_CASE("a checkpoint keeps the counts of restarts and lost samples; without these counts they are 0") {
+TEST_CASE("a checkpoint keeps the counts of restarts and lost samples, which are 0 if none were given") {
   Checkpoints run;
   run.save(3);
   CHECK(run.store().load_newest(two_tensors)->history == RunHistory{});
@@ -123,8 +123,7 @@ TEST_CASE("a checkpoint is a safetensors file and a manifest that describes it")
                           {"crc32c", crc32c(bytes.data(), bytes.size())}}}}});
 }
 
-TEST_CASE(
-    "a checkpoint of several servers has one file of each, and loads like a checkpoint of one process") {
+TEST_CASE("a checkpoint of several servers has one file for each server, and loads as one state") {
   const std::vector<TensorInfo> shared = {{"w", {3, 50000}, 0, 150000}, {"b", {3}, 150000, 3}};
   for (std::uint32_t servers : {1u, 2u, 3u, 5u}) {
     CAPTURE(servers);
@@ -165,7 +164,7 @@ TEST_CASE("a checkpoint is not committed while a file of it is missing or short"
   CHECK_FALSE(store.load_newest(two_tensors));
 }
 
-TEST_CASE("a name from another process is refused if it leads to another folder") {
+TEST_CASE("write() refuses a name that leads out of the folder, and discard() and remove_mark() ignore it") {
   Checkpoints run;
   fs::create_directories(run.checkpoints.parent_path() / "x");
   for (const char* name : {"", "x", "..", "../x", ".tmp-1/../..", ".tmp-1/../../x", "/tmp/x"}) {
@@ -178,7 +177,7 @@ TEST_CASE("a name from another process is refused if it leads to another folder"
   CHECK(fs::exists(run.checkpoints.parent_path() / "x"));
 }
 
-TEST_CASE("discard() removes a folder that another process names only if it is a temporary folder") {
+TEST_CASE("discard() removes a temporary folder, and no saved checkpoint or other folder") {
   Checkpoints run;
   const fs::path beside = run.checkpoints.parent_path() / "x";
   REQUIRE(run.store().save(snapshot_of(state_at(1, 9)), two_tensors));
@@ -199,8 +198,7 @@ TEST_CASE("discard() removes a folder that another process names only if it is a
 }
 
 TEST_CASE(
-    "a checkpoint replaces an older checkpoint of the same step, also if the file system cannot exchange two "
-    "names") {
+    "a save replaces the checkpoint of the same step, also if the file system cannot exchange two names") {
   Checkpoints run;
   run.save(7);
   const auto before = fs::last_write_time(run.at(7) / "manifest.json");
@@ -242,7 +240,7 @@ TEST_CASE("remove_mark finds a mark in the folder where it was left, and in no o
   CHECK_FALSE(other.store().leave_mark(mark));
 }
 
-TEST_CASE("only the newest checkpoints are kept, and leftovers of a killed process are removed") {
+TEST_CASE("a save keeps only the newest checkpoints, and removes leftovers of a killed process") {
   Checkpoints run;
   fs::create_directories(run.checkpoints / ".tmp-killed");
   write_file(run.checkpoints / ".tmp-killed" / "state.safetensors", "half");

@@ -82,7 +82,7 @@ std::string thrown_by(Body body) {
 
 }  // namespace checkpoint_words
 
-TEST_CASE("names of temporary folders and of marks show their purpose and are unique") {
+TEST_CASE("name_aside() and name_mark() give unique names that begin with .tmp- and .mark-") {
   const std::string aside = CheckpointStore::name_aside(42), mark = CheckpointStore::name_mark();
   CHECK(std::regex_match(aside, std::regex("\\.tmp-000000000042-[0-9a-f]{16}")));
   CHECK(std::regex_match(mark, std::regex("\\.mark-[0-9a-f]{16}")));
@@ -122,7 +122,7 @@ TEST_CASE("newest_step reads only the names of folders, and newest_is_whole also
   CHECK(run.store().newest_is_whole());
 }
 
-TEST_CASE("files that a run leaves can be read by all users, and written only by their owner") {
+TEST_CASE("files of a run are made with the permissions 0644, reduced by the umask") {
   using namespace checkpoint_words;
   const Kept run;
   REQUIRE(run.save(1));
@@ -153,7 +153,7 @@ TEST_CASE("a save removes temporary folders of killed processes, except folders 
   CHECK(run.kept.text() == "");
 }
 
-TEST_CASE("a save keeps the configured number of newest checkpoints, counted back from the one just saved") {
+TEST_CASE("a save keeps the configured number of checkpoints up to its own step, and all later ones") {
   using namespace checkpoint_words;
   const Kept run;
   for (const std::uint64_t step : {1, 2, 3, 8}) REQUIRE(run.save(step));
@@ -190,8 +190,7 @@ TEST_CASE("a checkpoint is complete even if the system writes it in short pieces
   CHECK(run.store().newest_is_whole());
 }
 
-TEST_CASE(
-    "a file that needs several writes is complete, and its WrittenFile has the right size and checksum") {
+TEST_CASE("write() writes a large file completely, and returns the right size and checksum") {
   using namespace checkpoint_words;
   const Kept run;
   const std::vector<TensorInfo> large = {{"w", {1000, 700}, 0, 700'000}};  // 2.8 MB, and a state of 2.8 MB
@@ -216,7 +215,7 @@ TEST_CASE(
   CHECK_FALSE(run.store().newest_is_whole());
 }
 
-TEST_CASE("errors say why a file is not written or not committed") {
+TEST_CASE("the errors of write() and commit() name the folder or the file") {
   using namespace checkpoint_words;
   const Kept run;
   const Snapshot snapshot = snapshot_of(state_at(3, 9));
@@ -262,7 +261,7 @@ TEST_CASE("the log names each skipped checkpoint with its reason, the newest fir
                                run.at(3).string() + ": manifest.json: No such file or directory\n");
 }
 
-TEST_CASE("each kind of incomplete checkpoint has its own message") {
+TEST_CASE("the error for a damaged checkpoint names the file and the fault") {
   using namespace checkpoint_words;
   const Kept run;
   REQUIRE(run.save(2));
@@ -289,9 +288,7 @@ TEST_CASE("each kind of incomplete checkpoint has its own message") {
   CHECK(run.refusal() != "");
 }
 
-TEST_CASE(
-    "each file of a checkpoint has the step and position of its state, and the manifest must have the same "
-    "ones") {
+TEST_CASE("a checkpoint is refused if the step or position in a file differs from that of the manifest") {
   using namespace checkpoint_words;
   const Kept run;
   REQUIRE(run.save(2));
@@ -325,9 +322,7 @@ TEST_CASE(
   CHECK(run.store().load_newest(nine)->history == RunHistory{0, 64});
 }
 
-TEST_CASE(
-    "a loaded checkpoint has, for each count of the run's history, the largest value in the checkpoint's "
-    "files") {
+TEST_CASE("a loaded checkpoint takes each count of the history from the file with the largest value") {
   using namespace checkpoint_words;
   const std::vector<TensorInfo> one = {{"w", {4}, 0, 4}};
   const Kept run;

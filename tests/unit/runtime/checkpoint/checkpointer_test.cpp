@@ -85,7 +85,7 @@ TEST_CASE(
   CHECK(load_and_check(run.store(), live_tensors) == second);
 }
 
-TEST_CASE("a Checkpointer makes checkpoints only at the steps at which a checkpoint is due") {
+TEST_CASE("after_step() saves a step that is due, and none of the other steps") {
   LiveRun run;
   run.config.checkpoint.every = 10;
   {
@@ -118,7 +118,7 @@ TEST_CASE("the last checkpoint is tried again until the disk accepts it") {
   CHECK(load_and_check(run.store(), live_tensors) == 5);
 }
 
-TEST_CASE("the last checkpoint has failed if all attempts within the patience have failed") {
+TEST_CASE("last() returns failed if no attempt within the patience has succeeded") {
   LiveRun run;
   write_file(run.env.checkpoints, "a file is in the way");
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);
@@ -132,7 +132,7 @@ TEST_CASE("the last checkpoint has failed if all attempts within the patience ha
   CHECK(checkpointer.committed() == 0);
 }
 
-TEST_CASE("the result has the step since which all saves have failed, until a save succeeds") {
+TEST_CASE("the result contains the first step that could not be saved, until a later save succeeds") {
   LiveRun run;
   const std::string path = run.folder / "result";
   Reporter reporter(run.metrics, path, 0);
@@ -155,7 +155,7 @@ TEST_CASE("the result has the step since which all saves have failed, until a sa
   CHECK_FALSE(result().contains("unsaved"));
 }
 
-TEST_CASE("require_writable() tries to write only if a step is left to train") {
+TEST_CASE("require_writable() fails if the folder cannot be written and a step is left to train") {
   LiveRun run;
   run.config.steps = 9;
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);
@@ -174,7 +174,7 @@ TEST_CASE("require_writable() tries to write only if a step is left to train") {
   }
 }
 
-TEST_CASE("a process that is about to end tries to write the last checkpoint until its patience is over") {
+TEST_CASE("save_now() with a patience tries again until the folder can be written") {
   LiveRun run;
   write_file(run.env.checkpoints, "a file is in the way");
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);
@@ -200,7 +200,7 @@ TEST_CASE("without a folder for checkpoints a Checkpointer writes nothing and wa
   CHECK_FALSE(checkpointer.restore());
 }
 
-TEST_CASE("a restored state is not saved again") {
+TEST_CASE("save_now() does not write a restored state again") {
   LiveRun run;
   const TrainingState state = state_at(5, live_parameters);
   REQUIRE(run.store().save(snapshot_of(state), live_tensors));

@@ -74,7 +74,7 @@ TEST_CASE("headers are filled with blanks to a multiple of eight bytes") {
   }
 }
 
-TEST_CASE("parsed tensors are sorted by their offsets, whatever their names") {
+TEST_CASE("parse_safetensors() sorts tensors by their offsets") {
   const std::vector<SafeTensor> tensors = {
       {"z", {2}, 0, 8}, {"none", {0, 5}, 8, 0}, {"m", {}, 8, 4}, {"a", {1, 3}, 12, 12}};
   const std::string header = safetensors_header(tensors, {{"a", "1"}, {"b", ""}});

@@ -117,9 +117,7 @@ void require_the_numbers(const mlk::kernels::Floats& parameters) {
 
 }  // namespace
 
-TEST_CASE(
-    "weights of GPT-2 are read whether or not the file has the prefix transformer. and the tied output "
-    "layer") {
+TEST_CASE("weights of GPT-2 are read with and without the common prefix and the output layer") {
   const Folder of;
   write_file(of.path, file_of(of_the_hub()));
   require_the_numbers(of.read());
@@ -130,8 +128,7 @@ TEST_CASE(
   require_the_numbers(of.read());
 }
 
-TEST_CASE(
-    "write_weights() writes files that Hugging Face's model reads, with the bytes of the weights unchanged") {
+TEST_CASE("write_weights() writes the files of Hugging Face's GPT-2, with unchanged bytes of the weights") {
   const Folder of;
   write_file(of.path, file_of(of_the_hub()));
   write_weights(of.folder.path() / "new", small_gpt, tensors_of_gpt(), of.read());
@@ -351,7 +348,7 @@ TEST_CASE("the message for a file of another format names the format") {
         std::string::npos);
 }
 
-TEST_CASE("a file of weights that is broken in any part is refused") {
+TEST_CASE("a file of weights is refused if it is empty, cut off, too long or missing") {
   const Folder of;
   const std::string whole = file_of(of_the_hub());
   const auto refusal = [&](const std::string& file) { return of.refusal(file, ExitCode::bad_data); };
@@ -369,7 +366,7 @@ TEST_CASE("a file of weights that is broken in any part is refused") {
   CHECK_THROWS_AS(of.read(), Failure);
 }
 
-TEST_CASE("a failed write leaves the older weights and no other files") {
+TEST_CASE("write_weights() leaves no files behind if it fails") {
   const Folder of;
   write_file(of.path, file_of(of_the_hub()));
   const auto parameters = of.read();

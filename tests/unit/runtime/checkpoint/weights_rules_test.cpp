@@ -16,8 +16,7 @@ using nlohmann::json;
 
 const ModelConfig model{.type = ModelType::gpt, .layers = 2, .width = 32, .heads = 2, .context = 32};
 
-TEST_CASE(
-    "computed_otherwise reports exactly the keys of config.json whose values change a gpt's computation") {
+TEST_CASE("computed_otherwise() reports a key of config.json if its value changes a gpt's computation") {
   struct Row {
     const char* key;
     std::vector<json> taken, refused;
@@ -56,7 +55,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("all settings that differ are reported at once, and a long value is not shown") {
+TEST_CASE("computed_otherwise() reports all settings that differ, and does not show a long value") {
   const json description = {{"n_head", 3}, {"scale_attn_weights", false}, {"auto_map", std::string(80, 'x')}};
   const auto lines = computed_otherwise(description, model);
   REQUIRE(lines.size() == 3);
@@ -82,7 +81,7 @@ TEST_CASE("foreign_format recognises files of other formats by their first bytes
     CHECK(foreign_format(bytes).empty());
 }
 
-TEST_CASE("a prefix is a wrapper only if all names begin with it") {
+TEST_CASE("wrapper_of() returns the prefix of a wrapper if all names begin with this prefix") {
   const auto of = [](const std::vector<std::string>& names) { return wrapper_of(names); };
   CHECK(of({}) == "");
   CHECK(of({"a", "b"}) == "");
