@@ -67,7 +67,7 @@ TEST_CASE("hmac_sha256() first hashes the key if it is longer than a block") {
   CHECK(hmac(65) == "6119909dbfc45b388614eefdc4c4f886487657a41cfd76cc916cb054414167a3");
 }
 
-TEST_CASE("digests compare equal only if all bytes are equal") {
+TEST_CASE("equal_in_constant_time() is false if two digests differ in any byte") {
   const Digest digest = sha256(bytes("abc"));
   CHECK(equal_in_constant_time(digest, digest));
   for (std::size_t i = 0; i < digest.size(); ++i) {

@@ -50,7 +50,7 @@ LiveState live(const TrainingState& state) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint has the state of its step, although the state changes while it is written") {
+TEST_CASE("a checkpoint has the state at its step, also if the state changes during the write") {
   LiveRun run;
   TrainingState state = state_at(1, live_parameters);
   {
@@ -61,9 +61,7 @@ TEST_CASE("a checkpoint has the state of its step, although the state changes wh
   CHECK(load_and_check(run.store(), live_tensors) == 1);
 }
 
-TEST_CASE(
-    "a checkpoint that is due while the previous one is written is made from the first state after that "
-    "write") {
+TEST_CASE("a checkpoint that becomes due during a write is made from the first state after this write") {
   LiveRun run;
   run.config.checkpoint.every = 10;
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);

@@ -309,7 +309,7 @@ TEST_CASE("a rank that receives a state continues from it with the same steps as
 }
 
 TEST_CASE(
-    "a state that arrives before its begin message is used, and a state of an older generation is dropped") {
+    "a rank uses a state that arrives before the begin message, and drops a state of an older generation") {
   TwoRanks stage(1);
   stage.start();
   PlayedState state = late_state(stage), older = state;
@@ -325,7 +325,7 @@ TEST_CASE(
   stage.end_elsewhere();
 }
 
-TEST_CASE("a rank that has received a state reports the generation that has trained this state") {
+TEST_CASE("an accept message names the generation that trained the state, also if the state was received") {
   TwoRanks stage(1);
   stage.start();
   const PlayedState state = late_state(stage);
@@ -386,7 +386,7 @@ TEST_CASE("a rank that lags offers its own state until the first part of a newer
   stage.end_elsewhere();
 }
 
-TEST_CASE("a rank whose state is partly overwritten makes the first state if all ranks lack a state") {
+TEST_CASE("a proposer whose state is partly overwritten starts the run anew if no rank has a state") {
   TwoRanks stage(0);
   stage.start();
   stage.say(MessageType::status, 0, no_step, 0,
@@ -453,7 +453,7 @@ TEST_CASE("the rank that proposes makes the first state, sends it, reports, and 
   CHECK(farthest(saved.parameters, state.parameters) < 1e-5);
 }
 
-TEST_CASE("a rank that has not received the state yet saves nothing when it gets SIGTERM") {
+TEST_CASE("a rank that waits for the state saves nothing when it gets SIGTERM") {
   TwoRanks stage(0);
   stage.start();
   stage.say(MessageType::status, 0, 10, 0,

@@ -120,9 +120,7 @@ TEST_CASE("the ranks of a run share the samples of each step, and one rank repor
   }
 }
 
-TEST_CASE(
-    "with a batch of 7 samples each of three ranks computes 7 samples of each step, and no sample is left "
-    "out") {
+TEST_CASE("each of three ranks computes a whole batch of 7 samples in each step") {
   LoopbackRun run(3);
   run.config.data.batch = 7;
   run.config.steps = 5;
@@ -252,7 +250,7 @@ TEST_CASE("a rank that finds the checkpoint of the last step ends as trained wit
   CHECK(told(again.metrics()) == "mlk step=20 epoch=6 loss accuracy=1\n");
 }
 
-TEST_CASE("without a folder for checkpoints a rank trains as usual") {
+TEST_CASE("a rank without a folder for checkpoints trains to the end") {
   LoopbackRun run(1);
   LaunchEnv env = run.env(0);
   env.checkpoints = "";
@@ -283,9 +281,7 @@ TEST_CASE("a loss that is not a number ends all ranks as diverged") {
   }
 }
 
-TEST_CASE(
-    "a rank that no other rank joins fails when its patience is over, and the error names the missing "
-    "ranks") {
+TEST_CASE("a rank fails and names the missing ranks if no other rank joins within the patience") {
   LoopbackRun run(4);
   run.config.workers.min = 4;
   run.config.patience_seconds = 0;

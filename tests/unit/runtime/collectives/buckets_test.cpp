@@ -44,7 +44,7 @@ TEST_CASE("there are at most most_buckets buckets, and together they are the who
   CHECK(end == 0);
 }
 
-TEST_CASE("a new bucket begins only if it and the rest of the vector have at least 256 Ki floats each") {
+TEST_CASE("plan_buckets() makes a new bucket if both parts get at least 256 Ki floats") {
   constexpr std::size_t least = 256 * 1024;
   const auto plan = [](std::size_t first, std::size_t second) {
     const std::vector<TensorInfo> tensors = {{"a", {1}, 0, first}, {"b", {1}, first, second}};

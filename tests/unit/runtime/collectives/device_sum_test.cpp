@@ -91,9 +91,7 @@ struct Members {
 
 }  // namespace
 
-TEST_CASE(
-    "all members begin to sum on their devices at the same step, after all have joined the first member's "
-    "group") {
+TEST_CASE("all members begin to sum on their devices at one step, when all have joined the group") {
   Members members(3);
   for (std::size_t i = 0; i < sizeof(GroupId); ++i)
     (*members.collectives[0].id)[i] = static_cast<unsigned char>(255 - 2 * i);  // every byte has to arrive
@@ -169,7 +167,7 @@ TEST_CASE("the hosts compute the sums if the devices have no collectives, or if 
   CHECK(alone.none_uses_devices());
 }
 
-TEST_CASE("if one member cannot join a group, or takes too long, all members abandon the group") {
+TEST_CASE("all members abandon a group if one member cannot join it or takes too long") {
   for (const bool fails : {true, false}) {
     Members members(2);
     members.begin();
@@ -184,9 +182,7 @@ TEST_CASE("if one member cannot join a group, or takes too long, all members aba
   }
 }
 
-TEST_CASE(
-    "after all have joined a group, all members sum on their devices, even if the patience of one member is "
-    "over") {
+TEST_CASE("members that have all joined a group use it, even if the patience of one member is over") {
   Members members(2);
   members.begin();
   members.add_up();
@@ -201,9 +197,7 @@ TEST_CASE(
   CHECK(members.all_use_devices());
 }
 
-TEST_CASE(
-    "a sum counts as standing still if no part of it finishes within a time that is longer for larger "
-    "parts") {
+TEST_CASE("a sum stands still if no part finishes within 500 ms plus 16 ms for each MiB") {
   Members members(2);
   members.begin();
   members.add_up();
@@ -239,9 +233,7 @@ TEST_CASE("a group that has made many sums resets the count of groups that faile
   }
 }
 
-TEST_CASE(
-    "after three groups that failed or hung, a member joins no group; groups that lost a member do not "
-    "count") {
+TEST_CASE("a member joins no group after three failures; a group that lost a member is no failure") {
   Members members(2);
   members.collectives[1].group.aborts = false;
   for (int generation = 0; generation < 8; ++generation) {

@@ -102,7 +102,7 @@ TEST_CASE("a rank makes its steps, saves the last one, reports, and ends") {
   CHECK(decides<EndReported>(end));  // no other rank is left
 }
 
-TEST_CASE("SIGTERM takes effect between two steps, and the rank saves its state") {
+TEST_CASE("a rank that gets SIGTERM finishes its step, saves its state and ends") {
   LoneRank rank(5);
   rank.begin();
   CHECK(decides<TakeStep>(rank.tick()));
@@ -114,7 +114,7 @@ TEST_CASE("SIGTERM takes effect between two steps, and the rank saves its state"
   CHECK(decides<EndTerminated>(end));
 }
 
-TEST_CASE("if a rank gets SIGTERM while it reports, it ends as terminated, not as trained") {
+TEST_CASE("a rank ends as terminated if it gets SIGTERM while it reports") {
   LoneRank rank(1);
   rank.begin();
   rank.take_step();
@@ -140,7 +140,7 @@ TEST_CASE(
   CHECK(rank.now > began + std::chrono::seconds(50));
 }
 
-TEST_CASE("parts of a state that the rank does not wait for are counted as late, and have no other effect") {
+TEST_CASE("a rank counts parts of a state that it does not wait for as late, and ignores them") {
   LoneRank rank(5);
   rank.begin();
   Event part;
@@ -166,7 +166,7 @@ TEST_CASE("early frames from a rank are forgotten when the connection with that 
   CHECK(decides<ForgetFrames>(turn));
 }
 
-TEST_CASE("a rank that has made a step reports to the other ranks that it leaves the ended generation") {
+TEST_CASE("a rank sends a trouble message after its step if the generation has ended meanwhile") {
   LoneRank rank(0, 2, 5);
   rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
   rank.hear({.kind = Event::Kind::up});
@@ -208,16 +208,14 @@ TEST_CASE(
   CHECK(decides<SendState>(rank.begin_as_source()));
 }
 
-TEST_CASE(
-    "a rank that accepts a generation between two steps sends its state if the begin message names this rank "
-    "as source") {
+TEST_CASE("a rank sends its state if the begin message names this rank as source") {
   SecondRank rank(5);
   rank.take_step();
   CHECK(sends(rank.propose(2, 1), MessageType::accept));
   CHECK(decides<SendState>(rank.begin_as_source()));
 }
 
-TEST_CASE("a sum hangs only if the other rank reports that it also waits for the sum, or has a later step") {
+TEST_CASE("a sum hangs if the other rank also waits for this sum, or is at a later step") {
   SecondRank rank(5);
   rank.take_step();
   REQUIRE(decides<TakeStep>(rank.tick()));
@@ -243,7 +241,7 @@ TEST_CASE("a sum hangs only if the other rank reports that it also waits for the
   CHECK_FALSE(rank.machine.goes_on());
 }
 
-TEST_CASE("a rank that gets a status of an earlier step of the same generation answers with its own status") {
+TEST_CASE("a rank answers a status of an earlier step with its own status") {
   SecondRank rank(5);
   CHECK_FALSE(sends(rank.say(encode(StatusMessage{1, 7, 0, false})), MessageType::status));
   rank.take_step();
@@ -253,9 +251,7 @@ TEST_CASE("a rank that gets a status of an earlier step of the same generation a
 
 // For example, rank 0 of three ranks reports. Then rank 2 may see the end of rank 1 before it gets the result
 // from rank 0.
-TEST_CASE(
-    "a trained rank that finds the last checkpoint waits a while for the result, and then ends with the "
-    "checkpoint") {
+TEST_CASE("a trained rank with the last checkpoint waits at most 10 s for the result, and then ends") {
   for (const bool is_told : {true, false}) {
     CAPTURE(is_told);
     SecondRank rank(1);

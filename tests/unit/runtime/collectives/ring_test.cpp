@@ -76,7 +76,7 @@ float summand(std::uint32_t rank, std::uint64_t step, std::size_t i) {
 
 }  // namespace
 
-TEST_CASE("all members get the same bits, and the sum is right") {
+TEST_CASE("sum() gives all members the same bits and the right sum") {
   for (const std::uint32_t count : {1u, 2u, 3u, 5u}) {
     for (const std::size_t size : {std::size_t{1}, std::size_t{1000}, std::size_t{1'400'001}}) {
       CAPTURE(count);
@@ -108,7 +108,7 @@ TEST_CASE("all members get the same bits, and the sum is right") {
   }
 }
 
-TEST_CASE("a vector that is still being computed is summed bucket by bucket") {
+TEST_CASE("sum() adds a vector bucket by bucket while later buckets are still computed") {
   const std::vector<Bucket> large = {{900'000, 700'000}, {899'990, 10}, {0, 899'990}},
                             small = {{60, 40}, {0, 60}};
   for (const auto& [count, buckets] :
@@ -154,7 +154,7 @@ TEST_CASE("a vector that is still being computed is summed bucket by bucket") {
   }
 }
 
-TEST_CASE("frames of an earlier sum are not added to a later sum, and are counted as late") {
+TEST_CASE("a frame of an earlier sum is not added to a later sum, and counts as late") {
   auto members = make_members(2);
   Header late;
   late.type = MessageType::reduce;
@@ -199,7 +199,7 @@ TEST_CASE("an early frame whose size differs from the expected size is counted a
 }
 
 // A run that begins anew counts its generations from 1 again.
-TEST_CASE("early frames of an ended process are added to no sum, even of the same generation and step") {
+TEST_CASE("forget_from() drops the early frames of an ended process") {
   auto members = make_members(2);
   Header early;
   early.type = MessageType::reduce;
@@ -257,7 +257,7 @@ TEST_CASE("a sum is abandoned when a member is gone") {
   thread.join();
 }
 
-TEST_CASE("early frames of 4 MiB in all are stored, each once, and further frames are counted as late") {
+TEST_CASE("store_early() keeps at most 4 MiB of frames, and counts further and repeated frames as late") {
   auto members = make_members(1, 1000);
   Ring& ring = *members[0].ring;
   const auto comes = [&](std::uint32_t key, std::size_t bytes, std::uint64_t step,
@@ -292,7 +292,7 @@ TEST_CASE("early frames of 4 MiB in all are stored, each once, and further frame
   CHECK(comes(0, 4, 9, 1) == 1);
 }
 
-TEST_CASE("a single member waits for its own summand, bucket by bucket") {
+TEST_CASE("sum() of a single member waits until all buckets are ready") {
   auto members = make_members(1, 100);
   const std::vector<Bucket> buckets = {{60, 40}, {0, 60}};
   std::vector<float> data(100, 2);

@@ -13,7 +13,7 @@ namespace data_summaries {
 
 constexpr std::uint64_t block = 64 * 1024;
 
-TEST_CASE("a checksum of few bytes depends on each byte, and on the number of bytes") {
+TEST_CASE("sampled_crc32c() of few bytes notices a changed byte and another number of bytes") {
   std::vector<std::uint8_t> bytes(3 * block, 7);
   const std::uint32_t whole = sampled_crc32c(bytes, bytes.size(), 0);
   for (const std::size_t at : {std::size_t{0}, std::size_t{1}, block, 2 * block - 1, bytes.size() - 1}) {
@@ -25,7 +25,7 @@ TEST_CASE("a checksum of few bytes depends on each byte, and on the number of by
   CHECK(sampled_crc32c({}, 9, 0) != sampled_crc32c({}, 9, 1));
 }
 
-TEST_CASE("a checksum of many bytes depends on the first and last block and on blocks between them") {
+TEST_CASE("sampled_crc32c() of many bytes depends on the first and last block and on some between") {
   std::vector<std::uint8_t> bytes(100 * block + 5, 7);
   const std::uint64_t most = 4 * block;
   const std::uint32_t whole = sampled_crc32c(bytes, most, 0);
@@ -48,9 +48,7 @@ TEST_CASE("a checksum of many bytes depends on the first and last block and on b
   CHECK(sampled_crc32c(std::span(bytes).first(bytes.size() - 1), most, 0) != whole);
 }
 
-TEST_CASE(
-    "a run continues from a checkpoint if their data are the same, or if the data of one of the two are "
-    "unknown") {
+TEST_CASE("refuse_other_data() refuses a checkpoint if its training data are known to differ") {
   const DataSummary before{{1500, 1}, {297, 2}};
   const auto refused = [&](const std::optional<DataSummary>& now) {
     return refuse_other_data(before, now, 7);

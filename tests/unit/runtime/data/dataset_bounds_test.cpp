@@ -102,9 +102,7 @@ TEST_CASE("a file that the system reads in short pieces, with interruptions, is 
         }) == 0);
 }
 
-TEST_CASE(
-    "a file that needs two reads is read completely, and a file that ends in the second read counts as "
-    "truncated") {
+TEST_CASE("a file of more than 16 MiB is read completely, and is refused if it ends in the second read") {
   using namespace dataset_bounds;
   const Files files;
   // 17 images of 1000 x 1024 pixels: 16 MiB are read at once.
@@ -154,7 +152,7 @@ TEST_CASE("the sizes in a header have their highest byte first") {
   CHECK(count_idx(files.folder.path().string()) == 0x01020304);
 }
 
-TEST_CASE("a file of labels has one dimension, and a header that ends early is refused") {
+TEST_CASE("a file of labels is refused if its header is wrong or incomplete") {
   using namespace dataset_bounds;
   const Files files;
   for (const char* name : {train_labels, held_out_labels}) {
@@ -179,7 +177,7 @@ TEST_CASE("a file of labels has one dimension, and a header that ends early is r
   CHECK(files.refusal() == "t10k-images-idx3-ubyte: one of its dimensions is 0");
 }
 
-TEST_CASE("held-out images must have the height, the width and the classes of the training images") {
+TEST_CASE("held-out images must have the size and the classes of the training images") {
   using namespace dataset_bounds;
   const Files files;
   CHECK(files.refusal() == "");

@@ -85,7 +85,7 @@ TEST_CASE("the error names a data file that does not exist or is not a regular f
   CHECK(message_for(folder) == "t10k-labels-idx1-ubyte: not a regular file");
 }
 
-TEST_CASE("headers with a wrong magic number, or with sizes that do not match the data, are refused") {
+TEST_CASE("a file of images is refused if its magic number is wrong or its sizes do not match the data") {
   TemporaryFolder folder;
   write_tiny(folder.path());
   const std::filesystem::path images = folder.path() / train_images;
@@ -143,7 +143,7 @@ TEST_CASE("IDX files that do not fit together are refused") {
   CHECK(message_for(folder) == "train-images-idx3-ubyte: all pixels are 0");
 }
 
-TEST_CASE("empty classes are counted, and if most classes are empty, the largest label counts as stray") {
+TEST_CASE("has_stray_label() is true if most classes are empty and the samples are enough to say") {
   const auto of = [](std::vector<std::uint64_t> counts, std::uint64_t last, std::size_t classes) {
     counts.resize(classes - 1);
     counts.push_back(last);
@@ -242,7 +242,7 @@ TEST_CASE("a gzipped file that is cut short or damaged is refused") {
   CHECK(message_for(folder) == "accepted");
 }
 
-TEST_CASE("a gzipped file without its last bytes is refused, whatever its length") {
+TEST_CASE("a gzipped file of any length is refused if its last bytes are missing") {
   TemporaryFolder folder;
   write_tiny(folder.path());
   const std::filesystem::path images = folder.path() / train_images, labels = folder.path() / train_labels;
@@ -271,7 +271,7 @@ TEST_CASE("a gzipped file without its last bytes is refused, whatever its length
   }
 }
 
-TEST_CASE("a gzipped file may have several members, and other bytes after the members") {
+TEST_CASE("a gzipped file may have several members, and zeros after the last one") {
   TemporaryFolder folder;
   write_learnable(folder.path());
   const std::filesystem::path images = folder.path() / train_images;

@@ -67,7 +67,7 @@ TEST_CASE("a text is cut into sequences of bytes, each labelled with the byte af
   CHECK(gathered(*data.train, {}).tokens.empty());
 }
 
-TEST_CASE("without a held-out text the last tenth of the text is held out") {
+TEST_CASE("the last tenth of a text is held out if there is no held-out text") {
   const TemporaryFolder folder;
   write_file(folder / "train.txt", std::string(90, 'a') + std::string(10, 'b'));
   const DataSplit data = load_text(folder.path().string(), 3);
@@ -92,7 +92,7 @@ TEST_CASE("token shards are ordered by name, and no sequence crosses the end of 
   CHECK(gathered(*data.held_out, {0}).labels == Tokens{21, 22});
 }
 
-TEST_CASE("a token that is not in the vocabulary is bad data, and the message names its file") {
+TEST_CASE("a token outside of the vocabulary is bad data, and the message names the file") {
   const TemporaryFolder folder;
   write_file(folder / "train.bin", token_shard({0, 1, 2, 3, 5}));
   write_file(folder / "val.bin", token_shard({0, 1, 2}));
@@ -145,7 +145,7 @@ TEST_CASE("the error names a text that is missing or shorter than a sequence") {
   CHECK(message_of(folder, load) == "/held_out.txt: is empty");
 }
 
-TEST_CASE("the training samples of a text and of token shards are counted") {
+TEST_CASE("count_training_samples() counts the sequences of a text and of token shards") {
   const TemporaryFolder folder;
   Config config;
   config.model = {.type = ModelType::gpt, .context = 2};

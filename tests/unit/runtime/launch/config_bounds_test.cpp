@@ -183,7 +183,7 @@ TEST_CASE("every real number of the configuration is accepted within its bounds 
   for (const Real& key : keys) check_real(key);
 }
 
-TEST_CASE("for every key with a fixed set of words, each word is read as its own value") {
+TEST_CASE("each word that a key of the configuration allows is read as its own value") {
   using namespace config_bounds;
   const auto read = [](const char* key, const json& value) {
     json config = usual();
@@ -275,7 +275,7 @@ TEST_CASE("a model has at most 100 hidden layers, in the given order") {
   CHECK(parse_config(config.dump()).model.hidden == std::vector<int>{3, 1, 2});
 }
 
-TEST_CASE("each of the similar numbers of the configuration is stored in its own field") {
+TEST_CASE("each number of the optimizer is stored in its own field") {
   using namespace config_bounds;
   json config = with_optimizer(usual(), "adam");
   config["optimizer"].update(
@@ -302,7 +302,7 @@ TEST_CASE("a part of the configuration that is not an object is refused, and the
   CHECK_THROWS_WITH_AS(parse_config("[]"), "configuration: must be an object", Failure);
 }
 
-TEST_CASE("a default Config is for one process and zero steps") {
+TEST_CASE("a default Config has the mode single and no steps") {
   const Config config;
   CHECK(config.mode == Mode::single);
   CHECK(config.model.hidden.empty());
@@ -353,7 +353,7 @@ TEST_CASE("a configuration file of 1 MiB is read, and a longer one is refused") 
   CHECK_THROWS_WITH_AS(load_config(itself), (itself + ": cannot be read").c_str(), Failure);
 }
 
-TEST_CASE("epochs with more samples than an IDX file can have are refused") {
+TEST_CASE("resolve_steps() refuses epochs of more samples than an IDX file can have") {
   Config config;
   config.data.batch = 1;
   config.epochs = 1;

@@ -65,7 +65,7 @@ TEST_CASE("the configuration of the contract is read completely") {
   CHECK(config.offline_seconds == 60);
 }
 
-TEST_CASE("a merge patch changes, adds and removes keys before the configuration is checked") {
+TEST_CASE("load_config() applies a merge patch before it checks the configuration") {
   const mlk::test::TemporaryFolder folder;
   const std::string path = folder / "config.json";
   mlk::test::write_file(path, contract_example.dump());
@@ -140,7 +140,7 @@ TEST_CASE("optimizers and schedules with invalid values are refused") {
         "configuration: optimizer.schedule.factor must be above 0 and below 1");
 }
 
-TEST_CASE("consistency is sync, async or a bound") {
+TEST_CASE("consistency may be sync, async or a bound of staleness") {
   json changed = contract_example;
   changed["consistency"] = "sync";
   CHECK(parse_config(changed.dump()).consistency.sync);
@@ -193,7 +193,7 @@ TEST_CASE("a GPT has its own keys, and its data are a text or tokens") {
         "configuration: data.vocabulary must be a whole number from 1 to 65536");
 }
 
-TEST_CASE("a convolutional network has the channels of its convolutions, then hidden layers") {
+TEST_CASE("a cnn has a list of 1 to 16 channels, and a list of hidden layers") {
   json config = contract_example;
   config["model"] = {{"type", "cnn"}, {"channels", {8, 16}}, {"hidden", {32}}};
   config["data"]["format"] = "cifar10";
@@ -260,7 +260,7 @@ TEST_CASE("a sample may be requested from a gpt, and from no other model") {
   CHECK_THROWS_WITH_AS(parse_config(config.dump()), "configuration: sample.temperature is missing", Failure);
 }
 
-TEST_CASE("gradients are clipped only if the configuration sets clip") {
+TEST_CASE("clipping of gradients is off unless the configuration sets clip") {
   CHECK(parse_config(contract_example.dump()).optimizer.clip == 0);
   json config = contract_example;
   config["optimizer"]["clip"] = 0.5;
@@ -269,7 +269,7 @@ TEST_CASE("gradients are clipped only if the configuration sets clip") {
   CHECK(message_for("/optimizer/clip", "1") == "configuration: optimizer.clip must be a number");
 }
 
-TEST_CASE("every key is required") {
+TEST_CASE("every key of the example in the contract is required") {
   for (const auto& [key, value] : contract_example.items()) {
     json changed = contract_example;
     changed.erase(key);
@@ -347,7 +347,7 @@ TEST_CASE("the length of a run is given by steps or by epochs, and not by both")
   }
 }
 
-TEST_CASE("the steps of a run with epochs cover the epochs, rounded up") {
+TEST_CASE("resolve_steps() divides the samples of all epochs by those of a step, and rounds up") {
   const auto steps = [](Mode mode, bool sync, std::uint64_t epochs, std::uint64_t samples) {
     Config config;
     config.mode = mode;
@@ -367,7 +367,7 @@ TEST_CASE("the steps of a run with epochs cover the epochs, rounded up") {
   CHECK(steps(Mode::single, true, 1'000'000, 4'294'967'295) == 429'496'729'500'000);
 }
 
-TEST_CASE("a warmup longer than the steps of the epochs is refused once the data is known") {
+TEST_CASE("resolve_steps() refuses a warmup that is as long as the epochs or longer") {
   Config config;
   config.data.batch = 10;
   config.epochs = 2;
@@ -381,7 +381,7 @@ TEST_CASE("a warmup longer than the steps of the epochs is refused once the data
   CHECK(config.steps == 7);
 }
 
-TEST_CASE("the mode allreduce needs no server") {
+TEST_CASE("the mode allreduce accepts a configuration without servers") {
   json changed = contract_example;
   changed["mode"] = "allreduce";
   changed["servers"]["count"] = 0;

@@ -42,7 +42,7 @@ std::string refusal(const char* name, const char* value) {
 
 }  // namespace launch_bounds
 
-TEST_CASE("variables that are not set have their defaults") {
+TEST_CASE("variables of the environment that are not set have their defaults") {
   const test::Environment environment(launch_bounds::least_and("MLK_RUN", "r"));
   for (const LaunchEnv& env : {read_launch_env(), LaunchEnv()}) {
     CHECK(env.rank == 0);
@@ -110,7 +110,7 @@ TEST_CASE("an address is a host and a port, and an IPv6 host is in brackets") {
         "environment: MLK_SEEDS_WORKER must hold host:port, but has ''");
 }
 
-TEST_CASE("a server gets the path of the data if MLK_DATA is set") {
+TEST_CASE("read_launch_env() reads MLK_DATA also for a server") {
   const test::Environment environment({{"MLK_RUN", "r"},
                                        {"MLK_ROLE", "server"},
                                        {"MLK_RANK", "0"},
@@ -132,8 +132,7 @@ TEST_CASE("result_path_from_env() works even if the rest of the environment is i
 }
 
 TEST_CASE(
-    "a process with peers needs an address, seeds, a secret and an incarnation, and with ps also the seeds "
-    "of servers") {
+    "require_peers() needs an address, seeds, a secret and an incarnation, and for ps also server seeds") {
   LaunchEnv env;
   const auto missing = [&env](bool with_servers) {
     try {

@@ -52,7 +52,7 @@ std::string refusal_of(const std::string& name, const std::string& value) {
 
 }  // namespace
 
-TEST_CASE("the environment is read completely") {
+TEST_CASE("read_launch_env() reads the complete environment of a worker") {
   Environment environment(complete);
   const LaunchEnv env = read_launch_env();
   CHECK(env.run == "digits-ab12c");
@@ -74,7 +74,7 @@ TEST_CASE("the environment is read completely") {
   CHECK(env.threads == 4);
 }
 
-TEST_CASE("earlier failures of a rank count as 0 if the cluster does not report them as a number") {
+TEST_CASE("MLK_FAILURES counts as 0 if it is not a number") {
   for (const char* told : {"", "-1", "often"}) {
     Values values = complete;
     values["MLK_FAILURES"] = told;
@@ -168,7 +168,7 @@ TEST_CASE("the error for a malformed variable names the variable and its value")
         "environment: MLK_SEEDS_SERVER must hold host:port, but has ''");
 }
 
-TEST_CASE("rank_from_env() returns a valid MLK_RANK, even if the rest of the environment is incomplete") {
+TEST_CASE("rank_from_env() returns a valid MLK_RANK, and otherwise 0") {
   for (const auto& [text, rank] : std::map<std::string, int>{{"12", 12}, {"1x", 0}, {"1000000", 0}}) {
     Environment environment({{"MLK_RANK", text}});
     CHECK(rank_from_env() == rank);
@@ -186,7 +186,7 @@ TEST_CASE(
   CHECK(env.threads == 1);
 }
 
-TEST_CASE("allreduce starts without the seeds of servers") {
+TEST_CASE("require_peers() for allreduce accepts an environment without the seeds of servers") {
   Values values = complete;
   values.erase("MLK_SEEDS_SERVER");
   Environment environment(values);

@@ -15,9 +15,7 @@ TEST_SUITE_BEGIN("runtime/launch/processes");
 using namespace mlk::rt;
 using mlk::test::Environment;
 
-TEST_CASE(
-    "if no process is trained, a pod stops when its first process fails, and ends with the code of this "
-    "process") {
+TEST_CASE("end_of_pod() stops all processes after a failure, and returns the code of the first failure") {
   const std::vector<EndOfProcess> running = {{}, {}}, failed = {{}, 75}, ended = {143, 75};
   CHECK_FALSE(end_of_pod(running, {}).stop_others);
   CHECK(end_of_pod(failed, 75).stop_others);
@@ -32,9 +30,7 @@ TEST_CASE("a pod ends as trained if one process is trained, even if another proc
   CHECK(end_of_pod(both, {}).code == 0);
 }
 
-TEST_CASE(
-    "a process for several GPUs starts one process for each GPU, and a process with MLK_LOCAL_RANK starts "
-    "none") {
+TEST_CASE("processes_of_pod() is the number of GPUs, or 1 if MLK_LOCAL_RANK is set") {
   const auto count = [](const std::map<std::string, std::string>& values) {
     Environment environment(values);
     return processes_of_pod();
@@ -46,7 +42,7 @@ TEST_CASE(
   for (const char* wrong : {"17", "8x", "", "-2"}) CHECK(count({{"MLK_GPUS", wrong}}) == 1);
 }
 
-TEST_CASE("a result replaces a longer one, and a failed write keeps the old result") {
+TEST_CASE("write_over() replaces a longer result, and keeps the old result if the write fails") {
   const mlk::test::TemporaryFolder folder;
   const std::string path = folder / "result";
   CHECK(write_over(path, "a long result"));

@@ -42,7 +42,7 @@ std::string refusal(const std::string& text, int index) {
 
 }  // namespace trials
 
-TEST_CASE("a trial has the values of its line, and the other lines are not parsed") {
+TEST_CASE("a trial is read from its own line, and the other lines are not parsed") {
   const std::string text = "not JSON\n" + trials::point(41).dump() + "\n" + trials::point(7).dump();
   const Trial trial = trials::read(text, 1);
   CHECK(trial.number == 41);
@@ -65,7 +65,7 @@ TEST_CASE("the error for a missing or too long line names the line and its file"
         0);  // the longer line is of another trial
 }
 
-TEST_CASE("a file is read up to the line of the trial, and no further than 2 MiB") {
+TEST_CASE("read_trial() reads up to the line of the trial, and at most 2 MiB") {
   const std::string line = trials::point(5).dump() + "\n";
   const std::string before(most_points_bytes - line.size() - 1, 'x');
   std::istringstream file(before + "\n" + line + std::string(100, 'x'));
@@ -114,7 +114,7 @@ TEST_CASE("the file of points must exist, and must be a file") {
   CHECK(load_trial(folder / "points", 0).number == 2);
 }
 
-TEST_CASE("the values of a trial are one printable line of limited length") {
+TEST_CASE("the values of a trial are shown as one printable line of at most 1024 bytes") {
   const auto shown = [](const nlohmann::json& parameters) {
     nlohmann::json whole = trials::point(1);
     whole["parameters"] = parameters;
@@ -135,7 +135,7 @@ TEST_CASE("the values of a trial are one printable line of limited length") {
   CHECK(shown({{"a", std::string(2000, 'x')}, {"b", 1}}).size() == 1024);
 }
 
-TEST_CASE("a trial has its own folders below the folders of its sweep") {
+TEST_CASE("enter_folders() appends the number of the trial to the folders of checkpoints and events") {
   LaunchEnv env;
   enter_folders(env, Trial{12, "", {}});
   CHECK(env.checkpoints == "");
