@@ -31,7 +31,7 @@ TEST_CASE("a rank that connects after the end of the run gets a done message wit
   CHECK(PayloadReader(done.payload).text() == "the result");
 }
 
-TEST_CASE("all_have_left() is true only when all other ranks have ended with exit code 0") {
+TEST_CASE("all_have_left() is true when all other ranks have ended with exit code 0") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.report_trained("the result");
@@ -44,8 +44,7 @@ TEST_CASE("all_have_left() is true only when all other ranks have ended with exi
   CHECK(stage.assembly.all_have_left());
 }
 
-TEST_CASE(
-    "a rank that has not ended with exit code 0 counts as present if it is connected, and else as lost") {
+TEST_CASE("somebody_is_there() is true while a rank is connected that has not ended with exit code 0") {
   AmongRanks stage(0, 3);
   CHECK(stage.assembly.somebody_is_there());
   CHECK_FALSE(stage.assembly.last_loss());

@@ -40,7 +40,7 @@ TEST_CASE("an accept message of a rank without a state has no state") {
   CHECK(answer.header.clock == no_state);
 }
 
-TEST_CASE("a proposal whose number is not above the promised number is refused") {
+TEST_CASE("a rank refuses a proposal if its number is not above the promised number") {
   AmongRanks stage(2, 3);
   stage.propose(1, 5, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(1) == MessageType::accept);
@@ -55,7 +55,7 @@ TEST_CASE("a proposal whose number is not above the promised number is refused")
 }
 
 TEST_CASE(
-    "of two ranks that propose the first generation the lower has priority, and the other gets a refusal") {
+    "the lower of two ranks that propose the first generation has priority, and the other gets a refusal") {
   AmongRanks stage(2, 5);
   stage.propose(1, 1, {1, 2, 3, 4}, 0);
   REQUIRE(stage.answer_type(1) == MessageType::accept);
@@ -119,7 +119,7 @@ TEST_CASE("a rank refuses a proposal that skips a generation from which another 
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("a rank drops its generation and waits to be let in if the other ranks continue without it") {
+TEST_CASE("a rank leaves its generation if a status shows that the other ranks continue without this rank") {
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_status(0, 2, 30);
@@ -131,7 +131,7 @@ TEST_CASE("a rank drops its generation and waits to be let in if the other ranks
   CHECK(status.header.clock == 10);  // the rank still reports the step of its state
 }
 
-TEST_CASE("if two runs started apart, the run that is behind ends") {
+TEST_CASE("a rank ends if another lineage of the run is further, or as far with a higher number") {
   AmongRanks stage(1, 2);
   stage.propose(0, 1, {1, 0}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
@@ -151,8 +151,7 @@ TEST_CASE("if two runs started apart, the run that is behind ends") {
   CHECK(stage.assembly.failure().code == ExitCode::peers_lost);
 }
 
-TEST_CASE(
-    "if the source of a state is lost, a rank without a state ends in favour of any run that started apart") {
+TEST_CASE("a rank without a state ends for any other lineage if the source of the state is lost") {
   AmongRanks stage(1, 3);
   stage.state.reset();
   stage.start_generation(1, {0, 1});  // from step 10
@@ -163,7 +162,7 @@ TEST_CASE(
   CHECK(stage.assembly.phase() == Assembly::Phase::failed);
 }
 
-TEST_CASE("a rank refuses a begin message for a generation that it has not accepted or no longer waits for") {
+TEST_CASE("a rank refuses a begin message for a generation that it has not accepted or has left") {
   AmongRanks stage(1, 3);
   stage.begin(0, 3);
   CHECK(stage.hear(rank_at(0), {MessageType::refuse}).header.clock == 3);
@@ -179,9 +178,7 @@ TEST_CASE("a rank refuses a begin message for a generation that it has not accep
   REQUIRE(stage.assembly.generation().number == 5);
 }
 
-TEST_CASE(
-    "a proposal is refused if an incarnation in it is not connected, and the refusal names the rank of this "
-    "incarnation") {
+TEST_CASE("a rank refuses a proposal with an incarnation that is not connected, and names its rank") {
   AmongRanks stage(1, 3);
   PayloadWriter payload;
   payload.put(lineage).put(std::uint32_t{3});
@@ -210,7 +207,7 @@ TEST_CASE("if all states are equal, the proposer is the source, and no rank rece
   CHECK(stage.assembly.restarts() == 0);
 }
 
-TEST_CASE("every rank with another state lags, even if it reached the newest step in another generation") {
+TEST_CASE("a rank with a state of the newest step lags if another generation made this state") {
   AmongRanks stage(0, 4);
   stage.tell_statuses({1, 2, 3}, 0, 10);
   Assembling assembling(stage);
@@ -244,7 +241,7 @@ TEST_CASE("a proposer that took long to make its state proposes once more") {
   CHECK(stage.assembly.generation().number == 2);
 }
 
-TEST_CASE("states of the same step and generation from two starts of a run are not equal") {
+TEST_CASE("two states of the same step and generation differ if the lineages of the run differ") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.depart(rank_at(1));
@@ -282,7 +279,7 @@ TEST_CASE("all members receive the number of restarts in the checkpoint") {
   CHECK(PayloadReader(begin.payload).get<std::uint64_t>() == 3);
 }
 
-TEST_CASE("an accept of an earlier proposal does not count for the current proposal") {
+TEST_CASE("an accept message counts for its own proposal, and not for a later one") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
@@ -316,7 +313,7 @@ TEST_CASE(
   CHECK(stage.assembly.is_lowest_live());
 }
 
-TEST_CASE("if two members cannot reach each other, the next proposal leaves out one of them") {
+TEST_CASE("the next proposal leaves out one of two members that cannot reach each other") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_statuses({1, 2, 3}, 1, 10);
@@ -331,7 +328,7 @@ TEST_CASE("if two members cannot reach each other, the next proposal leaves out 
   REQUIRE(assembling.result());
 }
 
-TEST_CASE("if two ranks cannot reach each other, the next proposal keeps the rank with the higher step") {
+TEST_CASE("the next proposal keeps the rank with the higher step if two ranks cannot reach each other") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.tell_status(1, 1, 10);

@@ -9,7 +9,7 @@ TEST_SUITE_BEGIN("runtime/membership/binding_promises");
 using namespace mlk::rt;
 using namespace mlk::test;
 
-TEST_CASE("after an accept, a rival proposal with a minority of the accepted members is refused") {
+TEST_CASE("a rank refuses a rival proposal that has a minority of the members that it has accepted") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
@@ -22,7 +22,8 @@ TEST_CASE("after an accept, a rival proposal with a minority of the accepted mem
   CHECK(refusal.header.clock == 3);       // the number that the rank refuses
 }
 
-TEST_CASE("after an accept, the same proposer or a majority of the accepted members may propose again") {
+TEST_CASE(
+    "a rank accepts another proposal of the same proposer, or with a majority of the accepted members") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
@@ -33,7 +34,7 @@ TEST_CASE("after an accept, the same proposer or a majority of the accepted memb
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("after the promised generation has begun, a rank accepts a proposal that its promise forbade") {
+TEST_CASE("a rank accepts a proposal that a promise forbade when the promised generation has begun") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.start_generation(2, {0, 1, 2}, 1);
@@ -42,15 +43,14 @@ TEST_CASE("after the promised generation has begun, a rank accepts a proposal th
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE(
-    "when the first generation has begun, the acceptance of this generation no longer binds its members") {
+TEST_CASE("the acceptance of the first generation binds a member until this generation has begun") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(1, 2, {1, 2}, 1);  // the other members are dead, as far as rank 1 knows
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("a rank is bound by all generations that it has accepted, until one of them has begun") {
+TEST_CASE("a rank is bound by every generation that it has accepted until one of them has begun") {
   AmongRanks stage(4, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(2, 2, {1, 2, 3, 4}, 1);
@@ -95,7 +95,7 @@ TEST_CASE("a rank forgets its accepted proposals if a status shows that the run 
   CHECK(stage.answer_type(3) == MessageType::accept);
 }
 
-TEST_CASE("a rank keeps its promise for a later generation if a status shows that an earlier one has begun") {
+TEST_CASE("a rank keeps a promise for a later generation when an earlier generation has begun") {
   AmongRanks stage(4, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(2, 2, {2, 3, 4}, 1);
@@ -109,7 +109,7 @@ TEST_CASE("a rank keeps its promise for a later generation if a status shows tha
 }
 
 TEST_CASE(
-    "if ranks continue from a generation that a newcomer has accepted, later acceptances bind the newcomer") {
+    "later acceptances bind a newcomer if other ranks continue from a generation that it has accepted") {
   AmongRanks stage(1, 4);
   stage.propose(0, 2, {0, 1, 2, 3}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);

@@ -34,9 +34,7 @@ TEST_CASE(
   CHECK(cuts.left_out(at(15), about()).empty());
 }
 
-TEST_CASE(
-    "after forget() the pair is no longer kept apart, and the next cut between its ranks counts as the "
-    "first") {
+TEST_CASE("forget() ends the exclusion of a pair, and the next cut counts as the first") {
   Cuts cuts;
   cuts.note(1, 2, at(0));
   cuts.note(3, 4, at(0));
@@ -45,8 +43,7 @@ TEST_CASE(
   CHECK(cuts.note(2, 1, at(1)) == Cuts::Noted::first);
 }
 
-TEST_CASE(
-    "the rank with the most broken links is left out first, and no more ranks than necessary are left out") {
+TEST_CASE("left_out() names the rank with the most broken links first, and no more ranks than needed") {
   Cuts cuts;
   for (const std::uint32_t other : {0u, 2u, 3u}) cuts.note(1, other, at(0));
   CHECK(cuts.left_out(at(1), about()) == Ranks{1});
@@ -54,8 +51,7 @@ TEST_CASE(
   CHECK(cuts.left_out(at(1), about()) == Ranks{1, 3});
 }
 
-TEST_CASE(
-    "of a pair, the rank that is behind is left out, else the rank that is no member, else the higher rank") {
+TEST_CASE("left_out() names the rank that is behind, else the non-member, else the higher rank") {
   Cuts cuts;
   cuts.note(1, 2, at(0));
   CHECK(cuts.left_out(at(1), about()) == Ranks{2});

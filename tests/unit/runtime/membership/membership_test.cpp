@@ -47,7 +47,7 @@ TEST_CASE(
   CHECK_FALSE(decide(""));
 }
 
-TEST_CASE("for every split into two sides that cannot hear each other, exactly one side may continue") {
+TEST_CASE("exactly one of two sides that cannot hear each other may continue, for every split") {
   for (int size = 1; size <= 7; ++size) {
     for (int side = 0; side < 1 << size; ++side) {
       std::string one, other;
@@ -61,7 +61,7 @@ TEST_CASE("for every split into two sides that cannot hear each other, exactly o
   }
 }
 
-TEST_CASE("a member whose standing is unknown counts as silent, not dead") {
+TEST_CASE("a member of unknown standing counts as silent, and not as dead") {
   const Generation last{4, {{0, 1}, {1, 1}, {2, 1}}};
   CHECK_FALSE(may_form_next(last, {{2, Standing::live}}));
   CHECK(may_form_next(last, {{1, Standing::live}, {2, Standing::live}}));
@@ -88,7 +88,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the side with the lowest rank wins a tie, whatever the order of the members in the list") {
+TEST_CASE("the side with the lowest rank wins a tie, in any order of the list of members") {
   const Generation last{1, {{3, 1}, {1, 1}}};
   CHECK(may_form_next(last, {{1, Standing::live}}));
   CHECK_FALSE(may_form_next(last, {{3, Standing::live}}));
@@ -109,7 +109,7 @@ TEST_CASE("a generation finds its members by rank and incarnation, and their ind
   CHECK(Member() == Member{0, 0});
 }
 
-TEST_CASE("a run starts without all processes only after 3 s, and only with at least the minimum") {
+TEST_CASE("a run may start without all processes after 3 s, with at least the minimum") {
   CHECK(start_grace_seconds == 3);
   CHECK_FALSE(may_start(2, 4, 2, 2.99));
   CHECK(may_start(2, 4, 2, 3));

@@ -17,7 +17,7 @@ constexpr PeerId first_worker{Role::worker, 0}, second_worker{Role::worker, 1};
 
 }  // namespace
 
-TEST_CASE("a final exit code of a peer ends this process with the same code, and any other code does not") {
+TEST_CASE("a process ends with the exit code of a peer if this code is final") {
   ScriptedPeers others(first_worker, 2);
   for (const ExitCode code :
        {ExitCode::bad_configuration, ExitCode::bad_data, ExitCode::diverged, ExitCode::checkpoint_unusable}) {
@@ -36,16 +36,14 @@ TEST_CASE("a final exit code of a peer ends this process with the same code, and
   }
 }
 
-TEST_CASE("once the run is trained, a late rank that cannot start does not make this process fail") {
+TEST_CASE("a process of a trained run does not fail if a late rank cannot start") {
   ScriptedPeers others(first_worker, 2);
   others.arrive(second_worker);
   others.peers().run_is_trained();
   CHECK_NOTHROW(others.end(second_worker, ExitCode::bad_data));
 }
 
-TEST_CASE(
-    "a trained process stays while a rank is connected or may return, up to a limit, and otherwise only "
-    "briefly") {
+TEST_CASE("a trained process stays up to a limit while a rank is connected or may return, and else 5 s") {
   const SteadyTime trained{seconds(1000)};
   const auto stay = [&](std::optional<SteadyTime> last_loss, bool somebody_is_there, seconds late) {
     return late_deadline(trained, last_loss, somebody_is_there, late) - trained;

@@ -30,7 +30,7 @@ using Numbers = std::set<std::uint64_t>;
 
 }  // namespace
 
-TEST_CASE("of the accepted proposals of a process, only the last one binds a member") {
+TEST_CASE("a member is bound by the last accepted proposal of each process, and not by earlier ones") {
   Promises promises;
   CHECK(promises.empty());
   promises.accepted(one, proposal(4, 3, {one, two}), true);
@@ -40,16 +40,14 @@ TEST_CASE("of the accepted proposals of a process, only the last one binds a mem
   CHECK_FALSE(promises.empty());
 }
 
-TEST_CASE(
-    "a promise to a process does not bind against this process, but binds against the next process of its "
-    "rank") {
+TEST_CASE("a promise to a process binds against the next process of the same rank, and not against itself") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two}), true);
   CHECK(bound_by(promises, one) == Numbers{});
   CHECK(bound_by(promises, {1, 12}) == Numbers{4});
 }
 
-TEST_CASE("are_kept() is true only if the proposal outvotes every promise to another process") {
+TEST_CASE("are_kept() is true if the proposal outvotes every promise to another process") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two}), true);
   promises.accepted(two, proposal(5, 3, {two, three}), true);
@@ -58,7 +56,7 @@ TEST_CASE("are_kept() is true only if the proposal outvotes every promise to ano
 }
 
 TEST_CASE(
-    "promises do not bind a newcomer until other ranks continue from a generation that it has accepted") {
+    "a promise binds a newcomer when other ranks continue from a generation that the newcomer accepted") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two, three}), false);
   promises.accepted(two, proposal(5, 3, {two, three}), false);
@@ -72,7 +70,7 @@ TEST_CASE(
   CHECK(bound_by(promises, {9, 9}) == Numbers{5});  // the promises later than the generation that began
 }
 
-TEST_CASE("a rank is bound by a proposal if it has accepted the generation that the proposal follows") {
+TEST_CASE("a rank is bound by a proposal if it has accepted the generation before") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two, three}), false);
   promises.accepted(two, proposal(5, 4, {two, three}), false);
@@ -93,7 +91,7 @@ TEST_CASE("a promise is over when a later generation of its lineage has begun") 
   CHECK(promises.empty());
 }
 
-TEST_CASE("concern() is true for exactly the members of the promised proposals") {
+TEST_CASE("concern() is true for the members of a promised proposal, and for no other process") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two}), true);
   CHECK(promises.concern(two));

@@ -22,7 +22,7 @@ using Ranks = std::set<std::uint32_t>;
 
 }  // namespace
 
-TEST_CASE("the error of a rank that gives up names the ranks that are gone, or else the next generation") {
+TEST_CASE("the error of a rank that gives up names the lost ranks, or the next generation if none is lost") {
   AmongRanks stage(1, 4, [](AssemblySettings& settings) { settings.minimum = 4; });
   CHECK(stage.gives_up() == "gave up waiting for the next generation (900 s)");
   stage.depart(rank_at(2));
@@ -104,7 +104,7 @@ TEST_CASE(
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("before the first generation a rank does not propose if a lower rank has sent its status") {
+TEST_CASE("a rank does not propose the first generation if a lower rank has sent its status") {
   AmongRanks stage(1, 2);
   stage.tell_statuses({0}, 0, 10);
   CHECK(stage.gives_up() == "gave up waiting for the next generation (900 s)");
@@ -120,7 +120,8 @@ TEST_CASE("a rank does not propose if other ranks train without it, even if thes
   CHECK(stage.gives_up().starts_with("gave up"));
 }
 
-TEST_CASE("the lowest member proposes, but not if its status shows that it is in no generation") {
+TEST_CASE(
+    "a member proposes if the status of the only lower member shows that this one is in no generation") {
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({0, 2}, 1, 10);
@@ -160,9 +161,7 @@ TEST_CASE("a rank that accepts another rank's proposal abandons its own") {
   CHECK(stage.assembly.generation().number == own + 1);
 }
 
-TEST_CASE(
-    "a refusal of an earlier proposal does not end the current proposal, and of two accepts the last one "
-    "counts") {
+TEST_CASE("a refusal of an earlier proposal has no effect, and of two accepts the last one counts") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
@@ -214,8 +213,7 @@ TEST_CASE("a proposal that is cut off gets no answer") {
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE(
-    "a rank dials lower ranks at the addresses in a proposal, and accepts when it is connected with them") {
+TEST_CASE("a rank dials the lower ranks of a proposal, and accepts when it is connected with all of them") {
   AmongRanks stage(2, 3);
   stage.depart(rank_at(0));
   ProposeMessage proposal{1, 0, lineage, {{{0, 2000}, "first:1"}, {{1, 1001}, ""}}};
@@ -228,9 +226,7 @@ TEST_CASE(
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE(
-    "the patience of a rank starts again when the ranks that trained have ended, unless a promise binds the "
-    "rank") {
+TEST_CASE("a rank gets new patience when the ranks that trained have ended, if no promise binds it") {
   AmongRanks stage(1, 3, [](AssemblySettings& settings) {
     settings.patience = std::chrono::seconds(30);
     settings.minimum = 3;
@@ -251,7 +247,7 @@ TEST_CASE(
   CHECK((stage.now >= begin + std::chrono::seconds(50)) == !bound);
 }
 
-TEST_CASE("if the start needs all ranks, a rank waits longer once another rank has come back") {
+TEST_CASE("a rank that needs all ranks for the start waits longer if another rank comes back") {
   AmongRanks stage(1, 3, [](AssemblySettings& settings) {
     settings.patience = std::chrono::seconds(30);
     settings.minimum = 3;
@@ -267,9 +263,7 @@ TEST_CASE("if the start needs all ranks, a rank waits longer once another rank h
   CHECK(stage.now < begin + std::chrono::seconds(61));
 }
 
-TEST_CASE(
-    "a rank refuses a proposal that leaves out a rank of a later generation, even if that rank has just been "
-    "lost") {
+TEST_CASE("a rank refuses a proposal without a member of a later generation, even a lost one") {
   AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_status(3, 3, 50);
@@ -282,8 +276,7 @@ TEST_CASE(
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE(
-    "if ranks cannot reach each other, the rank with the most broken links or a non-member is left out") {
+TEST_CASE("a proposal leaves out the rank with the most broken links, or the non-member of a pair") {
   AmongRanks stage(0, 5);
   std::vector<std::uint32_t> members{0, 1, 2, 3, 4};
   Ranks expected{0, 2, 3, 4};
@@ -328,7 +321,7 @@ TEST_CASE(
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("excluded ranks may be let in again when one rank of the pair is a new incarnation") {
+TEST_CASE("a rank that was left out may be let in again if one rank of the pair has a new incarnation") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({1, 2}, 1, 10);
@@ -350,8 +343,7 @@ TEST_CASE("excluded ranks may be let in again when one rank of the pair is a new
 }
 
 TEST_CASE(
-    "a generation ends if a member reports trouble, is lost, silent or replaced, or when the run is "
-    "trained") {
+    "a generation ends if a member reports trouble, is lost, silent or replaced, or if the run is trained") {
   AmongRanks stage(1, 4);
   stage.depart(rank_at(3));
   stage.start_generation(4, {0, 1, 2});

@@ -12,8 +12,7 @@ TEST_SUITE_BEGIN("runtime/membership/quorum");
 using namespace mlk::rt;
 using namespace mlk::test;
 
-TEST_CASE(
-    "one member of two continues with a state, but without a state it waits for the minimum of members") {
+TEST_CASE("the remaining one of two members continues if it has a state, and else waits for the minimum") {
   AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.minimum = 2; });
   stage.start_generation(1, {0, 1});
   stage.depart(rank_at(1));
@@ -47,7 +46,7 @@ TEST_CASE("fewer members than the minimum continue if one of them has a state") 
   CHECK(stage.states_made == 0);
 }
 
-TEST_CASE("a rank continues without a lower rank only if the lower rank is proven dead") {
+TEST_CASE("a rank continues without a lower rank if the death of the lower rank is proven") {
   AmongRanks stage(1, 2);
   stage.start_generation(1, {0, 1});
   SUBCASE(
@@ -123,8 +122,7 @@ TEST_CASE("a rank does not continue alone if other members may have let in a ran
   }
 }
 
-TEST_CASE(
-    "a member that has left the generation counts as dead if it could not have continued without this rank") {
+TEST_CASE("a member that left the generation counts as dead if it needed this rank to continue") {
   AmongRanks stage(0, 3);
   stage.depart(rank_at(1));
   stage.start_generation(1, {0, 2});

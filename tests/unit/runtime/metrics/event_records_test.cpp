@@ -59,7 +59,7 @@ TEST_CASE("an integer in an event is a varint: seven bits in each byte, the lowe
         "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
 }
 
-TEST_CASE("an event has each of its scalars by name, in their order") {
+TEST_CASE("scalars_event() contains the scalars with their names, in the given order") {
   const std::vector<Scalar> scalars = {{"loss", 0.5}, {"b", -2}};
   const std::string event = scalars_event(1, 3, scalars);
   CHECK(test::event_rest(event) == std::string("\x10\x03\x2a\x17"
@@ -69,8 +69,7 @@ TEST_CASE("an event has each of its scalars by name, in their order") {
                                                27));
 }
 
-TEST_CASE(
-    "an event file has its version, then the step from which it replaces older files, and then the reports") {
+TEST_CASE("an event file begins with its version and the step from which it replaces older files") {
   using namespace event_records;
   const TemporaryFolder folder;
   const KeptLog kept;
@@ -163,7 +162,7 @@ TEST_CASE("the log says once why event files cannot be written, and names their 
         "test: event files in /proc: cannot make a file: No such file or directory; goes on without them\n");
 }
 
-TEST_CASE("a disk that fills up ends the event file, and this is logged once") {
+TEST_CASE("an event file ends when the disk is full, and the log says this once") {
   using namespace event_records;
   const TemporaryFolder folder;
   const KeptLog kept;
@@ -221,7 +220,7 @@ TEST_CASE("a report reaches the writing thread with its step, its scalars and th
   CHECK(kept.text() == "");
 }
 
-TEST_CASE("the writing thread waits for further reports, and an unused writer ends at once") {
+TEST_CASE("the writing thread waits for further reports, and ends at once if there were none") {
   using namespace event_records;
   const KeptLog kept;
   {
@@ -286,7 +285,7 @@ TEST_CASE("reports that do not fit into the queue are dropped, and only the firs
   for (std::size_t i = 0; i < written.size(); ++i) CHECK(written[i] == i);
 }
 
-TEST_CASE("the event files have the numbers of each report, and each accuracy once") {
+TEST_CASE("an event file contains the numbers of each report, and each accuracy once") {
   using namespace event_records;
   const TemporaryFolder folder;
   const KeptLog kept;

@@ -42,9 +42,7 @@ struct StuckDisk {
 
 }  // namespace
 
-TEST_CASE(
-    "write() does not wait for the disk, drops reports beyond a limit, and queued reports are written at the "
-    "end") {
+TEST_CASE("write() does not wait for the disk, and drops reports beyond the limit of the queue") {
   const auto disk = std::make_shared<StuckDisk>();
   {
     EventWriter writer(StuckDisk::write(disk), Log("test", -1));

@@ -52,7 +52,7 @@ TEST_CASE("a process that has done nothing yet exports only its counters") {
             "mlk_comm_wait_seconds_total 0\n");
 }
 
-TEST_CASE("every family has its name, its type, its help and its own value, in a fixed order") {
+TEST_CASE("prometheus_text() gives every family a name, a type, a help text and a value, in a fixed order") {
   Measurements m;
   m.step = 12;
   m.steps = 105;

@@ -34,9 +34,7 @@ struct Bench {
 
 }  // namespace reporter_result
 
-TEST_CASE(
-    "throughput is measured from the start of the training, and keeps its value while no sample is trained "
-    "or no time passes") {
+TEST_CASE("throughput counts from the start of the training, and keeps its value if no sample is trained") {
   reporter_result::Bench bench;
   bench.now = 50;
   bench.reporter.started(40, 1000);
@@ -59,7 +57,7 @@ TEST_CASE(
   CHECK(bench.line() == "mlk step=46 epoch=1 loss=0.5 samples_per_s=1\n");
 }
 
-TEST_CASE("reports leave out values that were measured before the start of the training") {
+TEST_CASE("report() leaves out steps from before the start of the training") {
   reporter_result::Bench bench;
   bench.reporter.telemetry().step(1, 16, {1, 1, 1});
   bench.reporter.started(0, 0);
@@ -67,7 +65,7 @@ TEST_CASE("reports leave out values that were measured before the start of the t
   CHECK(bench.line() == "mlk step=1 epoch=0 loss=0.5 samples_per_s=0\n");
 }
 
-TEST_CASE("an accuracy appears only in the next line, but in every later result and measurement") {
+TEST_CASE("an accuracy appears in the next line alone, but in every later result") {
   reporter_result::Bench bench;
   bench.reporter.started(0, 0);
   bench.reporter.evaluation(0.12345678);
@@ -136,7 +134,7 @@ TEST_CASE("finish_with writes a result of 3072 bytes, and not a result of 3073 b
   }
 }
 
-TEST_CASE("a message is cut only if the result would have more than three kibibytes") {
+TEST_CASE("finish() cuts the message if the result would be longer than 3072 bytes") {
   reporter_result::Bench bench;
   const std::string around = "{\"schema\":1,\"rank\":7,\"done\":false,\"message\":\"\"}\n";
   const std::size_t room = 3072 - around.size();

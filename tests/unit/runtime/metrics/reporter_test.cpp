@@ -132,7 +132,7 @@ TEST_CASE("a line has the mean times of a step since the last report, by activit
         "mlk step=3 epoch=0 loss=0.5 samples_per_s=0 compute_ms=1000.000 data_ms=0.000\n");
 }
 
-TEST_CASE("a line of a distributed run has the state of the run, and problems only if there are any") {
+TEST_CASE("a line of a distributed run has the state of the run, and the problems if there are any") {
   Reports bench;
   bench.reporter.started(0, 0);
   Telemetry& telemetry = bench.reporter.telemetry();
@@ -154,7 +154,7 @@ TEST_CASE("a line of a distributed run has the state of the run, and problems on
       "restarts":1,"staleness":2.5,"staleness_max":3,"lost_samples":64,"slowest":"worker/2"})"));
 }
 
-TEST_CASE("done is true only at a successful end, and a failure has a message") {
+TEST_CASE("done is true after a successful end, and a failure has a message") {
   Reports bench;
   bench.reporter.started(40, 0);
   bench.reporter.report(50, 0, 10, 1);
@@ -188,7 +188,7 @@ TEST_CASE("the result of a rank that never reported has only its rank and the re
   CHECK(bench.result() == json::parse(R"({"schema":1,"rank":7,"done":false,"message":"peers lost"})"));
 }
 
-TEST_CASE("if the run is trained, a rank that did not report writes the result of the reporting rank") {
+TEST_CASE("a rank that did not report writes the result of the reporting rank if the run is trained") {
   Reports reporting, other;
   reporting.reporter.report(200, 2, 100, 0.125);
   const std::string result = reporting.reporter.trained_result();
@@ -204,7 +204,7 @@ TEST_CASE("if the run is trained, a rank that did not report writes the result o
   }
 }
 
-TEST_CASE("the result stays within 3 KiB, whatever the message and however long the run") {
+TEST_CASE("the result has at most 3 KiB, also for long messages and long runs") {
   Reports bench;
   for (std::uint64_t step = 1; step <= 5000; ++step)
     bench.reporter.report(999'999'990'000 + step, step, step, 1.2345e-17);
@@ -249,7 +249,7 @@ TEST_CASE("a result file that cannot be written does not stop the reports") {
   CHECK(metrics.str() == "mlk step=1 epoch=0 loss=0.5 samples_per_s=0\n");
 }
 
-TEST_CASE("if a line cannot be printed, later lines are still printed") {
+TEST_CASE("a reporter prints later lines even if an earlier line could not be printed") {
   Reports bench;
   bench.reporter.report(1, 0, 64, 0.5);
   bench.metrics.str("");

@@ -115,7 +115,7 @@ TEST_CASE("an evaluation that is due is reported, also if no report is due") {
   CHECK(worker.result()["curve"].size() == 4);
 }
 
-TEST_CASE("if nothing was trained, the reported loss is that of the evaluation") {
+TEST_CASE("the reported loss is that of the evaluation if nothing was trained") {
   ReportingWorker worker;
   Trainer trainer(worker.own);
   RunReports reports(worker.own, trainer);
@@ -128,7 +128,7 @@ TEST_CASE("if nothing was trained, the reported loss is that of the evaluation")
   CHECK(worker.said().starts_with("mlk step=100 epoch=16 loss="));
 }
 
-TEST_CASE("if a step was trained, the reported loss is not that of the evaluation at the end") {
+TEST_CASE("the reported loss is not that of the evaluation at the end if a step was trained") {
   ReportingWorker worker;
   worker.config.report_every = 1000;
   Trainer trainer(worker.own);
