@@ -47,9 +47,7 @@ struct RandomImages {
 
 }  // namespace
 
-TEST_CASE(
-    "a convolutional network has tensors of its convolutions, then of layers whose input is the last pool's "
-    "output") {
+TEST_CASE("a cnn has the tensors of all convolutions first, and then those of all layers") {
   auto ops = kernels::make_reference_ops();
   const Cnn model(cnn_of({4, 6}, {10}), images(9, 7, 3, 5), 1, *ops);
   const auto& tensors = model.tensors();
@@ -64,7 +62,7 @@ TEST_CASE(
   CHECK(tensors[6].shape == Shape{5, 10});
 }
 
-TEST_CASE("a network is refused as a bad configuration if its pools reduce an image to nothing") {
+TEST_CASE("a cnn is refused as a bad configuration if the pools reduce an image to nothing") {
   auto ops = kernels::make_reference_ops();
   CHECK_THROWS_WITH_AS(Cnn(cnn_of({4, 6, 8}, {}), images(28, 7, 1, 5), 1, *ops),
                        "configuration: model.channels has 3 convolutions, each of which halves the image: "

@@ -82,7 +82,7 @@ TEST_CASE("the dropped numbers of a sample do not depend on its batch") {
   }
 }
 
-TEST_CASE("the choice of dropped numbers depends only on seed, position and probability") {
+TEST_CASE("dropout drops other numbers for another seed, position or probability") {
   for (const ModelType type : all_types) {
     CAPTURE(static_cast<int>(type));
     const Sampled sampled(type);
@@ -96,8 +96,7 @@ TEST_CASE("the choice of dropped numbers depends only on seed, position and prob
   }
 }
 
-TEST_CASE(
-    "over many positions the mean loss is near the loss without dropout, since kept numbers are scaled up") {
+TEST_CASE("dropout keeps the mean loss over many positions") {
   for (const ModelType type : all_types) {
     CAPTURE(static_cast<int>(type));
     const Sampled sampled(type);

@@ -50,7 +50,7 @@ void disturb(Model& model) {
 
 }  // namespace
 
-TEST_CASE("the operations of a GPT's step are counted as in the report on PaLM") {
+TEST_CASE("training_flops() counts the operations of a GPT's step as the report on PaLM does") {
   auto ops = kernels::make_reference_ops();
   const Gpt model(gpt_of(1, 4, 2, 3), sequences(3, 7), 1, *ops);
   // Token embeddings have 7 x 4 parameters, a block has 12 x 4 x 4 weights and 13 x 4 biases and norms, and
@@ -88,9 +88,7 @@ TEST_CASE("the small GPT-2 has 124 million parameters") {
   CHECK(model.parameters().size() == 50 * 12 + 10 * 12 + 3 * (12 * 12 * 12 + 13 * 12) + 2 * 12);
 }
 
-TEST_CASE(
-    "a new GPT has normally distributed weights like GPT-2, smaller ones in residual projections, and a "
-    "uniform first guess") {
+TEST_CASE("a new GPT has the initial weights of GPT-2, and gives all tokens about the same probability") {
   auto ops = kernels::make_cpu_ops();
   Gpt model(gpt_of(8, 64, 4, 16), sequences(16, 100), 3, *ops);
   for (const TensorInfo& tensor : model.tensors()) {
@@ -176,7 +174,7 @@ TEST_CASE("the loss of a batch of sequences is the mean of the losses of the sin
   CHECK(static_cast<double>(model.loss_and_gradients(data.batch)) == doctest::Approx(sum / 3).epsilon(1e-5));
 }
 
-TEST_CASE("a loss whose logits are computed in parts has the same value and gradients as without parts") {
+TEST_CASE("the loss of a GPT has the same value and gradients if the logits are computed in parts") {
   auto ops = kernels::make_cpu_ops();
   // 2^24 logits are computed at once: here the logits of 83 of the 96 tokens.
   const int vocabulary = 200'000, context = 48;

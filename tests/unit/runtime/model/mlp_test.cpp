@@ -39,7 +39,7 @@ struct RandomBatch {
 
 }  // namespace
 
-TEST_CASE("tensors are adjacent in memory and have the names of PyTorch's layers") {
+TEST_CASE("the tensors of an mlp are adjacent in memory and have the names of PyTorch's layers") {
   auto ops = kernels::make_reference_ops();
   Mlp model({5, 3}, {7, 4}, 1, *ops);
   REQUIRE(model.tensors().size() == 6);
@@ -93,7 +93,7 @@ TEST_CASE("the gradient of the whole model is the finite difference of its loss,
 }
 
 TEST_CASE(
-    "gradients that are reported as final do not change any more, and in the end all gradients are final") {
+    "gradients of an mlp become final from the last layer to the first, and final gradients do not change") {
   auto ops = kernels::make_reference_ops();
   const RandomBatch data(13, 7, 5);
   Mlp model({9, 6}, {7, 5}, 3, *ops);
@@ -195,8 +195,7 @@ TEST_CASE("an evaluation calls `stop` before each part of the samples") {
   }
 }
 
-TEST_CASE(
-    "a model learns by stochastic gradient descent with the reference, on the processor, and with bfloat16") {
+TEST_CASE("an mlp learns with the reference, on the processor, and with bfloat16") {
   TemporaryFolder folder;
   write_learnable(folder.path());
   const ImageSplit data = load_idx(folder.path().string());

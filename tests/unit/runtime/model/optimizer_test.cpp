@@ -74,7 +74,7 @@ TEST_CASE("stochastic gradient descent applies momentum, weight decay and nester
                 {0.81, 0.69955, 0.35763775});
 }
 
-TEST_CASE("adam's first step is as long as the learning rate, and adam adds its decay to the gradient") {
+TEST_CASE("the first step of adam is as long as the learning rate, and adam adds the decay to the gradient") {
   check_updates({.type = adam, .lr = 0.1}, {0.9, 0.8733662987, 0.8075551397});
   check_updates({.type = adam, .lr = 0.1, .weight_decay = 0.5}, {0.9, 0.8196959042, 0.7315606208});
 }
@@ -98,7 +98,7 @@ TEST_CASE("over many updates adam agrees with the paper") {
   }
 }
 
-TEST_CASE("adam uses its betas and its epsilon from the configuration") {
+TEST_CASE("adam uses the betas and the epsilon of the configuration") {
   for (const OptimizerType type : {adam, adamw}) {
     const OptimizerConfig config{
         .type = type, .lr = 0.1, .weight_decay = 0.2, .beta1 = 0.5, .beta2 = 0.7, .epsilon = 0.5};
@@ -124,7 +124,7 @@ TEST_CASE("the learning rate follows the schedule by the step of the run") {
   }
 }
 
-TEST_CASE("a state that was reset late in the run does not make its first updates larger") {
+TEST_CASE("the first updates of adam after a late reset are as large as at the start of a run") {
   auto ops = kernels::make_cpu_ops();
   const Optimizer optimizer({.type = adam, .lr = 0.1}, 1);
   Floats early{1}, late{1}, early_state(2), late_state(2);
@@ -136,7 +136,7 @@ TEST_CASE("a state that was reset late in the run does not make its first update
   }
 }
 
-TEST_CASE("the step of a gradient is smaller if the gradient is stale") {
+TEST_CASE("a gradient that is 3 updates old moves the parameter by a quarter of the step") {
   auto ops = kernels::make_cpu_ops();
   for (const OptimizerType type : {OptimizerType::sgd, adam, adamw}) {
     const Optimizer optimizer({.type = type, .lr = 0.1}, 1);

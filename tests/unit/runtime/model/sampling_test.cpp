@@ -66,7 +66,8 @@ TEST_CASE("tokens are drawn in proportion to exp(logit / temperature)") {
   CHECK(share(0, 3) == 1);
 }
 
-TEST_CASE("the smallest and the largest random number draw tokens with a probability above 0") {
+TEST_CASE(
+    "draw_token() never draws a token of probability 0, for the smallest and the largest random number") {
   const std::vector<float> logits = {-INFINITY, 1, 1, -INFINITY};
   CHECK(draw_token(logits, 1, 0) == 1);
   CHECK(draw_token(logits, 1, 0.49f) == 1);
@@ -76,7 +77,7 @@ TEST_CASE("the smallest and the largest random number draw tokens with a probabi
   CHECK(draw_token(std::vector<float>{7}, 1, 0.5f) == 0);
 }
 
-TEST_CASE("a model generates the sequence that it has learnt, also beyond its context") {
+TEST_CASE("a model generates the sequence that it has learnt, also beyond the length of its context") {
   Learnt learnt;
   std::vector<std::int32_t> expected;
   for (int i = 1; i <= 30; ++i) expected.push_back(i % letters);
@@ -102,8 +103,7 @@ TEST_CASE("a sample ends when `stop` returns true") {
   CHECK(tokens == std::vector<std::int32_t>{1, 2, 3});
 }
 
-TEST_CASE(
-    "the logits of some of the tokens are the same, whether or not the logits of all tokens are computed") {
+TEST_CASE("logits() of some tokens gives the same numbers as logits() of all tokens") {
   Learnt learnt;
   const std::array<std::int32_t, 12> tokens = {0, 3, 2, 1, 1, 0, 2, 2, 3, 0, 1, 2};
   const Batch batch{{}, {}, 2, tokens};

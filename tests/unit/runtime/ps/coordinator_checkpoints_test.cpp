@@ -59,7 +59,7 @@ TEST_CASE("a work message has the step of the newest checkpoint") {
   CHECK(work.restored_step == 0);
 }
 
-TEST_CASE("if a server is lost, the checkpoint under way is abandoned") {
+TEST_CASE("a checkpoint under way is abandoned if a server is lost") {
   Run run({.workers = 1, .servers = 2, .every = 1, .saves = true});
   run.start_both();
   run.done(0, 0, 0);
@@ -72,8 +72,7 @@ TEST_CASE("if a server is lost, the checkpoint under way is abandoned") {
   CHECK(run.coordinator.gathering());
 }
 
-TEST_CASE(
-    "a slice that ends during a checkpoint counts, and its worker gets new work only after the copies") {
+TEST_CASE("a slice that ends during a checkpoint counts, and new work comes after the copies") {
   Run run({.workers = 2, .servers = 2, .sync = false, .every = 1, .saves = true});
   run.start_both();
   run.done(0, 0, 0, 1);

@@ -15,7 +15,7 @@ using phases::Run;
 using phases::server;
 using phases::worker;
 
-TEST_CASE("if a server lacks the weights of the step to be reported, a worker seeds it, and then reports") {
+TEST_CASE("a worker seeds a server that lacks the weights of the step to be reported, and then reports") {
   Run run({.workers = 1, .servers = 2, .steps = 1});
   run.start_both();
   run.done(0, 0, 0);
@@ -29,7 +29,7 @@ TEST_CASE("if a server lacks the weights of the step to be reported, a worker se
   run.hear(worker(0), {MessageType::trained});
 }
 
-TEST_CASE("if a server lacks the weights of the last step, a worker seeds it, and then the step is saved") {
+TEST_CASE("a worker seeds a server that lacks the weights of the last step, and then the step is saved") {
   Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true});
   run.start_both();
   run.done(0, 0, 0);
@@ -168,8 +168,7 @@ TEST_CASE("a run whose checkpoints cannot be saved does not begin") {
   CHECK(run.failure->code == ExitCode::checkpoint_unusable);
 }
 
-TEST_CASE(
-    "if a worker has the model, or if all steps are saved, an unwritable folder leads only to a warning") {
+TEST_CASE("an unwritable folder is only a warning if a worker has the model or all steps are saved") {
   Run run({.workers = 1, .servers = 2, .steps = 4, .saves = true});
   run.server_joined(1, true, 0);
   run.coordinator.unwritable({ExitCode::checkpoint_unusable, "it is full"});
@@ -183,7 +182,7 @@ TEST_CASE(
   CHECK(run.was_logged("warning: it is full"));
 }
 
-TEST_CASE("a run continues from a checkpoint only if the checkpoint was made with the same data") {
+TEST_CASE("a run refuses to continue from a checkpoint that was made with other data") {
   Run run({.workers = 1, .servers = 2, .steps = 4, .saves = true});
   run.server_joined(1, true, 0);
   const DataSummary before{{10, 1}, {3, 2}};

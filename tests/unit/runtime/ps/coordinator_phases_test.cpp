@@ -41,8 +41,7 @@ TEST_CASE(
   CHECK_FALSE(later.is_told(worker(0), MessageType::wait));
 }
 
-TEST_CASE(
-    "with sync, work messages have the right receiver, slice, position and progress since the last report") {
+TEST_CASE("with sync a work message has its receiver, slice, position and progress since the last report") {
   Run run({});
   run.start();
   CHECK(run.logged() == "training with 2 of 2 workers from step 0\n");
@@ -92,8 +91,7 @@ TEST_CASE("the rank that reports gets the name of a clearly slower worker, until
 }
 
 TEST_CASE(
-    "if staleness has a bound, server 0 counts the staleness that workers report, and otherwise that of its "
-    "own updates") {
+    "server 0 counts the staleness that workers report if it has a bound, and else that of its updates") {
   for (const bool bounded : {true, false}) {
     CAPTURE(bounded);
     Run run({.workers = 1, .sync = false, .staleness = bounded ? std::optional(2) : std::nullopt});
@@ -174,7 +172,7 @@ TEST_CASE("losses before the first step are logged, and do not count as restarts
   CHECK(Run::content(run.work(1)).progress.run.restarts == 1);
 }
 
-TEST_CASE("gathering restarts if the worker that seeds is lost or joins again, and not for another worker") {
+TEST_CASE("gathering restarts if the worker that seeds is lost or joins again") {
   for (const bool joins : {false, true}) {
     for (const std::uint32_t rank : {0u, 1u}) {
       CAPTURE(joins);
@@ -196,7 +194,7 @@ TEST_CASE("gathering restarts if the worker that seeds is lost or joins again, a
   }
 }
 
-TEST_CASE("all workers must join again if a server joins without weights, but not if it has weights") {
+TEST_CASE("all workers must join again if a server joins without weights") {
   Run run({.workers = 1, .servers = 2});
   run.start_both();
   run.server_joined(1, false, 0);
@@ -211,7 +209,7 @@ TEST_CASE("all workers must join again if a server joins without weights, but no
   CHECK_FALSE(run.coordinator.gathering());
 }
 
-TEST_CASE("a server is seeded again only if it reports a lack of the weights of the current step") {
+TEST_CASE("a server is seeded again if it reports that it lacks the weights of the current step") {
   Run run({.workers = 1, .servers = 2});
   run.start_both();
   run.done(0, 0, 0);
@@ -234,7 +232,7 @@ TEST_CASE("a server is seeded again only if it reports a lack of the weights of 
   CHECK(run.work(0).header.clock == 1);
 }
 
-TEST_CASE("if the seeds have offline steps, servers with weights are seeded, too") {
+TEST_CASE("servers with weights are seeded again if the seeds have offline steps") {
   for (const std::uint64_t offline : {0, 3}) {
     CAPTURE(offline);
     Run run({.workers = 1, .servers = 2});
@@ -256,7 +254,7 @@ TEST_CASE("if the seeds have offline steps, servers with weights are seeded, too
   }
 }
 
-TEST_CASE("the lowest rank is asked for the last report once, and a report that comes too early is ignored") {
+TEST_CASE("the lowest rank is asked once for the last report, and an early report is ignored") {
   Run run({.steps = 1});
   run.start();
   CHECK(run.coordinator.result().empty());
@@ -335,7 +333,7 @@ TEST_CASE("a worker that joins again loses its lease, and gets new work only aft
   CHECK(run.work(0).header.key == 1);
 }
 
-TEST_CASE("if a lower rank than the reporter comes back at the end, server 0 asks it for the report, too") {
+TEST_CASE("server 0 also asks a lower rank for the report if this rank comes back at the end") {
   Run run({.steps = 1});
   run.start();
   run.done(0, 0, 0);
@@ -352,7 +350,7 @@ TEST_CASE("if a lower rank than the reporter comes back at the end, server 0 ask
   CHECK_FALSE(run.coordinator.finished());
 }
 
-TEST_CASE("all workers must join again if a worker asks server 0 for a step that it has passed") {
+TEST_CASE("all workers must join again if a worker asks for a step that server 0 has passed") {
   Run run({.workers = 1});
   run.start();
   run.done(0, 0, 0);

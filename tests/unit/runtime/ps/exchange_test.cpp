@@ -105,7 +105,7 @@ struct Exchange {
 
 }  // namespace
 
-TEST_CASE("async: a push has the version of the worker's weights, and its number among the worker's pushes") {
+TEST_CASE("async: a push has the version of the weights and the number of the push") {
   Exchange worker(false);
   worker.push(0, 0, 4);
   const Header first = worker.pushed();
@@ -123,7 +123,7 @@ TEST_CASE("async: a push has the version of the worker's weights, and its number
   CHECK_FALSE(worker.abandon_pending(9));
 }
 
-TEST_CASE("async: weights that answer an earlier push do not answer a later one") {
+TEST_CASE("async: the answer to an earlier push does not count for a later push") {
   Exchange worker(false);
   worker.push(0, 0, 4);
   worker.pushed();
@@ -136,9 +136,7 @@ TEST_CASE("async: weights that answer an earlier push do not answer a later one"
   CHECK(worker.model->parameters()[0] == 5);
 }
 
-TEST_CASE(
-    "sync: a push names step, slice and samples, and the weights of the next step gather in a separate "
-    "buffer") {
+TEST_CASE("sync: a push names step, slice and samples, and the next weights arrive in a separate buffer") {
   Exchange worker(true);
   const float before = worker.model->parameters()[0];
   worker.push(7, 2, 4);
@@ -155,7 +153,7 @@ TEST_CASE(
   CHECK(worker.model->parameters()[0] == 3);
 }
 
-TEST_CASE("sync: pulled weights are used even without a push, and weights of another step are not used") {
+TEST_CASE("sync: a worker uses the weights of the step that it has pulled, and no others") {
   Exchange worker(true);
   worker.pull(5, true);
   const Header asked = worker.heard(MessageType::pull);

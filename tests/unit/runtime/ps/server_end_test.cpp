@@ -107,7 +107,7 @@ TEST_CASE("a server of a trained run that gets SIGTERM ends as trained") {
   run.check_trained();
 }
 
-TEST_CASE("once the run is trained, a worker that cannot start does not make the server fail") {
+TEST_CASE("a server of a trained run does not fail if a worker cannot start") {
   EndedRun run(2);
   run.start().end(ExitCode::trained);
   run.workers[1]->end(ExitCode::bad_data);

@@ -121,8 +121,7 @@ TEST_CASE("a server leads two workers through a run of sync, and sends both the 
 }
 
 TEST_CASE(
-    "with sync a push that does not fit gets an answer with the flag behind, and a repeated push "
-    "counts once") {
+    "with sync a push that does not fit is answered with flag_behind, and a repeated push counts once") {
   LoneServer run(2);
   run.server.start();
   PlayedWorker& first = run.come(0);

@@ -32,7 +32,7 @@ TEST_CASE("a run in virtual time without faults is trained, and all of its proce
   for (const bool sync : {true, false}) check_ends_well({.sync = sync, .faults = 0});
 }
 
-TEST_CASE("whatever faults happen at whatever time, a run is trained, and each slice counts once") {
+TEST_CASE("a run is trained under random faults of 40 seeds, and each slice counts once") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     check_ends_well({.seed = seed, .sync = true, .disk = seed % 2 == 0});
     check_ends_well({.workers = 3, .seed = seed, .sync = true, .offline = 4});

@@ -36,7 +36,7 @@ TEST_CASE("a peer is dialled at once, and again with growing delays up to a boun
   CHECK(delays == std::vector<long>{50, 100, 200, 400, 400, 400, 400});
 }
 
-TEST_CASE("only if every address has refused, a round proves that no process listens") {
+TEST_CASE("a round of attempts proves that no process listens if every address has refused") {
   Dialer dialer = with_target();
   dialer.due(start);
   dialer.attempts(peer, 2, start);
@@ -63,7 +63,7 @@ TEST_CASE("a connected peer is dialled again only when it is lost, and then afte
   CHECK(*dialer.next_round() == start + 100s + 50ms);
 }
 
-TEST_CASE("a look-up leads to no attempt if the peer was connected or removed before the look-up ended") {
+TEST_CASE("an answered look-up leads to no attempt if the peer was connected or removed meanwhile") {
   Dialer dialer = with_target();
   dialer.due(start);
   CHECK(dialer.attempts(peer, 1, start));

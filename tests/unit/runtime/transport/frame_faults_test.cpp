@@ -142,9 +142,7 @@ TEST_CASE("the reader reports an end of stream, a reset and an unproven loss as 
   CHECK(none.read() == FrameReader::End::more_later);
 }
 
-TEST_CASE(
-    "when deliver() has returned false, the reader delivers no more frames, and reports no fault of the "
-    "wire") {
+TEST_CASE("a reader delivers no more frames after deliver() has returned false") {
   Reading run(Medium::tcp);
   int asked = 0;
   run.receiver.deliver = [&](Frame&&) { return ++asked < 2; };
@@ -170,7 +168,7 @@ TEST_CASE("the reader asks for a posted buffer only for a frame with a payload")
   CHECK_FALSE(run.frames[1].posted_crc);
 }
 
-TEST_CASE("when the buffer of a half received frame is taken back, the reader writes nothing more to it") {
+TEST_CASE("a reader writes nothing more to a buffer after cancel_all(), even in the middle of a frame") {
   for (const ReceiveMode how : {ReceiveMode::replace, ReceiveMode::add}) {
     Reading run(Medium::tcp);
     const std::vector<float> values(100, 2.0f);
@@ -196,9 +194,7 @@ TEST_CASE("when the buffer of a half received frame is taken back, the reader wr
   }
 }
 
-TEST_CASE(
-    "of several descriptors that arrive, the reader keeps at most one, and a destroyed reader has closed "
-    "it") {
+TEST_CASE("a reader keeps at most one of the descriptors that arrive, and closes it when destroyed") {
   const std::size_t before = open_descriptors();
   {
     Reading run(Medium::one_host);

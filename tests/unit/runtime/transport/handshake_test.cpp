@@ -145,7 +145,7 @@ TEST_CASE("an address has at most 300 bytes, in a hello and in a challenge") {
                              challenge_payload(introduction(longer), some_proof())));
 }
 
-TEST_CASE("a proof is valid for one key, side, run and pair of introductions only") {
+TEST_CASE("a proof changes with the key, the side, the run and each introduction") {
   const Key key = parse_key(std::string(64, 'a'));
   const Introduction dialler = introduction("one:1"), listener = introduction("two:2");
   const Digest proof = prove(key, Side::dialler, "run", dialler, listener);

@@ -104,7 +104,7 @@ TEST_CASE("a new link has room, an empty queue, and its number, name and medium"
   }
 }
 
-TEST_CASE("frames have sequence numbers, a checksum over TCP, and no checksum within a host") {
+TEST_CASE("a link numbers the frames, and writes a checksum over TCP, but none within a host") {
   const Bytes payload(100, std::byte{9});
   const std::uint32_t checksum = crc32c(payload.data(), payload.size());
   for (const Medium medium : {Medium::tcp, Medium::one_host}) {
@@ -164,7 +164,7 @@ TEST_CASE("a paused link still reports that it can write its queue") {
   CHECK(ends.come() == frame_of(0, {}, 0));
 }
 
-TEST_CASE("before the connection is made, all frames are queued, and the first flush sends them in order") {
+TEST_CASE("a link queues all frames before it is connected, and the first flush sends them in order") {
   const Ends ends(Medium::tcp);
   ends.link->want_write();
   CHECK(ends.reported() == EPOLLOUT);
@@ -194,7 +194,7 @@ TEST_CASE("before the connection is made, all frames are queued, and the first f
   CHECK_FALSE(ends.link->waited_for());
 }
 
-TEST_CASE("exactly the bytes that the socket does not take are queued, and are sent when there is room") {
+TEST_CASE("a link queues exactly the bytes that the socket does not take, and sends them later") {
   const Ends ends(Medium::tcp);
   Bytes expected, come;
   std::uint32_t sent = 0;
@@ -225,7 +225,7 @@ TEST_CASE("exactly the bytes that the socket does not take are queued, and are s
   CHECK(ends.reported() == 0);
 }
 
-TEST_CASE("if a send fails, the link has the error, and its queue is empty") {
+TEST_CASE("a link has the error and an empty queue if a send fails") {
   Ends ends(Medium::tcp);
   ends.hang_up();
   CHECK(ends.link->send(some_header(), Bytes(10), no_limit) == Link::Sent::yes);

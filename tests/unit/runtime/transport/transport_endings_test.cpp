@@ -161,7 +161,7 @@ TEST_CASE("the socket of an abandoned connection is closed only when the peer ha
   CHECK((received == 0 || errno == ECONNRESET));
 }
 
-TEST_CASE("if the kernel ends a connection after a timeout, this does not prove the death of the peer") {
+TEST_CASE("a connection that the kernel ends after a timeout does not prove the death of the peer") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -201,8 +201,7 @@ TEST_CASE("a goodbye reports the exit code, and then the end of the connection p
   CHECK(peer.is_closed());
 }
 
-TEST_CASE(
-    "a goodbye with the flag for a newer incarnation is reported as replaced, even if other flags are set") {
+TEST_CASE("a goodbye with the flag for a newer incarnation is reported as replaced, also with other flags") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -238,7 +237,7 @@ TEST_CASE("a peer that was lost without proof counts as dead when no process lis
   }
 }
 
-TEST_CASE("an attempt that ends before the handshake does not prove that the earlier connection is dead") {
+TEST_CASE("an attempt that ends before the handshake does not prove the death of the peer") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(server, listener.address());
@@ -259,7 +258,7 @@ TEST_CASE("an attempt that ends before the handshake does not prove that the ear
   CHECK(subject.told() == "up server/0 #8 at 192.0.2.7:7070");
 }
 
-TEST_CASE("refused attempts do not prove the death of a peer that was lost without proof and is back") {
+TEST_CASE("refused attempts do not prove the death of a peer that has come back") {
   Subject subject;
   RawListener listener;
   subject.transport->dial(server, listener.address());
@@ -279,8 +278,7 @@ TEST_CASE("refused attempts do not prove the death of a peer that was lost witho
   CHECK(subject.quiet());
 }
 
-TEST_CASE(
-    "if no process listens at a silent peer's address, its connection is closed, and the peer is dead") {
+TEST_CASE("a silent peer is closed and counts as dead if no process listens at its address") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   Subject subject(options);
@@ -312,7 +310,7 @@ TEST_CASE("a silent peer is dialled again, and the connection that works replace
   CHECK(half.is_closed());
 }
 
-TEST_CASE("if a silent peer is audible again, its connection stays, and newer attempts to dial it end") {
+TEST_CASE("the connection of a silent peer stays if the peer is audible again") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   Subject subject(options);
@@ -328,8 +326,7 @@ TEST_CASE("if a silent peer is audible again, its connection stays, and newer at
   CHECK(second.is_closed());
 }
 
-TEST_CASE(
-    "after a pause of this host a peer whose connection ended is dead only if it does not return in time") {
+TEST_CASE("a peer whose connection ended during a pause of this host is dead if it does not return in time") {
   std::atomic<std::chrono::nanoseconds> suspended{0ns};
   TransportOptions options = test::calm_options();
   options.suspected_after = 60s;

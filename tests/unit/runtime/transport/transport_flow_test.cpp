@@ -148,9 +148,7 @@ TEST_CASE("send() replaces sender, length and checksum of the given header by th
   CHECK(peer.read().header == expected);
 }
 
-TEST_CASE(
-    "the queue for a peer is bounded by the credit, to the byte, and a send beyond the credit ends the "
-    "connection") {
+TEST_CASE("a send ends the connection if the queue would be larger than the credit by one byte") {
   for (const std::size_t over : {0u, 1u}) {
     CAPTURE(over);
     TransportOptions options = test::calm_options();
@@ -306,7 +304,7 @@ TEST_CASE("a peer is not silent while its messages wait for receive()") {
   CHECK_FALSE(silent);
 }
 
-TEST_CASE("several nudges without a waiting receive() end only the next receive()") {
+TEST_CASE("several nudges end only one receive()") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -346,7 +344,7 @@ TEST_CASE("an unknown name is tried again, and does not delay other peers") {
   CHECK(subject.told() == "up worker/1 #8 at 192.0.2.7:7070");
 }
 
-TEST_CASE("after stop_dialling() a peer is not dialled again when its connection ends") {
+TEST_CASE("a peer is not dialled again after stop_dialling()") {
   Subject subject;
   const RawListener stopped, other;
   subject.transport->dial(server, stopped.address());
@@ -362,7 +360,7 @@ TEST_CASE("after stop_dialling() a peer is not dialled again when its connection
   CHECK_FALSE(stopped.is_dialled());
 }
 
-TEST_CASE("after its goodbye a process dials no peer, accepts no peer and has no connections") {
+TEST_CASE("a process that has sent goodbye dials no peer, accepts no peer and has no connections") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(server, listener.address());

@@ -38,8 +38,7 @@ TEST_CASE("the bytes held for peers are bounded by their credit, also when the p
   CHECK(server->held_bytes() > 0);
 }
 
-TEST_CASE(
-    "a send beyond the limit of the queue ends the connection, and no message before the end is skipped") {
+TEST_CASE("a send beyond the limit of the queue ends the connection, and skips no earlier message") {
   Lines lines;
   TransportOptions options = quick();
   options.credit = 256 * 1024;

@@ -101,9 +101,7 @@ TEST_CASE("a peer that is dialled gets a hello, and is reported as up after its 
   check_tuned(test::subject_end(peer));
 }
 
-TEST_CASE(
-    "if a stranger sends a wrong message, its connection is closed, and the log names the stranger and the "
-    "reason") {
+TEST_CASE("a stranger that sends a wrong message is closed, and the log names it with the reason") {
   struct Wrong {
     const char* why;
     void (*say)(RawPeer& peer);
@@ -159,8 +157,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "if a dialled process is not the wanted peer or has another key, its connection is closed and logged") {
+TEST_CASE("a connection is closed and logged if the dialled process is another peer or has another key") {
   struct Wrong {
     const char* why;
     void (*say)(RawPeer& peer);
@@ -215,7 +212,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("if a process of this host is refused, the log line has its process id") {
+TEST_CASE("the log line for a refused process of this host has the process id") {
   TransportOptions options = test::calm_options();
   options.unix_sockets = true;
   Subject subject(options);
@@ -274,7 +271,7 @@ TEST_CASE("a newer connection of the same process replaces the older one, which 
 }
 
 TEST_CASE(
-    "when a peer is connected, its other attempts end, and a slow handshake of another peer continues") {
+    "the other attempts of a peer end when it is connected, and a slow handshake of another continues") {
   TransportOptions options = test::calm_options();
   options.heartbeat = 10ms;
   Subject subject(options);
@@ -315,7 +312,7 @@ TEST_CASE("a stranger beyond the limit replaces the oldest stranger") {
   CHECK_FALSE(second.has_something());
 }
 
-TEST_CASE("if no descriptor is left, a peer that connects waits, and is accepted when a descriptor is free") {
+TEST_CASE("a peer that connects while no descriptor is free waits, and is accepted later") {
   Subject subject;
   RawPeer known = RawPeer::connected(subject, zero, 7);
   known.dial();

@@ -130,7 +130,7 @@ TEST_CASE("a nudge ends one wait, and not the next") {
   other.join();
 }
 
-TEST_CASE("after cancel_all() the transport does not write to the buffer, and the caller can post it again") {
+TEST_CASE("a transport does not write to a buffer after cancel_all(), and the buffer can be posted again") {
   PostedReceives posted_receives;
   std::vector<std::byte> buffer(10);
   const ReceiveKey key{worker0, MessageType::push, 1, 2, 3};
@@ -173,7 +173,7 @@ std::size_t unix_connections(const std::string& address) {
   return count;
 }
 
-TEST_CASE("processes of one host connect by a UNIX socket, unless the options say otherwise") {
+TEST_CASE("processes of one host connect by a UNIX socket, or by TCP if the options say so") {
   Lines lines;
   auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
   worker->dial(server0, server->address());
@@ -187,7 +187,7 @@ TEST_CASE("processes of one host connect by a UNIX socket, unless the options sa
   CHECK(unix_connections(server->address()) == 1);
 }
 
-TEST_CASE("a process that holds the UNIX socket beside an address does not prevent connections by TCP") {
+TEST_CASE("a foreign process at the UNIX socket of an address does not prevent connections by TCP") {
   Lines lines;
   auto probe = make(server0, 1, lines);
   const std::string address = probe->address();
@@ -260,8 +260,7 @@ TEST_CASE("a stranger that sends nothing is closed after a while, and many of th
   }
 }
 
-TEST_CASE(
-    "if two incarnations of a peer connect, the later one wins, and the other is replaced and refused") {
+TEST_CASE("the later of two incarnations of a peer wins, and the other is replaced and refused") {
   Lines lines;
   auto server = make(server0, 1, lines);
   auto older = make(worker0, 2, lines);

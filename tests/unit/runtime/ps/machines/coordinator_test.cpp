@@ -18,7 +18,7 @@ PeerId server_at(std::uint32_t rank) { return {Role::server, rank}; }
 
 }  // namespace
 
-TEST_CASE("a run begins when all have joined: one worker is asked for its weights, then all get work") {
+TEST_CASE("a run begins when all workers have joined: one seeds the servers, then all get work") {
   Run run({.workers = 2});
   run.join(0, run.offer());
   run.tick();
@@ -37,7 +37,7 @@ TEST_CASE("a run begins when all have joined: one worker is asked for its weight
   CHECK(first.progress.run.workers == 2);
 }
 
-TEST_CASE("a run begins without late workers after a grace period, which a late worker does not extend") {
+TEST_CASE("a run begins without late workers 3 s after the first worker has joined") {
   Run run({.workers = 3});
   run.join(0);
   run.tick();
@@ -66,8 +66,7 @@ TEST_CASE("a server that has lost its weights is seeded by the worker that has c
   CHECK(work.progress.run.restarts == 5);  // the restarts in the workers' join messages, plus this one
 }
 
-TEST_CASE(
-    "if a worker counts as lost while it is still connected, it must join again when it asks for work") {
+TEST_CASE("a connected worker that counts as lost must join again when it asks for work") {
   Run run({.workers = 2});
   run.start();
   run.peer_down(worker_at(1));
@@ -80,7 +79,7 @@ TEST_CASE(
   CHECK(run.hear_work(1).progress.run.restarts == 1);
 }
 
-TEST_CASE("with sync the slice of a lost worker goes to a remaining worker, and the step is done") {
+TEST_CASE("with sync a remaining worker gets the slice of a lost worker, and the step is done") {
   Run run({.workers = 2});
   run.start();
   run.done(0, 0, 0);
@@ -136,7 +135,7 @@ TEST_CASE(
   CHECK(run.hear_work(0).progress.run.restarts == 1);
 }
 
-TEST_CASE("a server with weights of an abandoned round counts as empty") {
+TEST_CASE("a server counts as empty if its weights come from an abandoned round") {
   Run run({.workers = 1, .servers = 2});
   const auto gather = [&](bool empty, std::uint64_t round) {
     run.server_joined(1, empty, round);
@@ -156,7 +155,7 @@ TEST_CASE("a server with weights of an abandoned round counts as empty") {
   CHECK(opened() > broken_off);
 }
 
-TEST_CASE("if a worker asks for weights of a step that server 0 has passed, all workers must join again") {
+TEST_CASE("all workers must join again if a worker asks for weights of a step that server 0 has passed") {
   Run run({.workers = 1});
   run.start();
   run.server_without(0, 5);  // an outdated request
@@ -204,7 +203,7 @@ TEST_CASE("the last checkpoint stores restarts and lost samples, and a run from 
   CHECK(work.progress.run.restarts == 1);
 }
 
-TEST_CASE("samples that both the checkpoint and the workers count as lost are counted once") {
+TEST_CASE("samples that the checkpoint and the workers count as lost are counted once") {
   Run run({.workers = 1, .sync = false, .saves = true});
   run.saved = {30, 1920, {2, 640}, {}};
   JoinMessage join = run.offer(20);
@@ -230,7 +229,7 @@ TEST_CASE(
         MessageType::trained);
 }
 
-TEST_CASE("checkpoints that cannot be read end a run, unless a worker has weights") {
+TEST_CASE("an unreadable checkpoint ends the run, or is only a warning if a worker has weights") {
   const Failure why(ExitCode::checkpoint_unusable, "no checkpoint can be used: it is cut off");
   Run without({.workers = 1, .saves = true});
   without.unusable = why;
@@ -249,7 +248,7 @@ TEST_CASE("checkpoints that cannot be read end a run, unless a worker has weight
   run.hear(worker_at(0), {MessageType::seed_wanted});
 }
 
-TEST_CASE("a checkpoint of another optimizer ends the run, unless a worker has come further") {
+TEST_CASE("a checkpoint of another optimizer ends the run if no worker has reached its step") {
   const Failure misfit(ExitCode::checkpoint_unusable, "it was made with another optimizer");
   Run run({.workers = 1, .saves = true});
   run.saved = {30, 1920, {}, misfit};
@@ -292,7 +291,7 @@ TEST_CASE("server 0 waits for the start of a run as long as the patience, and lo
   CHECK(std::string(run.failure->what()) == "gave up waiting for worker 1, server 1 (30 s)");
 }
 
-TEST_CASE("if the rank that has to report is lost at the end, the next rank is asked for the report") {
+TEST_CASE("the next rank is asked for the report if the rank that has to report is lost at the end") {
   Run run({.workers = 3, .steps = 1, .sync = false});
   for (std::uint32_t rank = 0; rank < 3; ++rank) run.join(rank);
   run.tick();
@@ -310,7 +309,7 @@ TEST_CASE("if the rank that has to report is lost at the end, the next rank is a
   CHECK(run.coordinator.finished());
 }
 
-TEST_CASE("also without sync a worker that counted as lost must join again, and then gets work") {
+TEST_CASE("without sync a worker that counted as lost must also join again, and then gets work") {
   Run run({.workers = 2, .sync = false});
   run.start();
   run.peer_down(worker_at(1));  // it was silent, and does not know that it counts as lost
@@ -323,7 +322,7 @@ TEST_CASE("also without sync a worker that counted as lost must join again, and 
   run.work(1);
 }
 
-TEST_CASE("a worker that has not joined again after the loss of a server does not block the other workers") {
+TEST_CASE("a worker that has not joined again after the loss of a server does not block others") {
   Run run({.workers = 2, .servers = 2, .sync = false, .staleness = 0});
   run.start_both();
   run.peer_down(server_at(1));

@@ -65,7 +65,7 @@ TEST_CASE("with sync a single worker does all slices, and every sample once") {
   CHECK(leases.position() == 200);
 }
 
-TEST_CASE("with async every slice is an update, and at most as many are granted as steps are left") {
+TEST_CASE("with async every slice is an update, and no more are granted than steps are left") {
   Leases leases(config_of(false, {}, 3, 2));
   for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
   const auto first = leases.grant(0), second = leases.grant(1);
@@ -81,7 +81,7 @@ TEST_CASE("with async every slice is an update, and at most as many are granted 
   CHECK_FALSE(leases.grant(0));
 }
 
-TEST_CASE("with a bound the fastest worker waits until the slowest has done its slice, or has left") {
+TEST_CASE("with a bound a fast worker waits until the slowest has done its slice or has left") {
   Leases leases(config_of(false, 2));
   leases.join(0);
   leases.join(1);
@@ -103,7 +103,7 @@ TEST_CASE("with a bound the fastest worker waits until the slowest has done its 
   CHECK(run(0));
 }
 
-TEST_CASE("after a restart all leases are void") {
+TEST_CASE("restart() makes all leases void, and continues at the given step and position") {
   for (const bool sync : {true, false}) {
     CAPTURE(sync);
     Leases leases(config_of(sync));
@@ -152,7 +152,7 @@ TEST_CASE("the samples of a void lease count as lost with async, and not with sy
   }
 }
 
-TEST_CASE("a worker that asks again loses its slice, and gets the first open slice") {
+TEST_CASE("a worker that asks again loses its old slice, and gets the first open slice") {
   Leases leases(config_of(true, {}, 2, 5));
   CHECK_FALSE(leases.grant(0));  // the worker has not joined
   leases.join(0);
@@ -178,9 +178,7 @@ TEST_CASE("a worker that asks again loses its slice, and gets the first open sli
   CHECK(leases.grant(1)->slice == 1);
 }
 
-TEST_CASE(
-    "with async a restart voids all leases, continues from the given step and position, and loses no "
-    "samples") {
+TEST_CASE("restart() with async makes all leases void and counts no samples as lost") {
   Leases leases(config_of(false, {}, 2, 4));
   leases.join(0);
   leases.join(1);

@@ -29,7 +29,7 @@ std::vector<float> weights_of(Trainer& trainer) {
 
 }  // namespace
 
-TEST_CASE("offline with sync, a step uses the samples of all workers, slice by slice") {
+TEST_CASE("an offline step with sync uses the samples of all workers, slice by slice") {
   LoneWorker worker(true);
   const Job& job = worker.job;
   Trainer trainer(job), whole(job);
@@ -67,7 +67,7 @@ TEST_CASE("the offline slices of an abandoned step have no effect on later steps
   CHECK(weights_of(trainer) == weights_of(other));
 }
 
-TEST_CASE("offline with async, a step is one update, with the step size that it has with all workers") {
+TEST_CASE("an offline step with async is one update of the same size as with all workers") {
   LoneWorker worker(false);
   const Job& job = worker.job;
   Trainer trainer(job), usual(job);
@@ -83,8 +83,7 @@ TEST_CASE("offline with async, a step is one update, with the step size that it 
   for (std::size_t i = 0; i < ours.size(); ++i) CHECK(ours[i] == doctest::Approx(expected[i]).epsilon(1e-4));
 }
 
-TEST_CASE(
-    "the optimizer's state of an offline worker is as old as its offline steps, not as old as the run") {
+TEST_CASE("an offline worker counts the age of the optimizer's state in offline steps") {
   LoneWorker worker(false);
   worker.config.optimizer = {.type = OptimizerType::adam, .lr = 0.1};
   const Job& job = worker.job;

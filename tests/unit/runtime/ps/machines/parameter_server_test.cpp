@@ -52,7 +52,7 @@ TEST_CASE("a slice counts once, and the update is the mean over all samples") {
   CHECK(s.weights(0) == Floats{6, 15});
 }
 
-TEST_CASE("a shard keeps the weights of the previous clock for workers that compute a slice of that clock") {
+TEST_CASE("a shard keeps the weights of the clock before the current one") {
   Shard s(1);
   s.seed(0);
   CHECK(s.shard.push_slice(1, 0, 0, Floats{1}, 4) == Outcome::advanced);
@@ -62,7 +62,7 @@ TEST_CASE("a shard keeps the weights of the previous clock for workers that comp
   CHECK_FALSE(s.shard.weights_at(9, 0));
 }
 
-TEST_CASE("momentum is kept over updates, and a seed may contain momentum") {
+TEST_CASE("a shard keeps momentum over updates, and a seed may contain momentum") {
   Shard s(1, 1, 0.5f);
   CHECK(s.shard.seed(1, 0, Floats{10}, Floats{4}));
   s.shard.push_slice(1, 0, 0, Floats{1}, 1);
@@ -129,7 +129,7 @@ TEST_CASE("a stale update takes a smaller step") {
   CHECK(s.weights(1) == Floats{27});
 }
 
-TEST_CASE("a shard is complete when every chunk was seeded, and can be emptied again") {
+TEST_CASE("a shard is complete when every chunk has been seeded, and forget() empties it") {
   Shard s(1);
   CHECK_FALSE(s.shard.complete());
   s.shard.seed(0, 0, Floats{1, 2}, {});
@@ -186,7 +186,7 @@ TEST_CASE("a join message decodes with its tensors, and malformed payloads are r
   }
 }
 
-TEST_CASE("a join message whose flag for a data summary does not fit its bytes is refused") {
+TEST_CASE("a join message is refused if the flag for a data summary does not fit the bytes") {
   Header header;
   const Bytes without = encode(JoinMessage{7, 70, 3, 2, 64, {}, {}});
   REQUIRE(decode_join(header, without));

@@ -83,7 +83,7 @@ TEST_CASE("server 0 asks the worker for a server's weights when that server has 
   CHECK(asked->clock == round);
 }
 
-TEST_CASE("broke_off() is true only for rounds that were abandoned") {
+TEST_CASE("broke_off() is true for a round that was abandoned, and for no other round") {
   Rounds run;
   const std::uint64_t broken = run.open();
   CHECK(run.seeding.give_up(run.turn) == std::set<std::uint32_t>{1});
@@ -97,7 +97,7 @@ TEST_CASE("broke_off() is true only for rounds that were abandoned") {
   CHECK_FALSE(run.seeding.broke_off(next));
 }
 
-TEST_CASE("if a round that includes server 0 is abandoned, server 0 accepts no seeds") {
+TEST_CASE("server 0 accepts no seeds of a round that was abandoned") {
   Rounds run;
   run.seeding.open({0}, run.turn);
   CHECK(run.own_round() != 0);

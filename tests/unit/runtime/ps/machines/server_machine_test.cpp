@@ -137,8 +137,7 @@ TEST_CASE("a server whose last worker is gone ends with exit code 0 after the pa
   CHECK_FALSE(run.end->trained);
 }
 
-TEST_CASE(
-    "if server 0 has ended with 0, a server waits for its first worker only for the patience of the run") {
+TEST_CASE("a server waits for its first worker only for the patience if server 0 has ended with 0") {
   Served run(1, {.servers = 2, .patience = 60});
   run.happens(Event::Kind::up, server(0));
   bool waits_a_day = true;
@@ -223,7 +222,7 @@ TEST_CASE("the end of an older incarnation of a worker does not affect the newer
   CHECK(run.told(worker(0), MessageType::wait) == 1);
 }
 
-TEST_CASE("a slow worker gets the newest weights of a chunk only once, when its connection has room") {
+TEST_CASE("a slow worker gets a chunk once, in the newest version, when the connection has room") {
   Served run(0, {.workers = 1, .sync = false});
   run.happens(Event::Kind::up, worker(0));
   run.joins(worker(0));
@@ -247,9 +246,7 @@ TEST_CASE("a slow worker gets the newest weights of a chunk only once, when its 
   CHECK_FALSE(run.machine.next_weights(worker(0)));
 }
 
-TEST_CASE(
-    "a server reports missing weights if its weights are not those of the step to save, but not if the disk "
-    "fails") {
+TEST_CASE("a server that cannot save reports missing weights if it has those of another step") {
   Served first(0, {.workers = 1});
   first.happens(Event::Kind::up, worker(0));
   first.joins(worker(0));

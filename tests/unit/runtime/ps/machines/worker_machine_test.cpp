@@ -230,8 +230,7 @@ TEST_CASE("a worker fails if servers are lost for longer than the patience of th
   CHECK(std::string(worker.failure->what()) == "gave up waiting for server 0 (30 s)");
 }
 
-TEST_CASE(
-    "a worker fails if server 0 neither gives work nor reports a run that continues within the patience") {
+TEST_CASE("a worker fails if server 0 sends no work and no wait message within the patience") {
   Played worker({.patience = 30});
   worker.happens(Event::Kind::up, 0);
   worker.pass(seconds(20));
@@ -243,7 +242,7 @@ TEST_CASE(
   CHECK(std::string(worker.failure->what()) == "gave up waiting for the servers' answer (30 s)");
 }
 
-TEST_CASE("while server 0 reports that it waits for others, a worker stays, and its patience is extended") {
+TEST_CASE("a worker waits longer if server 0 reports that it waits for others") {
   Played worker({.patience = 30});
   worker.happens(Event::Kind::up, 0);
   for (int told = 0; told < 30; ++told) {
@@ -301,14 +300,14 @@ TEST_CASE("a worker that gets SIGTERM finishes and reports its slice, and then e
   CHECK(worker.said_to(0, Type::ready) == 2);
 }
 
-TEST_CASE("a worker without servers checks for the last checkpoint, and ends with it") {
+TEST_CASE("a worker that finds the last checkpoint while no server is there ends with it") {
   Played worker({});
   CHECK(worker.machine.checks_for_last(worker.now));
   worker.act([&](WorkerTurn& turn) { worker.machine.found_last(turn); });
   CHECK(worker.ended_with_found);
 }
 
-TEST_CASE("a worker that gets a finish message without a result first checks for the last checkpoint") {
+TEST_CASE("a worker first looks for the last checkpoint if a finish message has no result") {
   Played worker({});
   worker.begin();
   worker.hears(Type::finish);
@@ -336,7 +335,7 @@ TEST_CASE("a worker that gets a finish message without a result first checks for
 }
 
 // Server 0 may be new, and not know that an earlier server 0 has finished the run.
-TEST_CASE("a worker checks for the last checkpoint if server 0 reports no run that continues for 10 s") {
+TEST_CASE("a worker looks for the last checkpoint 10 s after the last sign of a run that continues") {
   Played worker({});
   worker.happens(Event::Kind::up, 0);
   CHECK_FALSE(worker.machine.checks_for_last(worker.now));
@@ -349,7 +348,7 @@ TEST_CASE("a worker checks for the last checkpoint if server 0 reports no run th
   CHECK(worker.machine.checks_for_last(worker.now));
 }
 
-TEST_CASE("without sync a worker whose weights are new enough computes at once") {
+TEST_CASE("without sync a worker computes at once if its weights are new enough") {
   Played worker({.sync = false});
   worker.happens(Event::Kind::up, 0);
   worker.is_given(0, 0, 0);
