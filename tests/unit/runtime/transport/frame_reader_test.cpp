@@ -81,8 +81,7 @@ TEST_CASE("a stranger cannot open a lane") {
   CHECK(pair.reader.fault() == WireFault::lane);           // the payload in the lane cannot be read
 }
 
-TEST_CASE(
-    "floats are added to their buffer correctly, whatever the sizes of the parts in which they arrive") {
+TEST_CASE("a reader adds floats to the buffer correctly if they arrive in parts of any size") {
   for (const std::size_t cut : {1u, 3u, 4097u, 131'073u, 1'000'000u}) {
     CAPTURE(cut);
     Pair pair;
