@@ -96,7 +96,10 @@ TEST_CASE("find_login() takes the first file with a login, and skips files witho
 }
 
 TEST_CASE("a password may have colons, and an identity token replaces the password") {
-  CHECK(found_in({auths("r.example", "me:a:b:")}, "r.example/x") == "me:a:b:");
+  const Login login =
+      mlk::registry::parse_login_file(auths("r.example", "me:a:b:"), "x").logins.at("r.example");
+  CHECK(login.user == "me");
+  CHECK(login.password == "a:b:");
   CHECK(found_in({auths("r.example", std::string("me:secret\0\0", 11))}, "r.example/x") == "me:secret");
   CHECK(found_in({R"({"auths":{"r.example":{"auth":")" + base64_encode("00000000:") +
                   R"(","identitytoken":"abc"}}})"},

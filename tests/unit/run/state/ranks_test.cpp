@@ -109,6 +109,7 @@ TEST_CASE("the state of a rank follows from its newest pod and its Job") {
   CHECK(state(deleted, ending) == RankState::removed);
   CHECK(state(deleted, [](JobFacts& job) { job.end = JobFacts::End::succeeded; }) == RankState::removed);
   CHECK(state(deleted, [](JobFacts& job) { job.ending = job.failing = true; }) == RankState::restarting);
+  CHECK(state(deleted, [](JobFacts& job) { job.end = JobFacts::End::failed; }) == RankState::restarting);
   CHECK(state(deleted) == RankState::restarting);
   CHECK(state(phase("Failed"), ending) == RankState::restarting);
   CHECK(state(
