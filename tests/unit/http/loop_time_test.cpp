@@ -110,6 +110,21 @@ TEST_CASE("the loop wakes up by itself to send a request again after Retry-After
   CHECK(count == 2);
 }
 
+TEST_CASE("a POST to a busy server is sent again with its body") {
+  std::vector<std::string> bodies;
+  FakeServer server;
+  server.http->Post(".*", [&](const httplib::Request& request, httplib::Response& response) {
+    bodies.push_back(request.body);
+    response.set_header("Retry-After", "0");
+    answer(response, bodies.size() == 1 ? 503 : 200, "{}");
+  });
+  Ends ends({.url = server.listen()});
+  ends.credentials->give("");
+  const Request request{.method = "POST", .path = "/a", .body = "content"};
+  CHECK(ask(*ends.loop, request).get().response.status == 200);
+  CHECK(bodies == std::vector<std::string>{"content", "content"});
+}
+
 TEST_CASE("the loop sends a request to an unreachable server only once if longest_trying is 0") {
   Ends ends({.url = "http://127.0.0.1:1", .longest_trying = milliseconds(0)});
   ends.credentials->give("");

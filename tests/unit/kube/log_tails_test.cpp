@@ -63,6 +63,15 @@ TEST_CASE("an answer is whole below the requested lines and bytes, and cut off a
   }
 }
 
+TEST_CASE("an answer that is cut within its first line has no lines") {
+  for (const std::string text : {"2026-11-21T07:4", "2026-11-21T07:40:25Z loss=0.1"}) {
+    const TailAnswer answer = Tails().answer(200, text, 3, text.size());
+    CHECK(answer.lines.empty());
+    CHECK(answer.cut_off);
+    CHECK_FALSE(answer.whole);
+  }
+}
+
 TEST_CASE("an answer with another status than 200 has no lines") {
   for (const int status : {400, 404, 500}) {
     const TailAnswer answer = Tails().answer(status, line, 3, 1000);

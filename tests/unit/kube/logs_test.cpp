@@ -62,6 +62,21 @@ TEST_CASE("LogPosition skips the known lines of the last second after a reconnec
   CHECK(take("05.1Z f"));
 }
 
+TEST_CASE("if a stream breaks again before all known lines have come, no line is repeated or lost") {
+  LogPosition position;
+  const auto take = [&](const std::string& text) {
+    return position.admit(*parse_log_line("2026-11-21T07:40:" + text));
+  };
+  CHECK(take("02.1Z a"));
+  CHECK(take("02.2Z b"));
+  position.resume();
+  CHECK_FALSE(take("02.1Z a"));
+  position.resume();
+  CHECK_FALSE(take("02.1Z a"));
+  CHECK_FALSE(take("02.2Z b"));
+  CHECK(take("02.3Z c"));
+}
+
 TEST_CASE("LogPosition skips lines before the requested tail after a reconnect, even of the same second") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
