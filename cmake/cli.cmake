@@ -77,7 +77,7 @@ mlk_test(registry mlk_registry PkgConfig::HTTPLIB)
 mlk_test(kube mlk_kube PkgConfig::HTTPLIB)
 mlk_test(ui mlk_ui)
 mlk_test(run mlk_run_change mlk_run_inputs mlk_local PkgConfig::HTTPLIB)
-mlk_test(sweeps mlk_sweeps_driver mlk_sweeps_results mlk_local PkgConfig::HTTPLIB)
+mlk_test(sweeps mlk_sweeps_driver mlk_sweeps_change mlk_sweeps_results mlk_local PkgConfig::HTTPLIB)
 if(MLK_TESTS)   # reports to look at, and for tests/e2e/test_report.py
   add_executable(report_sample tests/support/report_sample.cpp)
   target_link_libraries(report_sample PRIVATE mlk_sweeps_results)

@@ -124,6 +124,28 @@ TEST_CASE(
   CHECK(first.err() == "mlk: worker/1 ends with 7; mpirun starts again when it is back\n");
 }
 
+TEST_CASE("the launcher waits for the end of each new mpirun, even if an earlier mpirun ended with 0") {
+  const Run run;
+  run.write_mpirun(
+      open_mpi,
+      "if [ -e $HERE/failed ]; then sleep 1; exit 3; fi\n"
+      "echo >$HERE/started; while [ ! -e $HERE/failed ]; do sleep 0.02; done; sleep 0.3; exit 0");
+  Child first([&] { return run.first_pod(); });
+  {
+    Child second([&] { return run.second_pod(); });
+    REQUIRE(in_time([&] { return run.is_there("started"); }));
+    Link process = reach(run.environment.all[1]);
+    say_to(process, Type::process, encode(End{.rank = 3}));
+    CHECK(next_of(process).starts_with("program "));
+    say_to(process, Type::ended, encode(End{.rank = 3, .code = 7}));
+    CHECK(next_of(process) == "ended");  // the agent has reported the failure to the launcher
+    run.folder.write("failed", "");
+    CHECK(second.code() == 7);
+  }
+  const Child second_again([&] { return run.second_pod(); });
+  CHECK(first.code() == 3);
+}
+
 TEST_CASE("mpirun starts again and no pod is at fault if a pod was lost or stopped") {
   for (const int signal : {SIGKILL, SIGTERM}) {
     const Run run;
