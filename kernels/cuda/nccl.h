@@ -54,7 +54,8 @@ struct Nccl {
   const char* (*last_error)(ncclComm_t communicator) = nullptr;
 };
 
-// The first call opens the library: MLK_NCCL_LIBRARY, or libnccl.so.2 where the loader finds it. Any thread.
+// The first call opens the library that the environment variable MLK_NCCL_LIBRARY names. Without the
+// variable, it opens the libnccl.so.2 that the loader finds. Any thread may call it.
 const Nccl& nccl();
 
 }  // namespace mlk::cuda

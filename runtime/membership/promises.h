@@ -34,7 +34,7 @@ class Promises {
   void clear();
 
   bool empty() const { return bound_.empty(); }
-  // Whether the member is in any promised proposal.
+  // Whether the member belongs to any proposal that binds this process.
   bool concern(Member member) const;
   // Whether a proposal of this process keeps all promises. `outvotes(promised)` says whether the proposal
   // outvotes one promised proposal. Promises to the same process do not bind: the process knows whether its

@@ -119,8 +119,9 @@ bool check_points_text(const std::shared_ptr<const Source>& source, Problems& pr
   return true;
 }
 
-// The value of a field. A field is a plain scalar as in YAML. If it begins like a list or a map, mlk parses
-// it as YAML. null if the field is empty, and also after adding a problem.
+// The value of a field. A field that begins with [ or { is parsed as YAML, every other field is a plain
+// scalar of YAML. An empty field is null, or an empty text if it is quoted. Returns null after adding a
+// problem.
 json field_value(const CsvField& field, Problems& problems) {
   if (field.text.empty()) return field.quoted ? json("") : json();
   if (field.text.front() == '[' || field.text.front() == '{') {

@@ -145,7 +145,7 @@ def test_a_stopped_run_leaves_no_process_and_continues_when_it_is_resumed(embedd
     embedded.mlk("wait", run, check=0, timeout=120)
 
 
-def test_a_run_says_that_its_image_has_no_mpirun_and_is_not_started_again(embedded, name, experiment, tmp_path):
+def test_a_run_whose_image_has_no_mpirun_says_so_and_is_not_started_again(embedded, name, experiment, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     for tool in ("sh", "tar", "gzip"):

@@ -51,7 +51,7 @@ def begin_with(run, rank_0, rank_2, number):
     rank_0.begin(number, 50, feeder=2, hungry=[1])
 
 
-def test_a_rank_reports_trouble_to_the_other_members_if_its_state_does_not_arrive(tmp_path):
+def test_a_rank_that_does_not_receive_its_state_reports_trouble_to_the_other_members(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
         run.start("worker", 1)
         with rank_beside(run, 0, 7, at=1) as rank_0, rank_beside(run, 2, 9, at=1) as rank_2:

@@ -25,7 +25,8 @@ namespace mlk::rt {
 // A new name of a temporary folder for a checkpoint of the step, as CheckpointStore::name_aside().
 using NameAside = std::function<std::string(std::uint64_t step)>;
 
-// The checkpoint that all servers make, one at a time, as server 0 sees it. Pure: checkpoint.h has the files.
+// The checkpoint that all servers make, one at a time, as server 0 sees it. Pure:
+// runtime/ps/checkpoint.h reads and writes the files.
 class JointCheckpoints {
  public:
   // wanted: whether there is a folder for checkpoints. patience: the time within which all servers must write

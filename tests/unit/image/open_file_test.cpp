@@ -85,7 +85,8 @@ TEST_CASE("read_whole() names the path and the reason in its error, and adds a h
   }
 }
 
-TEST_CASE("WayDown accepts a link as its top folder, skips empty parts, and reports a missing folder") {
+TEST_CASE(
+    "WayDown accepts a link as its top folder, skips empty parts of a path, and reports a missing folder") {
   const TemporaryFolder folder;
   folder.write("real/a/b/f", "x");
   fs::create_directory_symlink("real", folder.path() / "top");

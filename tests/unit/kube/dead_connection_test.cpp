@@ -80,7 +80,9 @@ TEST_CASE("a client repeats a change after a dead connection if a second change 
   CHECK(server.asked("/api/v1/namespaces/n/pods") == 1);
 }
 
-TEST_CASE("a stream over a dead connection ends as silent, so that the next stream may start at once") {
+TEST_CASE(
+    "the end of a stream over a dead connection is marked as silent, so that the next stream may start at "
+    "once") {
   Deaf server("/log");
   Client client(server.start());
   std::promise<StreamEnd> ended;
