@@ -121,15 +121,24 @@ int state_order(TrialState state) {
   return 0;
 }
 
+// Whether the trial has succeeded, as far as the two views tell: exited with 0, and without a verdict on this
+// try or a later one.
+bool has_succeeded(const Trial& view, const Trial& other) {
+  const auto judges = [](const Trial& each) { return is_verdict(each.failure) && !each.objective; };
+  const bool condemned = judges(view) || (judges(other) && other.tries >= view.tries);
+  return view.state == TrialState::succeeded && !condemned;
+}
+
 // Whether `b` wins over `a`. The elements of the rank after `step` only make the result independent of the
 // order of the arguments.
 bool view_loses(const Trial& a, const Trial& b) {
-  const auto rank = [](const Trial& trial) {
-    return std::tuple(trial.state == TrialState::succeeded, trial.tries, has_ended(trial.state), trial.step,
-                      state_order(trial.state), trial.ended, trial.objective, json_text(trial.metrics),
-                      trial.failure, trial.number, json_text(json(trial.point)), trial.hash);
+  const auto rank = [](const Trial& trial, const Trial& other) {
+    return std::tuple(has_succeeded(trial, other), trial.tries, trial.state == TrialState::succeeded,
+                      has_ended(trial.state), trial.step, state_order(trial.state), trial.ended,
+                      trial.objective, json_text(trial.metrics), trial.failure, trial.number,
+                      json_text(json(trial.point)), trial.hash);
   };
-  return rank(a) < rank(b);
+  return rank(a, b) < rank(b, a);
 }
 
 bool curve_is_longer(const LedgerCurve& a, const LedgerCurve& b) {

@@ -42,12 +42,12 @@ std::optional<Trial> from_line(std::string_view line);
 // The trials of a shard (pack), in the order of its lines; invalid lines are skipped.
 std::vector<Trial> from_shard(std::string_view text);
 
-// Merges two views of one trial. A success wins over the result of any other try. Otherwise the view with
-// more tries wins. If both views have the same try, an ended view wins, and then the view with more steps.
-// The winner copies its missing values from the other view, but never a verdict (trial.h) on an earlier try.
-// It copies metrics and the objective only from a view of the same try; a success copies them also from a
-// later try that has not failed. The order of the arguments does not matter, and merging a view again changes
-// nothing.
+// Merges two views of one trial. A success wins over the result of any other try, unless a verdict (trial.h)
+// condemns its try or a later one. Otherwise the view with more tries wins. If both views have the same try,
+// an ended view wins, and then the view with more steps. The winner copies its missing values from the other
+// view, but never a verdict on an earlier try. It copies metrics and the objective only from a view
+// of the same try; a success copies them also from a later try that has not failed. The order of the
+// arguments does not matter, and merging a view again changes nothing.
 Trial combine(const Trial& a, const Trial& b);
 
 // Combines two views of one trial: `now`, from the objects of the trial, and `reported`, an earlier view from

@@ -324,6 +324,33 @@ TEST_CASE("combine() keeps a verdict for its own try, and drops it for a later t
   CHECK(combine(judged, again).failure == judged.failure);
 }
 
+TEST_CASE("combine() prefers a failure with more tries to a success with a verdict") {
+  Trial judged, again;
+  judged.state = TrialState::succeeded;
+  judged.tries = 1;
+  judged.failure = diverged("loss");
+  again.state = TrialState::failed;
+  again.tries = 2;
+  for (const std::string& failure : {never_reported("loss"), std::string("exit code 1")}) {
+    again.failure = failure;
+    CHECK(combine(judged, again) == again);
+    CHECK(combine(again, judged) == again);
+  }
+  judged.objective = 0.5;  // the trial has reported a number after all, so the verdict does not count
+  CHECK(combine(judged, again).state == TrialState::succeeded);
+}
+
+TEST_CASE("combine() prefers a later try with a verdict to a success without a verdict") {
+  Trial first, again;
+  first.state = TrialState::succeeded;
+  first.tries = 1;
+  again.state = TrialState::failed;
+  again.tries = 2;
+  again.failure = never_reported("loss");
+  CHECK(combine(first, again) == again);
+  CHECK(combine(again, first) == again);
+}
+
 TEST_CASE("combine() returns the same trial in any order of the views") {
   std::mt19937 random(7);
   for (int round = 0; round < 20000; ++round) {
@@ -340,8 +367,10 @@ TEST_CASE("combine() returns the same trial in any order of the views") {
     REQUIRE((merged.failure.empty() || !a.failure.empty() || !b.failure.empty()));
     if (tells(a, b) && tells(b, a)) REQUIRE_FALSE(merged.failure.empty());
     REQUIRE(merged.tries == std::max(a.tries, b.tries));
-    REQUIRE((merged.state == TrialState::succeeded) ==
-            (a.state == TrialState::succeeded || b.state == TrialState::succeeded));
+    const auto judged = [](const Trial& view) { return is_verdict(view.failure) && !view.objective; };
+    const bool any_success = a.state == TrialState::succeeded || b.state == TrialState::succeeded;
+    if (!any_success) REQUIRE(merged.state != TrialState::succeeded);
+    if (any_success && !judged(a) && !judged(b)) REQUIRE(merged.state == TrialState::succeeded);
     if (a.tries == b.tries) REQUIRE(has_ended(merged.state) == (has_ended(a.state) || has_ended(b.state)));
   }
 }
