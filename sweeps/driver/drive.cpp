@@ -43,13 +43,11 @@ constexpr std::chrono::seconds poll_interval{5};
 // Limits the time of a step, since thousands of trials may have to be started or may have ended. The driver
 // continues in its next round, which also notices a request to stop the sweep.
 constexpr std::chrono::seconds longest_step{20};
-// If no watch reports a created run within this time, the driver assumes that the run was deleted, and
-// creates it again.
+// The driver creates a run again if no watch has reported the run for so long.
 constexpr std::chrono::seconds longest_news{60};
 
 using Runs = std::map<std::string, RunObjects>;
-// Long work calls this function. Returns true if there is time for more work and this process still holds the
-// Lease.
+// True if there is time for more work and this process still holds the Lease.
 using GoOn = std::function<bool()>;
 
 Time now() { return std::chrono::system_clock::now(); }
@@ -97,9 +95,8 @@ class Driver {
   }
 
  private:
-  // Lists the objects without a watch. The driver does so while it has more work than fits into a step, since
-  // a watch would report each of thousands of created objects. Each report costs the server as much as
-  // creating the object.
+  // Lists the objects without a watch, for steps that create thousands of objects: to report an object to a
+  // watch costs the server as much as to create the object.
   std::optional<SweepObjects> listed() {
     std::optional<SweepObjects> objects;
     attempt([&] {
@@ -142,8 +139,7 @@ class Driver {
     });
   }
 
-  // Runs the action. Does not throw if the server fails temporarily, since a sweep runs for days. A later
-  // round repeats the action.
+  // Runs the action. If the server fails temporarily, a later round repeats it: a sweep runs for days.
   void attempt(const std::function<void()>& action) {
     try {
       action();
@@ -166,13 +162,11 @@ class Driver {
     }
   }
 
-  // The state of the sweep, with reports from the logs of trials that have left no result. Reads the log of
-  // an ended trial only once.
+  // The state of the sweep, with the reports in logs. Reads the log of an ended trial only once.
   SweepStatus observe_trials(const SweepObjects& objects, const Runs& runs) {
     SweepStatus status = observe_sweep(objects, runs, settled_, now());
     late_starts_.observe(status, steady_clock::now());
-    // The objects do not show that this process drives the sweep, so `why` would say that no process drives
-    // it.
+    // The objects do not show that this process is the driver, so `why` would say that there is none.
     if (needs_driver(status)) status.why.clear();
     if (judges() && steady_clock::now() - judged_ > hooks_.judge_every) {
       judged_ = steady_clock::now();
@@ -440,8 +434,7 @@ class Driver {
   bool more_ = true;     // there is more work, or no round has begun yet
   std::string refused_;  // the last refusal of the cluster
   LateStarts late_starts_;
-  std::map<std::string, steady_clock::time_point>
-      ended_since_;  // when each run has ended, by this driver's clock
+  std::map<std::string, steady_clock::time_point> ended_since_;  // of runs, by this driver's clock
   std::optional<steady_clock::time_point> failing_since_;
   bool has_worked_ = false;
   bool left_to_others_ = false;  // all trials of this driver have ended, and another command will add more
