@@ -47,10 +47,6 @@ int leading_number(const std::string& text) {
 
 }  // namespace
 
-bool may(Client& client, const std::string& name_space, const std::string& verb, const Resource& resource) {
-  return may_all(client, name_space, {{verb, resource, ""}}).front();
-}
-
 std::vector<bool> may_all(Client& client, const std::string& name_space,
                           const std::vector<AccessQuestion>& questions, const std::string& as) {
   std::deque<std::future<Answer>> answers;

@@ -14,12 +14,9 @@ struct AccessQuestion {
   std::string subresource{};  // "log"
 };
 
-// Returns whether the user may do this, by a SelfSubjectAccessReview. Throws ApiError if the request fails.
-[[nodiscard]] bool may(Client& client, const std::string& name_space, const std::string& verb,
-                       const Resource& resource);
 // Sends one SelfSubjectAccessReview for each question, several at once. The answers have the order of the
 // questions. If `as` is not empty, mlk impersonates the user of that name. Throws ApiError 403 if our user
-// may not impersonate that user.
+// may not impersonate that user, and another ApiError if a request fails.
 [[nodiscard]] std::vector<bool> may_all(Client& client, const std::string& name_space,
                                         const std::vector<AccessQuestion>& questions,
                                         const std::string& as = "");

@@ -43,11 +43,6 @@ std::string Style::bold(std::string_view text) const {
   return colored_ && !text.empty() ? escape(1, text) : std::string(text);
 }
 
-bool wants_color(std::string_view wish, bool terminal, std::string_view no_color) {
-  if (wish == "always") return true;
-  return wish != "never" && terminal && no_color.empty();
-}
-
 Color color_of(std::string_view text) {
   constexpr std::array colors{Color::cyan, Color::green, Color::yellow, Color::magenta,
                               Color::blue};  // not red, which means trouble

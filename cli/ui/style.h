@@ -22,10 +22,6 @@ class Style {
   bool colored_, ascii_;
 };
 
-// `wish` is auto, always or never. With auto, text has colours on a terminal if `no_color`, the value of
-// $NO_COLOR, is empty.
-bool wants_color(std::string_view wish, bool terminal, std::string_view no_color);
-
 // A colour for the prefix of a line. The same text always has the same colour.
 Color color_of(std::string_view text);
 

@@ -12,7 +12,6 @@ std::vector<std::string> split(std::string_view text, char separator);  // "a,,b
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::string join_or(const std::vector<std::string>& choices);  // "a, b or c"
 std::string_view trim(std::string_view text);                  // without blanks at both ends
-bool starts_with_word(std::string_view text, std::string_view word);
 
 // `text` as one word of a shell: unchanged if a shell reads it as one word, else in quotes.
 std::string shell_word(std::string_view text);

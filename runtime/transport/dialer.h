@@ -22,7 +22,6 @@ class Dialer {
   Dialer(Delay retry_min, Delay retry_max) : retry_min_(retry_min), retry_max_(retry_max) {}
 
   void add(PeerId peer, const HostPort& where, Time now);
-  void remove(PeerId peer) { targets_.erase(peer); }
   const HostPort* find(PeerId peer) const;
 
   // The peers whose round starts now. A returned peer is busy until its round is over.
@@ -30,8 +29,7 @@ class Dialer {
   std::optional<Time> next_round() const;
 
   // The look-up of the round gave `count` addresses to try. With 0 (the name is unknown) the round is over.
-  // Returns false if the round is already over, because the peer is connected or must not be dialled any
-  // more.
+  // Returns false if the round is already over, because the peer is connected.
   bool attempts(PeerId peer, std::size_t count, Time now);
 
   enum class Outcome { refused, failed };

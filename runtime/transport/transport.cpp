@@ -28,7 +28,6 @@ const std::string& Transport::address() const { return impl_->self_.address; }
 const Identity& Transport::self() const { return impl_->self_; }
 PostedReceives& Transport::posted_receives() { return impl_->posted_receives_; }
 void Transport::dial(PeerId peer, const std::string& host_port) { impl_->dial(peer, host_port); }
-void Transport::stop_dialling(PeerId peer) { impl_->stop_dialling(peer); }
 bool Transport::send(PeerId to, const Header& header, std::span<const std::byte> payload, WhenFull when_full,
                      std::optional<std::uint32_t> checksum) {
   return impl_->send(to, header, payload, when_full, checksum);
@@ -86,10 +85,6 @@ void Transport::Impl::dial(PeerId peer, const std::string& host_port) {
                   "the address of " + to_string(peer) + " is not host:port: " + host_port);
   }
   post([this, peer, where = *where] { dialer_.add(peer, where, std::chrono::steady_clock::now()); });
-}
-
-void Transport::Impl::stop_dialling(PeerId peer) {
-  post([this, peer] { dialer_.remove(peer); });
 }
 
 std::shared_ptr<Link> Transport::Impl::active(PeerId peer) {

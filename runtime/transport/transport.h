@@ -73,7 +73,6 @@ class Transport {
 
   // Tries again and again to connect to the peer, at all addresses that its name has at the time.
   void dial(PeerId peer, const std::string& host_port);
-  void stop_dialling(PeerId peer);
 
   // Sends messages in order, and fills in sender, length and checksum. Returns false if the peer is not
   // connected, or not any more. WhenFull::wait: blocks until earlier messages are written, and receives

@@ -48,7 +48,6 @@ class Transport::Impl {
   ~Impl();
 
   void dial(PeerId peer, const std::string& host_port);
-  void stop_dialling(PeerId peer);
   bool send(PeerId to, const Header& header, std::span<const std::byte> payload, WhenFull when_full,
             std::optional<std::uint32_t> checksum);
   bool has_room(PeerId peer);

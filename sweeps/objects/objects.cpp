@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <iterator>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -242,17 +243,6 @@ std::vector<Batch> batches_of(const SweepObjects& objects) {
     batch.made = is_in(made, job);
     batch.gone = !batch.object && batch.made && is_in(gone, job);
     for (TrialLine& trial : batch.trials) trial.attempt = ++attempts[trial.number];
-  }
-  return out;
-}
-
-std::set<int> trials_by_cluster(const std::vector<Batch>& batches) {
-  std::set<int> out;
-  for (const Batch& batch : batches) {
-    for (const TrialLine& trial : batch.trials) {
-      out.erase(trial.number);
-      if (batch.by_cluster) out.insert(trial.number);
-    }
   }
   return out;
 }

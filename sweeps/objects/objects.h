@@ -17,7 +17,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -100,9 +99,6 @@ SweepObjects without_doubt(kube::Client& client, const std::string& name_space, 
 
 // The batches of the sweep, ascending by number. Pure.
 std::vector<Batch> batches_of(const SweepObjects& objects);
-
-// The numbers of the trials that are indexes of Jobs. All other trials are runs. Pure.
-std::set<int> trials_by_cluster(const std::vector<Batch>& batches);
 
 // The number of trials that the unfinished Jobs may run at a time, now and later. Pure.
 int places_taken(const std::vector<Batch>& batches);

@@ -162,10 +162,8 @@ Kubeconfig parse_kubeconfig(std::string_view text, const std::filesystem::path& 
   out.users = entries_of(config, "users", "user", file);
   out.contexts = entries_of(config, "contexts", "context", file);
   const auto current = config.find("current-context");
-  if (current != config.end() && current->is_primitive() && !current->is_null()) {
+  if (current != config.end() && current->is_primitive() && !current->is_null())
     out.current_context = text_or_json(*current);
-    out.current_context_file = file;
-  }
   return out;
 }
 
@@ -175,10 +173,7 @@ Kubeconfig merge_kubeconfigs(const std::vector<Kubeconfig>& files) {
     merged.clusters.insert(file.clusters.begin(), file.clusters.end());
     merged.users.insert(file.users.begin(), file.users.end());
     merged.contexts.insert(file.contexts.begin(), file.contexts.end());
-    if (merged.current_context.empty() && !file.current_context.empty()) {
-      merged.current_context = file.current_context;
-      merged.current_context_file = file.current_context_file;
-    }
+    if (merged.current_context.empty()) merged.current_context = file.current_context;
   }
   return merged;
 }

@@ -30,7 +30,6 @@ struct KubeconfigEntry {
 struct Kubeconfig {
   std::map<std::string, KubeconfigEntry> clusters, users, contexts;
   std::string current_context;
-  std::filesystem::path current_context_file;
 };
 
 // Pure. Reads at most 32 levels and 10000 values, with all aliases of YAML expanded. Throws Error{usage},

@@ -41,10 +41,6 @@ RankName rank_of(const LogSource& source) { return {source.who.role, source.who.
 
 }  // namespace
 
-std::vector<std::string> containers_to_read(const json& pod, const std::string& wanted) {
-  return containers_of(read_facts(std::vector<json>(), {pod}).pods.at(0), main_container_of(pod), wanted);
-}
-
 std::vector<std::pair<LogSource, const json*>> choose_sources(const std::vector<json>& pods,
                                                               const LogFilter& filter) {
   const Facts facts = read_facts(std::vector<json>(), pods);

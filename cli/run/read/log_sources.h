@@ -39,12 +39,10 @@ struct LogSource {
   std::string container, node;
 };
 
-// The containers of a pod whose logs are read. If `wanted` is given: only the container of that name, or none
-// if the pod has no such container. Otherwise the container that failed before main started, if there is one.
-// Also main, except if the pod has ended before main started.
-std::vector<std::string> containers_to_read(const nlohmann::json& pod, const std::string& wanted);
-
-// The sources of the pods, in the order of the pods, each with its pod.
+// The sources of the pods, in the order of the pods, each with its pod. If the filter names a container: in
+// each pod only the container of that name, or none if the pod has no such container. Otherwise the container
+// that failed before main started, if there is one. Also main, except if the pod has ended before main
+// started.
 std::vector<std::pair<LogSource, const nlohmann::json*>> choose_sources(
     const std::vector<nlohmann::json>& pods, const LogFilter& filter);
 

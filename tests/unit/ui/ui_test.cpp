@@ -105,12 +105,7 @@ TEST_CASE("bars and shortened cells have only ASCII characters if the style is A
   CHECK(printed(example(), 60, Style(false, true)).find("worker/0-3: cannot .\n") != std::string::npos);
 }
 
-TEST_CASE("the mode auto gives colours on a terminal without NO_COLOR") {
-  CHECK(wants_color("auto", true, ""));
-  CHECK_FALSE(wants_color("auto", false, ""));
-  CHECK_FALSE(wants_color("auto", true, "1"));
-  CHECK(wants_color("always", false, "1"));
-  CHECK_FALSE(wants_color("never", true, ""));
+TEST_CASE("a Style paints text only if it has colours, and the same text always has the same colour") {
   CHECK(Style(false).paint("x", Color::red) == "x");
   CHECK(Style(true).paint("", Color::red) == "");
   CHECK(color_of("worker/1") == color_of("worker/1"));

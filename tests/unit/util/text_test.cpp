@@ -23,12 +23,6 @@ TEST_CASE("trim() removes blanks at both ends and keeps inner blanks") {
   CHECK(mlk::trim("").empty());
 }
 
-TEST_CASE("starts_with_word() matches a whole word, not the beginning of a word") {
-  CHECK(mlk::starts_with_word("mlk step=1", "mlk"));
-  CHECK(mlk::starts_with_word("mlk", "mlk"));
-  CHECK_FALSE(mlk::starts_with_word("mlkx step", "mlk"));
-}
-
 TEST_CASE("is_label() accepts at most 63 lower-case letters, digits and inner hyphens") {
   for (const char* good : {"a", "0", "team-a", "0-0"}) CHECK(mlk::is_label(good));
   for (const char* bad : {"", "-", "a-", "-a", "A", "a b", "a.b", "a/b", "ä"})

@@ -80,6 +80,16 @@ struct Pair {
   }
 };
 
+// The names of the containers whose logs are read. `wanted`: as in LogFilter.
+std::vector<std::string> containers_to_read(const Pair& pair, const std::string& wanted) {
+  LogFilter filter;
+  filter.container = wanted;
+  std::vector<std::string> names;
+  for (const auto& [source, pod] : choose_sources(pair.run.objects.pods, filter))
+    names.push_back(source.container);
+  return names;
+}
+
 struct Side {
   const char* what;
   json state;
@@ -324,7 +334,7 @@ TEST_CASE("the reason of a run names the init container that failed") {
   pair.pod()["status"]["phase"] = "Pending";
   const std::string said = "init container fetch: exit code 128: fatal: repository not found";
   CHECK(pair.run.why() == "worker/0: " + said);
-  CHECK(containers_to_read(pair.pod(), "") == std::vector<std::string>{"fetch", "main"});
+  CHECK(containers_to_read(pair, "") == std::vector<std::string>{"fetch", "main"});
   pair.pod()["status"]["phase"] = "Failed";
   RunStatus seen = pair.run.observed();
   CHECK(seen.phase == Phase::restarting);  // the exit code is that of an init container, not of the program
@@ -333,7 +343,7 @@ TEST_CASE("the reason of a run names the init container that failed") {
   REQUIRE(seen.last_failure);
   CHECK(seen.last_failure->container == "fetch");
   CHECK(seen.last_failure->exit_code == 128);
-  CHECK(containers_to_read(pair.pod(), "") == std::vector<std::string>{"fetch"});
+  CHECK(containers_to_read(pair, "") == std::vector<std::string>{"fetch"});
   CHECK(choose_sources(pair.run.objects.pods, {}).at(0).first.who.container == "fetch");
   pair.pod()["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = "3";
   CHECK(pair.run.observed().why.find("next") == std::string::npos);
@@ -444,15 +454,15 @@ TEST_CASE("the only container of a pod counts as main") {
   CHECK(main_container_of(json::object()) == "main");
 }
 
-TEST_CASE("containers_to_read() returns the requested container if the pod has it") {
+TEST_CASE("choose_sources() returns the requested container if the pod has it") {
   Pair pair;
   pair.add("containers", "agent", runs, true);
   pair.add("initContainers", "fetch", other_ends(0), true);
-  CHECK(containers_to_read(pair.pod(), "") == std::vector<std::string>{"main"});
-  CHECK(containers_to_read(pair.pod(), "main") == std::vector<std::string>{"main"});
-  CHECK(containers_to_read(pair.pod(), "agent") == std::vector<std::string>{"agent"});
-  CHECK(containers_to_read(pair.pod(), "fetch") == std::vector<std::string>{"fetch"});
-  CHECK(containers_to_read(pair.pod(), "nope").empty());
+  CHECK(containers_to_read(pair, "") == std::vector<std::string>{"main"});
+  CHECK(containers_to_read(pair, "main") == std::vector<std::string>{"main"});
+  CHECK(containers_to_read(pair, "agent") == std::vector<std::string>{"agent"});
+  CHECK(containers_to_read(pair, "fetch") == std::vector<std::string>{"fetch"});
+  CHECK(containers_to_read(pair, "nope").empty());
   CHECK(container_names(pair.run.objects.pods) == std::vector<std::string>{"main", "fetch", "agent"});
 }
 

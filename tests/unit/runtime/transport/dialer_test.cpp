@@ -63,7 +63,7 @@ TEST_CASE("a connected peer is dialled again only when it is lost, and then afte
   CHECK(*dialer.next_round() == start + 100s + 50ms);
 }
 
-TEST_CASE("an answered look-up leads to no attempt if the peer was connected or removed meanwhile") {
+TEST_CASE("an answered look-up leads to no attempt if the peer was connected meanwhile") {
   Dialer dialer = with_target();
   dialer.due(start);
   CHECK(dialer.attempts(peer, 1, start));
@@ -72,15 +72,6 @@ TEST_CASE("an answered look-up leads to no attempt if the peer was connected or 
   dialer.connected(peer);  // the peer is heard again
   CHECK_FALSE(dialer.attempts(peer, 1, start + 1s));
   CHECK(dialer.due(start + 100s).empty());
-  dialer.remove(peer);
-  CHECK_FALSE(dialer.attempts(peer, 1, start + 1s));
-}
-
-TEST_CASE("a peer that was removed is not dialled") {
-  Dialer dialer = with_target();
-  dialer.remove(peer);
-  CHECK(dialer.due(start + 1s).empty());
-  CHECK_FALSE(dialer.attempt_over(peer, Dialer::Outcome::refused, start));
 }
 
 TEST_CASE(

@@ -344,22 +344,6 @@ TEST_CASE("an unknown name is tried again, and does not delay other peers") {
   CHECK(subject.told() == "up worker/1 #8 at 192.0.2.7:7070");
 }
 
-TEST_CASE("a peer is not dialled again after stop_dialling()") {
-  Subject subject;
-  const RawListener stopped, other;
-  subject.transport->dial(server, stopped.address());
-  {
-    RawPeer peer = stopped.accept(server, 7);
-    peer.be_answered();
-    CHECK(subject.told() == "up server/0 #7 at 192.0.2.7:7070");
-    subject.transport->stop_dialling(server);
-  }
-  CHECK(subject.told() == "down server/0 #7 proven");
-  subject.transport->dial(one, other.address());
-  for (int attempt = 0; attempt < 4; ++attempt) other.accept(one, 8).read();
-  CHECK_FALSE(stopped.is_dialled());
-}
-
 TEST_CASE("a process that has sent goodbye dials no peer, accepts no peer and has no connections") {
   Subject subject;
   const RawListener listener;

@@ -162,13 +162,6 @@ TEST_CASE("a Job is gone if its sweep's owner says so and the Job is not listed"
   }
 }
 
-TEST_CASE("trials_by_cluster() has a trial if its newest line is in the ConfigMap of a Job") {
-  const std::vector<Batch> batches =
-      batches_of(registered({points_map(0, {0, 1, 2}), points_map(1, {1, 3}, false), points_map(2, {3})}));
-  CHECK(trials_by_cluster(batches) == std::set<int>{0, 2, 3});
-  CHECK(trials_by_cluster({}).empty());
-}
-
 TEST_CASE("any_job_goes_on() is true while at least one Job of the sweep has not ended") {
   const auto goes_on = [](std::vector<json> jobs) {
     return any_job_goes_on(batches_of(registered({points_map(0, {0}), points_map(1, {1})}, std::move(jobs))));
