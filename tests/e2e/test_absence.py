@@ -134,11 +134,13 @@ def test_a_sweep_is_not_trained_again_after_its_job_is_gone(cluster, name, exper
     again = cluster.mlk("sweep", file, timeout=90)
     assert again.stdout.strip() == sweep and not jobs(cluster, sweep), again.stderr
     waited = cluster.mlk("wait", sweep, timeout=90)
-    if waited.code == 0 and not cluster.embedded:  # a command saw both ends in the moment before the Job was gone, and recorded them
-        assert [row["state"] for row in cluster.mlk("results", sweep, "-o", "json", check=0).json()] == ["Succeeded", "Succeeded"]
-    else:
-        assert waited.code == 1, waited.stderr
-        assert GONE in cluster.mlk("status", sweep).stdout
+    rows = cluster.mlk("results", sweep, "-o", "json").json()
+    recorded = [row for row in rows if row["state"] == "Succeeded"]
+    # On a real cluster a command may see the end of one trial, or of both, in the moment before the Job is gone. It records what it sees.
+    assert len(rows) == 2 and not (recorded and cluster.embedded)
+    assert all(row in recorded or (row["state"] == "Failed" and GONE in row["failure"]) for row in rows), rows
+    assert waited.code == (0 if recorded else 1), waited.stderr
+    assert recorded or GONE in cluster.mlk("status", sweep).stdout
 
 
 def test_a_bare_name_means_the_latest_run_when_runs_were_created_in_the_same_second(cluster, name, experiment):
