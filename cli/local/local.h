@@ -32,7 +32,8 @@ struct Info {
 // The server, if it is up and answers.
 std::optional<Info> running();
 
-// The names of folders of code and of packages in a text: "code-<64 digits>", "python-<64 digits>". Pure.
+// Every "code-<64 digits>" and "python-<64 digits>" in the text: the names of layers of code and of packages.
+// Pure.
 std::set<std::string> layers_named_in(std::string_view text);
 // The layers in the cache of this machine that objects of the local cluster name, whether the cluster is up
 // or not. The next attempt of a run needs these layers, and a command that reads the code of the run needs
@@ -67,13 +68,13 @@ struct UpOptions {
 };
 
 // Starts the server in the background if none runs, and waits until it answers. Two callers may start at the
-// same time. Throws Error: usage for a volume that is not a folder, failure if the server does not come up in
-// time or is elsewhere.
+// same time. Throws Error: usage for a volume that is not a folder, failure if the server does not start,
+// needs too long or is elsewhere.
 Info up(const UpOptions& options);
 
 struct Stopped {
   bool server = false;
-  std::vector<std::string> pods;       // "namespace/name", stopped within their grace periods
+  std::vector<std::string> pods;       // "namespace/name", ended by this call
   std::vector<std::string> left_over;  // pods that still existed after the time limit
   std::vector<std::string> elsewhere;  // pods that run on another machine or in another container
 };

@@ -1,4 +1,4 @@
-// Linux only, since the name that a program was started by does not contain its folder.
+// Linux only: /proc/self/exe names the file. The name in argv[0] may lack the folder of the file.
 #include <filesystem>
 
 #include "cli/local/local.h"

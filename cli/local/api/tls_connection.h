@@ -27,7 +27,7 @@ class TlsConnection : public httplib::Stream {
   bool shake_hands();
   // Waits for the first byte of the next request. False if no byte arrives in time.
   bool await_request(std::chrono::milliseconds patience);
-  // Call when the headers of a request are read: other limits apply to the rest of the request.
+  // Call after the headers of a request were read: other limits apply to the rest of the request.
   void end_of_headers(bool authenticated);
 
   bool is_readable() const override;

@@ -238,9 +238,9 @@ class JobSync {
     return last;
   }
 
-  // Whether more ranks may end at any moment, since the ranks of a trained run end almost together. The real
-  // controller collects changes of pods for a second before it acts. So the real controller counts all these
-  // pods, instead of removing the last pods with their logs.
+  // Whether to wait for other ranks, since the ranks of a training run end almost together. The real
+  // controller collects the changes of one second before it acts. So it counts all these ranks, and does not
+  // remove the pods of the last ones with their logs.
   bool ranks_may_end_together() const {
     const std::optional<Time> last = last_success();
     return static_cast<int>(completed_.size()) < completions_ && last && now_ < *last + gathering;

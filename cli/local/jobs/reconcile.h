@@ -1,4 +1,4 @@
-// Decides what the Job controller does next, from a Job and its pods alone. Pure.
+// Decides what the Job controller does next, from a Job, its pods and the time. Pure.
 #pragma once
 
 #include <optional>

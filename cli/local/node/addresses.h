@@ -14,13 +14,13 @@ class Addresses {
   explicit Addresses(std::filesystem::path file);  // reads what save() wrote
 
   // An address in 127.64.0.0/10 from the hash of the name, so that the address of a pod is known before the
-  // pod exists. If two names collide, the second name gets the next free address. The address of a name does
-  // not change.
+  // pod exists. If two names collide, the second name gets the next free address. A name keeps its address
+  // until forget_unless().
   std::string address_of(const std::string& name_space, const std::string& host);
 
   // The port on which the host can listen: the wanted port or, if another program listens on the wanted port
-  // (possibly at all addresses, 0.0.0.0), the next free port of the host's address. All pods of the service
-  // get the same port until forget_ports(), since the pods do not send each other new ports.
+  // (possibly at all addresses, 0.0.0.0), the next free port of the host's address. Every call for
+  // this host returns the same port until forget_ports(), since the pods do not send each other new ports.
   int port_of(const std::string& name_space, const std::string& service, const std::string& host, int wanted);
   // Like port_of(), but no other host of this cluster has the port, and no program of this machine listens on
   // the port at any address. Such a port is for programs that listen at all addresses. The name determines

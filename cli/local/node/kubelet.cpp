@@ -214,7 +214,8 @@ Process Kubelet::localised(const json& pod) {
       return addresses_.own_port_of(name_space, service, host, port);
     return addresses_.port_of(name_space, service, host, port);
   };
-  // If the service has no other pod, chooses new ports, since another program may use the old ports now.
+  // If no other pod of the service runs or starts, chooses new ports, since another program may use the old
+  // ports now.
   const std::string service = pod.at("spec").value("subdomain", "");
   if (!service.empty() && !has_other_pods(pod, service)) addresses_.forget_ports(name_space, service);
   return localise(pod, around);
@@ -279,7 +280,7 @@ void Kubelet::start_supervisor(const json& pod, Local& local, Time now) {
   }
 }
 
-// Sets the container to waiting, with this reason. Every later step tries to start the pod again.
+// Sets the container to waiting, with this reason. A later step tries to start the pod again.
 void Kubelet::hold_up(const json& pod, const std::string& reason, const std::string& message, Time now) {
   PodState state;
   state.waiting = {reason, clean_text(message, message_limit)};
@@ -379,8 +380,8 @@ void Kubelet::finish_deleted(const json& pod, Time) {
   });
 }
 
-// Removes folders whose pod is gone, because the pod was deleted by force, or because an earlier server was
-// killed before it removed the folder.
+// Removes the folders of pods that are gone. If a supervisor of such a pod still runs, for example because
+// the pod was deleted by force, first asks the supervisor to stop.
 void Kubelet::remove_strays(const std::set<std::string>& known) {
   for (const auto& entry : std::filesystem::directory_iterator(paths_.pods())) {
     const PodFolder folder(entry.path());

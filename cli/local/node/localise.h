@@ -14,7 +14,8 @@
 
 namespace mlk::local {
 
-// The port on which the pod HOST of a service listens instead of `port`, which another program may use.
+// The port on which the pod HOST of a service listens instead of `port`, since another program may use
+// `port`.
 using PortOf = std::function<int(const std::string& service, const std::string& host, int port)>;
 
 // The context of the pod that determines how it runs.
@@ -68,8 +69,9 @@ Process localise(const nlohmann::json& pod, const PodContext& around);
 // Replaces "$(NAME)" if `env` has NAME, and "$$" by "$", as Kubernetes does in command, args and env.
 std::string expand_variables(const std::string& text, const std::map<std::string, std::string>& env);
 
-// Replaces HOST.SERVICE, HOST.SERVICE.NAMESPACE, ... .svc and ... .svc.cluster.local by address_of(HOST), for
-// HOST-<number>. A port that follows, as in HOST.SERVICE:7070, is replaced by port_of(SERVICE, HOST, 7070).
+// Replaces HOST.SERVICE, HOST.SERVICE.NAMESPACE, ... .svc and ... .svc.cluster.local by address_of(HOST), if
+// HOST ends with -<number> and `services` has SERVICE. A port that follows, as in HOST.SERVICE:7070, is
+// replaced by port_of(SERVICE, HOST, 7070).
 std::string replace_peers(const std::string& text, const std::string& name_space,
                           const std::set<std::string>& services,
                           const std::function<std::string(const std::string&)>& address_of,

@@ -58,11 +58,11 @@ class Store {
   Snapshot snapshot_at(const std::string& plural, const std::string& name_space,
                        std::uint64_t revision) const;
 
-  // Sets metadata.resourceVersion. Throws StatusError 409, and 413 for an object over 1.5 MiB.
+  // Sets metadata.resourceVersion. Throws StatusError 409 if the object exists, 413 if it has over 1.5 MiB.
   Object create(const std::string& plural, json object);
   // Replaces the object by the result of `change`, under the lock. If the result is equal to the object,
-  // nothing changes. Removes an object that is being deleted and has no finalizer left. `change` may throw,
-  // and must not use the store.
+  // nothing changes. Removes an object that is being deleted and has no finalizer left; a pod only if its
+  // grace period is 0, too. `change` may throw, and must not use the store.
   Object modify(const std::string& plural, const std::string& name_space, const std::string& name,
                 const std::function<void(json&)>& change);
   // False if the object does not exist. `check` may throw to keep the object.

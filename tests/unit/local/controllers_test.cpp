@@ -35,7 +35,7 @@ std::string time_of(const json& status, const std::string& type) {
 
 }  // namespace
 
-TEST_CASE("a failure rule for a condition matches a pod whose condition has the status in the rule") {
+TEST_CASE("a rule with onPodConditions matches a pod whose condition has the type and status in the rule") {
   const auto action = [](const json& pattern, const std::string& status) {
     const json spec = {
         {"podFailurePolicy", {{"rules", {{{"action", "Ignore"}, {"onPodConditions", {pattern}}}}}}}};
@@ -48,7 +48,7 @@ TEST_CASE("a failure rule for a condition matches a pod whose condition has the 
   CHECK(action({{"type", "Ready"}}, "True") == FailureAction::count);
 }
 
-TEST_CASE("a failure rule for exit codes matches a failed container, and may name this container") {
+TEST_CASE("a rule with onExitCodes applies to each failed container, or only to the one that it names") {
   const auto action = [](const json& rule, const json& failed) {
     const json spec = {{"podFailurePolicy", {{"rules", {{{"action", "FailJob"}, {"onExitCodes", rule}}}}}}};
     return match_failure(spec, failed).action;

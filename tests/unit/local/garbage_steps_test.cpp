@@ -79,7 +79,7 @@ TEST_CASE("an owner in foreground deletion does not wait for a dependent without
   CHECK(metadata_in(store, "secrets", "ns", "s").contains("deletionTimestamp"));
 }
 
-TEST_CASE("an orphan pod gets its grace period or 30 s if it has a node, and otherwise 0 s") {
+TEST_CASE("an orphan pod gets 0 s if it has no node or has ended, else its grace period (30 s by default)") {
   const Folder folder;
   Store store(folder.path());
   const json lost = {{"ownerReferences", json::array({reference_to("gone", true)})},
@@ -125,7 +125,7 @@ TEST_CASE("the collector keeps an object that has no owner, or an owner in anoth
   CHECK(store.list("secrets").size() == 2);
 }
 
-TEST_CASE("a deleted namespace loses its objects first, then its service account, and then goes itself") {
+TEST_CASE("a deleted namespace loses its objects, then its service account, and is removed last") {
   Cluster cluster;
   Store& store = cluster.store;
   for (const char* name : {"team", "other"})
@@ -160,7 +160,7 @@ TEST_CASE("a deleted namespace stays if it has a finalizer of another program") 
   CHECK(metadata_in(cluster.store, "namespaces", "", "team").at("finalizers") == json{"x.io/f"});
 }
 
-TEST_CASE("the collector empties a namespace if it has both a deletion time and the finalizer kubernetes") {
+TEST_CASE("the collector empties a namespace only if it has a deletion time and the finalizer kubernetes") {
   Cluster cluster;
   for (const char* name : {"team", "other"}) {
     cluster.send("POST", "/api/v1/namespaces", {{"metadata", {{"name", name}}}});

@@ -43,7 +43,7 @@ json defaulted(const char* plural, json object) {
   return object;
 }
 
-TEST_CASE("is_dns_subdomain() refuses the characters that ASCII has beside a to z and 0 to 9") {
+TEST_CASE("is_dns_subdomain() refuses the characters next to a, z, 0 and 9 in ASCII") {
   for (const char* good : {"a", "z", "0", "9", "az09", "z.9"}) CHECK_MESSAGE(is_dns_subdomain(good), good);
   for (const char* bad : {"a`b", "a{b", "a/b", "a:b", "`", "{", "/", ":", "aZ", "."})
     CHECK_MESSAGE(!is_dns_subdomain(bad), bad);
@@ -173,7 +173,7 @@ TEST_CASE("a patch appends an element without the merge key, and keeps old eleme
         R"({"env": [5, {"value": "1"}, {"name": "a", "value": "2"}]})"_json);
 }
 
-TEST_CASE("a merge patch replaces whole lists, and stores directives as ordinary fields") {
+TEST_CASE("a merge patch replaces whole lists, and stores $patch as an ordinary field") {
   const auto merged = [](const json& before, const json& patch) {
     return apply_patch("application/merge-patch+json; charset=utf-8", before, patch.dump());
   };

@@ -30,7 +30,7 @@ TEST_CASE("a deletion checks its preconditions, and also deletes the dependents 
   CHECK(cluster.code("GET", maps + "/child") == 404);
 }
 
-TEST_CASE("the dependents of a deleted owner stay with Orphan, and are deleted first with Foreground") {
+TEST_CASE("with Orphan the dependents of a deleted owner stay, and with Foreground they are deleted first") {
   Cluster cluster;
   for (const std::string policy : {"Orphan", "Foreground"}) {
     const json owner = cluster.ask("POST", maps, map_named("owner"));

@@ -73,7 +73,7 @@ TEST_CASE("a ConfigMap or Secret holds at most 1 MiB") {
         "Secret \"t\" is invalid: data: Too long: may not be more than 1048576 bytes");
 }
 
-TEST_CASE("targetPort of a Service is the port itself if it is missing, 0 or empty") {
+TEST_CASE("a targetPort of a Service that is missing, 0 or empty gets the value of port") {
   Cluster cluster;
   json service = {{"apiVersion", "v1"}, {"kind", "Service"}, {"metadata", {{"name", "s"}}}};
   service["spec"] = {{"clusterIP", "None"},

@@ -242,7 +242,7 @@ TEST_CASE("a watch or a deletion with an invalid selector is refused") {
                status_object(400, "BadRequest", "unable to parse requirement: \"a b\""));
 }
 
-TEST_CASE("a request gets 406, and has no effect, if the server has no media type that it accepts") {
+TEST_CASE("a request gets 406, and has no effect, if it accepts only media types that the server lacks") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const json expected =

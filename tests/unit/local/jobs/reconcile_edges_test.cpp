@@ -49,8 +49,7 @@ TEST_CASE("the deadline of a Job counts from now if its start has a time in the 
   CHECK(actions.again == noon + seconds(60));
 }
 
-TEST_CASE(
-    "an index keeps the last of its failed pods, and releases the others with the same number of failures") {
+TEST_CASE("of two failed pods of an index with the same number of failures, the earlier one is released") {
   const json first = ended_at(pod(0, "Failed", 1, 1), "2026-11-21T12:00:50Z"),
              second = pod(0, "Failed", 1, 1);
   const JobActions actions = passed(job(1), {first, second});

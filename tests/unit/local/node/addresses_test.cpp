@@ -41,7 +41,7 @@ TEST_CASE("the address of a host follows from its name, lies in 127.64.0.0/10, a
   CHECK(addresses.address_of("lab", "w-0") != "127.121.181.107");
 }
 
-TEST_CASE("a host gets the next free address if another host has its address, and keeps it") {
+TEST_CASE("a host whose address is taken gets the next free address, and keeps it") {
   const Book book;
   samples::write_text(book.file, R"({"default/a": "127.121.181.107", "default/b": "127.121.181.108"})");
   Addresses addresses(book.file);

@@ -117,7 +117,7 @@ TEST_CASE("replace_peers() replaces the port after the name of a peer by the pee
   CHECK(local("elsewhere.example:7070") == "elsewhere.example:7070");
 }
 
-TEST_CASE("replace_paths() replaces the longest mount path that is a whole part of a path") {
+TEST_CASE("replace_paths() replaces the longest mount path that is the path or a folder above it") {
   const std::map<std::string, std::string> mounts = {
       {"/data", "/real/data"}, {"/data/mnist", "/real/mnist"}, {"/dev/termination-log", "/pod/message"}};
   const auto replace = [&](const std::string& text) { return replace_paths(text, mounts); };
@@ -200,7 +200,7 @@ TEST_CASE("the port in X_PORT is replaced if X_ADDR or another variable X_... na
   CHECK(env_of(localise(pod_with({{"env", alone}}), around), "MASTER_PORT") == "7070");
 }
 
-TEST_CASE("a value from a Secret stays unchanged if it is the name of a peer") {
+TEST_CASE("a value from a Secret stays unchanged even if it is the name of a peer") {
   Place place;
   place.objects["secrets/key"]["data"]["key"] = "cnVuLXdvcmtlci0wLnJ1bg==";  // run-worker-0.run
   const json env = {{{"name", "S"}, {"valueFrom", {{"secretKeyRef", {{"name", "key"}, {"key", "key"}}}}}}};

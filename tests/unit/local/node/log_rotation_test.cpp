@@ -216,7 +216,7 @@ TEST_CASE("parse_log_line() reads whole and partial lines, and refuses invalid o
     CHECK_FALSE(parse_log_line(bad));
 }
 
-TEST_CASE("tail() returns at most the given entries and bytes of both files") {
+TEST_CASE("tail() returns at most the given number of entries and of bytes, from both files") {
   const Folder folder;
   write_text(folder.path() / "p/log.1", entry(0, "F one") + "not an entry\n" + entry(1, "F two"));
   write_text(folder.path() / "p/log", entry(2, "P thr") + entry(3, "F ee") + entry(4, "F four"));

@@ -86,7 +86,7 @@ constexpr char lingers[] = "trap 'exit 143' TERM; echo ready; while true; do sle
 
 }  // namespace
 
-TEST_CASE("TERM, PIPE, INT and HUP end a process of the program, as outside of mlk") {
+TEST_CASE("the signals TERM, PIPE, INT and HUP end a process of the program, as outside of mlk") {
   Pod pod("for s in TERM PIPE INT HUP; do sh -c \"kill -$s \\$\\$; sleep 1\"; echo $s $?; done");
   ::signal(SIGPIPE, SIG_IGN);  // as in the server
   CHECK(supervise_apart(pod.pod.path()) == 0);
