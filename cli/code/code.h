@@ -48,8 +48,9 @@ struct PackOptions {
   std::size_t most_bytes;  // of the archive; 0: no archive, the code becomes a layer
   TooLarge too_large = TooLarge::is_refused;
   std::filesystem::path cache{};  // the folder of records (pack_cache.h); empty: no records
-  // The place of the layer, for code that becomes a layer. mlk writes the layer while it reads the files for
-  // the digest. write_code_layer() writes the layer of code of more than long_to_compress bytes.
+  // The place of the layer, for code that becomes a layer. If most_bytes is 0 and the code has at most
+  // long_to_compress bytes, pack_code() writes the layer while it reads the files for the digest. Otherwise
+  // write_code_layer() writes the layer.
   std::optional<CodeLayers> layers{};
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();
 };

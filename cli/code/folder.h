@@ -1,5 +1,5 @@
-// Lists the folders and files of the code by system calls. For folders of ten thousand files, std::filesystem
-// would take most of the time.
+// Lists the folders and files of the code by system calls. With std::filesystem, the listing of ten thousand
+// files would take longer than all other steps of packing together.
 #pragma once
 
 #include <cstdint>

@@ -103,7 +103,7 @@ TEST_CASE("pack_code() refuses code above 64 MiB without an image, and above 16 
         std::string::npos);
 }
 
-TEST_CASE("pack_code() writes a layer of up to 64 MiB of code if it makes no archive") {
+TEST_CASE("pack_code() without an archive writes a layer if the code has at most 64 MiB") {
   const TemporaryFolder folder;
   write(folder.path() / "zeros", "");
   const auto layers_of = [&](std::uintmax_t size, std::size_t most) {

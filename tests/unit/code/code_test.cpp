@@ -296,7 +296,7 @@ TEST_CASE("pack_code() leaves out the same paths as git, for rules in any of git
         Paths{"A.TMP", "a.log", "bin/", "sub/b.log"});
 }
 
-TEST_CASE("pack_code() makes a digest alone if no archive fits, and refuses code above 16 GiB") {
+TEST_CASE("pack_code() returns only a digest if the archive is too large, and refuses code above 16 GiB") {
   const TemporaryFolder folder;
   write(folder.path() / "noise", mlk::random_bytes(200'000));
   const auto packed = [&](std::size_t most) {
