@@ -102,8 +102,8 @@ void new_experiment(const NewOptions& options, Session& session) {
   if (!fs::exists(folder / program, error))
     session.note("write the program " + program + " beside it, or change run: in the file");
   session.note("try it on this machine: mlk submit --local --follow " + word);
-  // The command in this note is for a cluster, also after --local or MLK_LOCAL=1. The commands in other notes
-  // repeat --local.
+  // session.command() would repeat --local, but the command in this note must use a cluster, also after
+  // --local or MLK_LOCAL=1.
   const std::string on_cluster = session.global.local ? "the same without --local"
                                  : session.local()    ? "MLK_LOCAL=0 mlk submit --follow " + word
                                                       : session.command("submit --follow " + word);

@@ -49,7 +49,7 @@ struct SweepOptions {
 };
 
 // The values below `sweep:` that --search and --trials set. The file determines the other values: the seed,
-// and the kind of search if only --trials is given.
+// and with --trials alone the kind of search (random if the file has no search with a number of trials).
 std::vector<FlagValue> search_flags(const SweepOptions& options, const ExperimentFile& file,
                                     const PrepareOptions& prepared) {
   Problems problems;

@@ -140,8 +140,8 @@ void put_place(YamlNode& node, const Place& place) {
 enum class Null { removes, is_value };
 
 // Sets the value at `path` to the YAML that begins in `source` at the column `value_at`. `at`: the place that
-// messages show. If `at` has no source, messages point into `source`, and to the path if it stands before the
-// value.
+// messages show. If `at` has no source, messages point into `source`: to the value, or to a step of the path
+// if `source` begins with the path, as for --set.
 void set_path(YamlNode& root, const std::string& path, const std::shared_ptr<const Source>& source,
               std::size_t value_at, Null null, const Place& at, Problems& problems) {
   std::vector<std::string> steps = split(path, '.');

@@ -57,8 +57,8 @@ struct Session {
   enum class Patience { usual, none };
   std::unique_ptr<kube::Client> connect(Attended attended = Attended::yes,
                                         Patience patience = Patience::usual);
-  // The run that `typed` names (run/read/find.h). If there is no such run, adds to the error a hint on how to
-  // list runs.
+  // The run that `typed` names (run/read/find.h). If there is no such run, the error has a hint: how to list
+  // runs, or how to delete the objects of a run whose ConfigMap was deleted.
   RunAddress find_run(kube::Client& client, const std::string& typed);
   RunAddress find_run(kube::Client& client, const std::string& typed, Prefer prefer);
   // With --local, stores in `place` the folder of the checkpoints on this machine.

@@ -103,7 +103,7 @@ class Frame {
 
   DotCanvas canvas() const { return {columns_, rows_}; }
 
-  // The place of a point, counted in dots of the canvas. The point must have a place.
+  // The place of a point, counted in dots of the canvas. The point must have a place on both axes.
   std::pair<std::size_t, std::size_t> place_of(const std::pair<double, double>& point) const {
     return {nearest_index(x_share(point.first), columns_ * dots_across),
             nearest_index(1 - y_.share(point.second), rows_ * dots_down)};

@@ -12,7 +12,8 @@
 namespace mlk {
 
 // The whole file, at most `limit` bytes. Throws Error: not_found if the file does not exist; usage for a
-// folder, a device, or a file over the limit; failure if the file cannot be read. Also reads a pipe.
+// folder, a device other than /dev/null, or a file over the limit; failure if the file cannot be read. Also
+// reads a pipe to its end; throws interrupted if a signal comes meanwhile.
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
 
 // Reads an open file, pipe or socket to its end, at most `limit` bytes. Errors name the descriptor `name`.

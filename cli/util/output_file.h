@@ -25,7 +25,7 @@ WriteWay way_to_write(const std::optional<Goal>& goal);  // nullopt: the goal do
 class OutputFile {
  public:
   // Waits for the reader of a pipe. Throws Error: usage for a folder, failure for a goal that cannot be
-  // written.
+  // written, interrupted if a signal comes during the wait.
   explicit OutputFile(const std::filesystem::path& path);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;

@@ -36,7 +36,7 @@ const kube::Resource node_resource{"", "v1", "nodes", "Node"};
 struct ClusterView {
   std::vector<Trial> trials;  // of the sweep, if the sweep exists already
   std::optional<std::vector<json>> quotas, nodes;
-  std::vector<json> pods;  // on the nodes
+  std::vector<json> pods;  // of all namespaces, without ended pods
 };
 
 struct NumberedPoint {

@@ -24,7 +24,7 @@ using json = nlohmann::json;
 using std::chrono::seconds;
 
 constexpr std::size_t label_width = 14;
-constexpr std::size_t most_rows = 24;               // rows of ranks on a terminal; mlk folds more rows
+constexpr std::size_t most_rows = 24;               // with more ranks, a terminal lists only those in trouble
 constexpr std::size_t least_for_all_columns = 100;  // width of the list of runs
 constexpr int most_lines = 10;                      // lines of a failure's last words
 

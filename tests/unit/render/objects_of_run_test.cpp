@@ -384,7 +384,7 @@ TEST_CASE("each warning about checkpoints and data has its own text") {
             .warnings.empty());
 }
 
-TEST_CASE("mlk compares the GPUs of all roles together with the GPUs of this machine") {
+TEST_CASE("the warning about GPUs compares the sum over all roles with the GPUs of this machine") {
   RenderOptions options;
   options.local = true;
   options.local_gpus = 1;

@@ -62,7 +62,7 @@ TEST_CASE("work() uses one thread if all tasks end within the pace") {
   CHECK(threads.size() == 1);
 }
 
-TEST_CASE("the number of helpers does not grow while tasks end") {
+TEST_CASE("the number of helpers does not grow if a task ends within each pace") {
   std::set<std::thread::id> threads;
   std::mutex mutex;
   ThreadPool pool({.most = 9, .pace = std::chrono::milliseconds(100), .first = 2});
