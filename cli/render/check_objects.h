@@ -12,7 +12,8 @@ namespace mlk {
 // The functions with `source` throw an Error{usage} that begins with `source`: the template or patch that
 // changed the object last.
 
-// Requires a map with text in kind, apiVersion and metadata.name, and maps for labels and annotations.
+// Requires a map with text in kind, apiVersion and metadata.name. Labels and annotations must be maps if the
+// object has them.
 void check_head(const nlohmann::json& object, const std::string& source);
 
 // Requires the ConfigMap `run`, because mlk finds the owner of the other objects by this name.

@@ -17,7 +17,7 @@ namespace mlk {
 // - In any other scalar, the value of ${a.b} becomes a part of the text. $${ becomes a literal ${.
 // - A map with $if is left out if the value of $if is null, false, 0 or empty.
 // Kubernetes' own $(NAME) is not changed. Throws Error{usage} with template, line and column for an unknown
-// name.
+// name, and for a map, a list or null inside a text.
 nlohmann::json evaluate(const YamlNode& node, const nlohmann::json& scope);
 
 // The name of a template in messages: its path, or the user's file.

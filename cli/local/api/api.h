@@ -33,7 +33,7 @@ struct Request {
   bool flag(const std::string& name) const { return parameter(name) == "true" || parameter(name) == "1"; }
 };
 
-// The target of a stream. Both functions return false when the client has gone or the server stops.
+// The target of a stream. Both functions return false when the client has gone.
 struct Sink {
   std::function<bool(std::string_view)> write;
   std::function<bool()> alive;
@@ -92,7 +92,7 @@ class Api {
 };
 
 // A watch as a stream, in api_watch.cpp. `revision`: the last version that the client has seen. With "" or
-// "0" the stream begins with all existing objects.
+// "0", or with `initial_events`, the stream begins with all existing objects.
 struct WatchOptions {
   std::string label_selector, field_selector, revision;
   bool bookmarks = false;

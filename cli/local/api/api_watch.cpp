@@ -1,4 +1,4 @@
-// Watches: the existing objects, then each change, as one JSON object per line.
+// Watches: the existing objects if the client asks for them, then each change, as one JSON object per line.
 #include <algorithm>
 #include <charconv>
 
