@@ -284,7 +284,7 @@ class Agent {
   const int signals_, listener_;
   std::vector<Peer> peers_;
   std::optional<int> code_;
-  std::optional<End> failed_;  // the first failed process; one without a request to end has priority
+  std::optional<End> failed_;  // the first failed process; a process that was not asked to end has priority
   bool led_ = false;
   std::int64_t stop_at_ = 0, last_led_ = now_ms();
 };

@@ -9,9 +9,9 @@
 
 namespace mlk::mpi {
 
-// Serves until the launcher sends the exit code, until the pod gets SIGTERM or SIGINT, or until the pod has
-// had no launcher for patience_ms. Returns the exit code of the pod. `program`: the command line that the
-// processes of this pod execute.
+// Serves until the launcher sends the exit code, or until the pod has had no launcher for patience_ms. After
+// SIGTERM or SIGINT it serves until all processes of the pod have ended, for time_to_stop_ms at most. Returns
+// the exit code of the pod. `program`: the command line that the processes of this pod execute.
 int serve(const PodEnvironment& environment, const std::vector<std::string>& program);
 
 }  // namespace mlk::mpi

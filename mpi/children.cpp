@@ -30,8 +30,8 @@ struct Below {
   pid_t pid = 0, parent = 0;
 };
 
-// The parent of a process; 0 for a zombie. In the line of the kernel, the parent follows the name, which may
-// contain any text, and the state.
+// The parent of a process; 0 for a zombie. /proc/PID/stat has the name, the state and the parent, in this
+// order; the name may contain any text.
 pid_t parent_of(const char* pid) {
   char path[300], text[512];
   std::snprintf(path, sizeof path, "/proc/%s/stat", pid);

@@ -41,7 +41,7 @@ struct PodEnvironment {
   // The address of a host by the name that mpirun uses: the whole name, or the part before the first dot.
   const Address* find(std::string_view host) const;
 };
-// Ends the process with 126 and a message when something is missing.
+// If a setting is missing, ends the process with 126 and a message.
 PodEnvironment read_pod_environment();
 
 // Writes all bytes, also if the descriptor is non-blocking: another process that shares the descriptor may

@@ -1,4 +1,4 @@
-// A process of the program, which mpirun starts in every pod.
+// The process that mpirun starts for each rank, in every pod. It runs the program.
 #pragma once
 
 #include "mpi/link.h"

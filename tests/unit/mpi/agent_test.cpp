@@ -136,7 +136,8 @@ TEST_CASE("the agent acknowledges the end of a process, and reports a failure to
   CHECK(next_of(leader) == "failed 1 7 told");
 }
 
-TEST_CASE("a pod ends with the launcher's exit code, and the last line names the rank at fault") {
+TEST_CASE(
+    "a pod ends with the exit code that the launcher sends, and its last log line names the rank at fault") {
   struct Row {
     std::vector<End> ends;
     int code;

@@ -85,7 +85,7 @@ TEST_CASE("kill_descendants() kills a child process also if its name has blanks 
   }
 }
 
-TEST_CASE("said_by() leaves no descriptor, and does not print the errors of the program") {
+TEST_CASE("said_by() leaves no descriptor open, and does not print the errors of the program") {
   Child child([] {
     const long before = descriptors(::getpid());
     for (const char* script : {"echo out; echo err >&2", "exit 3", "exec 1>&-; exit 0"})

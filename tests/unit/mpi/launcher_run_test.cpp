@@ -63,7 +63,8 @@ TEST_CASE(
   CHECK(text_of_file(run.path("tmp")) == run.path("mpirun") + "\n");
 }
 
-TEST_CASE("the launcher uses mpiexec if there is no mpirun, and fails without a known program") {
+TEST_CASE(
+    "the launcher uses mpiexec if there is no mpirun, and fails if both are missing or mpirun is unknown") {
   SUBCASE("only mpiexec exists") {
     const Run run;
     run.write_mpirun("HYDRA build details:", "echo \"$1\" >$HERE/words", "mpiexec");
@@ -92,7 +93,7 @@ TEST_CASE("the launcher uses mpiexec if there is no mpirun, and fails without a 
   }
 }
 
-TEST_CASE("the first pod fails if mpirun fails without a failed process") {
+TEST_CASE("the first pod ends with mpirun's code if mpirun fails but no process has failed") {
   const Run run;
   run.write_mpirun(open_mpi, "exit 3");
   Child first([&] { return run.first_pod(); });
@@ -164,7 +165,7 @@ TEST_CASE("mpirun starts again and no pod is at fault if a pod was lost or stopp
   }
 }
 
-TEST_CASE("the first pod ends with mpirun's code if mpirun fails in the attempt after a lost pod") {
+TEST_CASE("the first pod ends with mpirun's code if mpirun fails in the attempt after the loss of a pod") {
   for (const int signal : {SIGKILL, SIGTERM}) {
     const Run run;
     run.write_mpirun(open_mpi, "if [ -e $HERE/lost ]; then exit 3; fi; echo >$HERE/started; exec sleep 100");
@@ -218,7 +219,7 @@ TEST_CASE("the first pod ends on SIGTERM like any other pod") {
   CHECK(first.code() == 143);
 }
 
-TEST_CASE("the first pod ends and names another pod that does not come within the patience") {
+TEST_CASE("the first pod gives up after its patience, and names the pod that has not come") {
   Run run;
   run.environment.patience_ms = 500;
   run.write_mpirun(open_mpi, "true");
@@ -228,7 +229,7 @@ TEST_CASE("the first pod ends and names another pod that does not come within th
 }
 
 TEST_CASE(
-    "mpirun gets no descriptor or blocked signal of the launcher, and other users cannot read the files") {
+    "mpirun gets no descriptor or blocked signal of the launcher, and other users cannot read its files") {
   const Run run;
   run.folder.write("tell", tell_descriptors);
   run.write_mpirun(open_mpi, "sh -c \"$(cat $HERE/tell)\"; cat /proc/self/status");

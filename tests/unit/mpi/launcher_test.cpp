@@ -75,7 +75,8 @@ TEST_CASE("at_fault() names no process if a pod was lost") {
   CHECK_FALSE(at_fault({}, true, 137));
 }
 
-TEST_CASE("at_fault() names a process with its own exit code if all were told to end, or else mpirun") {
+TEST_CASE(
+    "if all failed processes were told to end, at_fault() names one with its own exit code, or else mpirun") {
   const std::vector<Reported> reports{{2, {.rank = 4, .code = 143, .told = true}},
                                       {1, {.rank = 2, .code = 9, .told = true}}};
   CHECK(at_fault(reports, false, 9)->pod == 1);

@@ -79,14 +79,14 @@ TEST_CASE("a pod reads its settings from the environment, and its key from a fil
   CHECK(surroundings(whole).err == "mlk: the run's key cannot be read from " + path + "\n");
 }
 
-TEST_CASE("a pod is on one machine if its host is a loopback address") {
+TEST_CASE("on_one_machine() is true if the own host of the pod is a loopback address") {
   PodEnvironment environment = pods(1);
   CHECK(environment.on_one_machine());
   environment.own = parse_address("x-worker-0.x");
   CHECK_FALSE(environment.on_one_machine());
 }
 
-TEST_CASE("a connection is ready when the other end has the key, and ends when the other end closes it") {
+TEST_CASE("a connection is ready when the other end has proven its key, and ends when that end closes it") {
   const PodEnvironment environment = pods(1);
   CHECK_FALSE(connect_to(environment.own, test_key, 1000));
   CHECK_FALSE(connect_to({"no-such-host.invalid", "7070"}, test_key, 1000));
@@ -204,7 +204,7 @@ TEST_CASE(
   ::kill(kept, SIGKILL);
 }
 
-TEST_CASE("a closed or failed connection leaves no socket") {
+TEST_CASE("a closed or failed connection leaves no socket open") {
   const PodEnvironment environment = pods(1);
   const long before = descriptors(::getpid());
   CHECK_FALSE(connect_to(environment.own, test_key, 1000));
@@ -227,7 +227,7 @@ TEST_CASE("a closed or failed connection leaves no socket") {
   CHECK(descriptors(::getpid()) == before);
 }
 
-TEST_CASE("connect_to() returns nullopt and leaves no socket if an address does not answer in time") {
+TEST_CASE("connect_to() returns nullopt and leaves no socket open if an address does not answer in time") {
   const PodEnvironment environment = pods(1);
   const int listener = listen_at(environment.own);
   REQUIRE(::listen(listener, 0) == 0);  // the system accepts only the first one or two connections

@@ -90,7 +90,7 @@ TEST_CASE("a process ends with 127 or 126 if the program cannot be run, and the 
 const std::vector<std::string> ends_when_told{"sh", "-c",
                                               "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"};
 
-TEST_CASE("a process marks the report of the end as told if the agent or mpirun asked for the end") {
+TEST_CASE("a process sets `told` in its report if the agent or mpirun asked the program to end") {
   for (const bool by_agent : {true, false}) {
     const Played agent;
     Child process([&] { return as_rank(agent.environment); });
@@ -115,7 +115,7 @@ TEST_CASE("a program gets a signal from the agent, also if the signal arrives to
   CHECK(next_of(link) == "ended 0 " + number(128 + SIGUSR1) + " told");
 }
 
-TEST_CASE("a program ends with its agent") {
+TEST_CASE("a program ends when its agent ends") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   {
@@ -127,7 +127,7 @@ TEST_CASE("a program ends with its agent") {
   CHECK(in_time([&] { return !is_alive(program); }));
 }
 
-TEST_CASE("a program ends with the process that mpirun has started") {
+TEST_CASE("a program ends when the process that mpirun has started ends") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   const Link link = agent.give({"sh", "-c", "echo $$; exec sleep 100"});
@@ -214,7 +214,7 @@ TEST_CASE("a program gets only its three descriptors") {
   CHECK(agent.log.out() == "\n");
 }
 
-TEST_CASE("a process asks its program to end on SIGINT, as on SIGTERM") {
+TEST_CASE("on SIGINT a process asks its program to end, as it does on SIGTERM") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give(ends_when_told);
@@ -223,7 +223,7 @@ TEST_CASE("a process asks its program to end on SIGINT, as on SIGTERM") {
   CHECK(next_of(link) == "ended 0 9 told");
 }
 
-TEST_CASE("a process does not mark the report as told if another signal ended the program") {
+TEST_CASE("a process does not set `told` in its report if another signal ended the program") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "kill -9 $$"});
@@ -274,7 +274,7 @@ TEST_CASE("a process and its program end if the parent of the process ends") {
   CHECK(in_time([&] { return !is_alive(program); }));
 }
 
-TEST_CASE("a program writes to the outputs that mpirun reads if the pod has no log") {
+TEST_CASE("if the pod has no log, the program writes to the outputs that mpirun reads") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.accept();

@@ -64,7 +64,7 @@ TEST_CASE("two sessions with the same key exchange frames, also if bytes arrive 
   }
 }
 
-TEST_CASE("each side refuses another key before it accepts a frame") {
+TEST_CASE("each side refuses a peer with another key before it accepts a frame") {
   Session client(Side::client, "another key, as long as the right", nonce_of(1));
   Session server(Side::server, key, nonce_of(2));
   carry(client, server);
