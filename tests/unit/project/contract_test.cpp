@@ -83,7 +83,7 @@ TEST_CASE("runtime/CONTRACT.md lists exactly the variables that the renderer set
   }
 }
 
-TEST_CASE("mlk-experiment(5) lists the variables that pods get, and no others") {
+TEST_CASE("mlk-experiment(5) lists exactly the MLK_ variables that pods get") {
   const std::string page = text_of(top / "man" / "mlk-experiment.5");
   const std::size_t begin = page.find("\n.SH VARIABLES OF PROGRAMS\n");
   REQUIRE(begin != std::string::npos);

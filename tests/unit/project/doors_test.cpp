@@ -63,13 +63,13 @@ TEST_CASE("only three files of cli/ and sweeps/ convert text to floating-point n
           "\\b(strto(d|f|ld)|stod|stof|atof|sscanf)\\b", "number_of_word() of cli/util/number.h");
 }
 
-TEST_CASE("only two files parse YAML, and both limit its depth, aliases and size") {
+TEST_CASE("only the readers of experiments and kubeconfigs parse YAML in cli/ and sweeps/") {
   only_in({"cli/experiment/yaml.cpp", "cli/kube/login/kubeconfig_file.cpp"},
           "YAML::(Load|LoadAll|LoadFile|LoadAllFromFile|Parser)\\b",
           "the readers of experiment files and kubeconfigs");
 }
 
-TEST_CASE("commands write JSON only with json_text(), which escapes terminal controls") {
+TEST_CASE("cli/commands and cli/ui write JSON only with json_text(), which escapes terminal controls") {
   only_in({}, "\\.dump\\(", "json_text() of cli/util/json.h", {"cli/commands", "cli/ui"});
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("only listed files of cli/ write to the standard streams directly") {
           "Session::out and Session::err", {"cli"});
 }
 
-TEST_CASE("only listed files open files that an experiment names") {
+TEST_CASE("in cli/commands, cli/run and sweeps/, only listed files open files or folders") {
   // prepare.cpp reads the experiment file and the user's own templates. local.cpp reads mlk's own kubeconfig.
   only_in({"cli/run/inputs/user_files.cpp", "cli/run/inputs/prepare.cpp", "cli/commands/local.cpp"},
           "\\b(read_file|visit_folder|ifstream|fopen|(recursive_)?directory_iterator)\\s*\\(",
