@@ -222,8 +222,8 @@ void RankMachine::begin_steps(RankTurn& turn) {
 }
 
 // Called when all events that came during the step before are handled. After the last step of the run, the
-// rank that reports saves it even if the generation is over. The other ranks then take part in the next
-// generation, which may need their state.
+// rank that reports saves the trained state even if the generation is over. The other ranks then take part in
+// the next generation, which may need their state.
 void RankMachine::next_step(RankTurn& turn) {
   if (stopping_) return terminate(turn);
   if (point_.step >= settings_.steps && (goes_on() || reports())) {
@@ -304,7 +304,7 @@ SteadyTime RankMachine::stays_until() const {
 
 void RankMachine::terminate(RankTurn& turn) {
   code_probe("allreduce.terminated");
-  // The rank that would report may not have received its state yet, so the lowest rank with a state saves.
+  // The rank that would report may still lack its state, so the lowest rank with a state saves.
   if (has_state_ && assembly_.is_lowest_live(lagging_)) {
     code_probe("allreduce.terminated-saves");
     turn.decide(SaveNow());

@@ -46,11 +46,12 @@ class RankMachine {
 
   // Whether the caller should check for the checkpoint of the last step, as the other ranks may have ended.
   bool checks_for_last() const { return state_ == State::assembling; }
-  // Called when the checkpoint of the last step exists. A rank that has trained then waits a few seconds for
-  // the result before it reports: the goodbye of one rank may arrive before the result from another rank.
+  // Called when the checkpoint of the last step exists. If this rank was in a generation, it then waits a few
+  // seconds for the result before it reports: the goodbye of one rank may arrive before the result from
+  // another rank.
   void found_last(RankTurn& turn);
 
-  // Answers to the decisions in rank_turn.h. restarts: the number in the loaded checkpoint, or 0.
+  // The answers to the decisions of rank_turn.h. restarts: the number in the loaded checkpoint, or 0.
   void state_made(const StatePoint& point, std::uint64_t restarts, RankTurn& turn);
   void step_taken(RankTurn& turn);
   void step_given_up(RankTurn& turn);

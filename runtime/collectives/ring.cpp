@@ -14,10 +14,10 @@ namespace {
 constexpr std::size_t least_early_bytes = std::size_t{4} << 20;
 constexpr Milliseconds a_while{100};
 
-// A bucket has one segment for each member. A segment consists of pieces, and each piece is sent as one
-// frame. In phase p a member sends segment index - p and gets segment index - p - 1, which it sends in the
-// next phase. The first n - 1 phases add (reduce-scatter): after them segment index + 1 is complete. The
-// other phases pass complete segments on (all-gather).
+// A bucket has one segment for each of the n members. A segment consists of pieces, and each piece is sent as
+// one frame. In phase p the member with index i sends segment i - p, and gets segment i - p - 1, which it
+// sends in the next phase; segments count modulo n. The first n - 1 phases add (reduce-scatter): after them
+// this member has the complete segment i + 1. The other phases pass complete segments on (all-gather).
 class RingSchedule {
  public:
   RingSchedule(std::span<const Bucket> buckets, std::size_t members, std::size_t index)
@@ -222,8 +222,8 @@ bool Ring::sum_directly(std::span<float> data, const Group& group, const Pump& p
 }
 
 // Pieces may be received into the data itself. In the first phases they are added to the summand of this
-// member. Later they replace floats that this member has sent before: the complete segment was computed from
-// these floats.
+// member. Later they replace floats that this member has sent before. Those floats have arrived at the next
+// member: the complete segment, which was computed from them, is here.
 bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready,
                       const Group& group, const Pump& pump) {
   const std::size_t n = group.ranks.size();

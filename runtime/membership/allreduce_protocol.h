@@ -19,7 +19,7 @@ namespace mlk::rt {
 struct StateVersion {
   std::uint64_t step = 0;
   std::uint64_t summed_in = 0;  // the generation of the last sum; 0: no sum since the checkpoint or the start
-  std::uint64_t lineage = 0;    // of the last generation that had the state, or for which it was made
+  std::uint64_t lineage = 0;    // of the last generation that had the state, or for which the state was made
 
   auto operator<=>(const StateVersion&) const = default;
 };

@@ -67,12 +67,12 @@ class Assembly {
   explicit Assembly(AssemblySettings settings);
 
   Phase phase() const;
-  const Failure& failure() const { return *failure_; }          // failed
+  const Failure& failure() const { return *failure_; }          // in phase failed
   const Beginning& beginning() const { return beginning_; }     // of generation()
   const Generation& generation() const { return generation_; }  // the last one that began
   // The number of the start of the run that generation() descends from.
   std::uint64_t lineage() const { return lineage_; }
-  const std::string& result() const { return result_; }  // trained
+  const std::string& result() const { return result_; }  // in phase trained
 
   // From now on this process waits for the next generation of which it is a member. Until phase() is no
   // longer `assembling`, the caller calls tick(): at next_tick() at the latest, and as often before as it
@@ -104,8 +104,8 @@ class Assembly {
 
   // At a boundary between steps: true if a rank waits to be let in and this rank is to propose.
   bool wants_newcomers(SteadyTime now) const;
-  // The number of generations of this run that began without a member of the generation before. Generations
-  // without this process count, too.
+  // The number of generations of this run in which at least one member of the generation before was missing.
+  // Generations without this process count, too.
   std::uint64_t restarts() const { return restarts_; }
   // Whether this rank is the lowest live member, which reports and lets newcomers in. Members in `last` come
   // after all others.
@@ -123,7 +123,7 @@ class Assembly {
     std::uint64_t incarnation = 0;
     std::string address;
     Standing standing = Standing::silent;
-    SteadyTime lost;     // when this rank last lost the process of the view, or the process before it
+    SteadyTime lost;     // when this rank last lost a process of the other rank
     bool known = false;  // its status has arrived
     SteadyTime told;     // when its status last arrived
     StatusMessage status;
@@ -195,8 +195,8 @@ class Assembly {
   std::optional<Failure> failure_;
   std::string result_;
   std::set<std::uint32_t> left_;  // ranks that ended, with exit code 0
-  // Members that were silent for a while since the generation began, or have abandoned it. They may have
-  // continued with others since, whatever this rank hears from them later.
+  // Members that were silent for a while since the generation began, or have abandoned the generation. They
+  // may have continued with others since, whatever this rank hears from them later.
   std::set<Member> may_have_gone_on_;
   std::set<Member> have_begun_;  // members that have reported that they began generation_
 

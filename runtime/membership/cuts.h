@@ -28,9 +28,9 @@ class Cuts {
     std::erase_if(cuts_, [&](const auto& entry) { return which(entry.first.first, entry.first.second); });
   }
 
-  // Ranks to exclude so that all others can reach each other. Repeatedly excludes the rank with the most
-  // broken links. Excludes ranks that are behind first. If several ranks have as many broken links, excludes
-  // a rank that is not a member first, then the highest rank.
+  // The ranks to exclude so that all others can reach each other. Repeatedly excludes one rank with a broken
+  // link. The choice goes by four rules, and a later rule decides only between equals: a rank that is behind,
+  // the rank with the most broken links, a rank that is not a member, the highest rank.
   struct About {
     std::function<bool(std::uint32_t rank)> is_behind, is_member;
   };

@@ -32,10 +32,11 @@ struct Generation {
 // silent member may continue with others.
 enum class Standing { live, silent, dead };
 
-// Whether the live members may continue without the rest of `last`. They may if they are more than half of
-// all members of `last`, or half of them and among them the lowest rank, or if all other members are proven
-// dead. So at most one of two sides that cannot hear each other continues. Dead members count, too: a side
-// may have continued with the vote of a member that has died since. Members without an entry are silent.
+// Whether the live members may continue without the rest of `last`. They may in three cases: they are more
+// than half of all members of `last`; they are exactly half of them and include the lowest rank; or all other
+// members are proven dead. So at most one of two sides that cannot hear each other continues. Dead members
+// count, too: a side may have continued with the vote of a member that has died since. Members without an
+// entry count as silent.
 bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standing>& standings);
 
 // Whether a run may start when `present` of `count` processes are connected, and at least `minimum` of them

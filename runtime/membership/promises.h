@@ -1,6 +1,7 @@
 // The proposals that a rank has accepted since its generation began bind the rank (A8 and A9 of
-// PROTOCOLS.md). Each of these generations may have begun although this rank got no begin message. So a
-// further proposal must outvote each of them: it must contain enough of their members (A6, A7). Pure.
+// PROTOCOLS.md). Each proposed generation may have begun although this rank got no begin message. So a
+// further proposal must outvote each of those proposals: it must contain enough of their members (A6, A7).
+// Pure.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +22,9 @@ class Promises {
   // follows, even if it got no begin message of that generation.
   void accepted(Member proposer, const Proposal& proposal, bool is_member);
 
-  // Other ranks continue from the generation `follows`. If a newcomer has accepted this generation, the
-  // newcomer is a member of it. Then all proposals that it has accepted since bind it: these generations may
-  // have begun with its vote.
+  // This rank is a newcomer, and other ranks continue from the generation `follows`. If this rank has
+  // accepted that generation, this rank is a member of it. Then all proposals that this rank has accepted
+  // since bind it, because the proposed generations may have begun with its vote.
   void bind_newcomer(std::uint64_t follows, std::uint64_t lineage);
 
   // A generation of this lineage has begun. Forgets accepted proposals with a lower number, because they are

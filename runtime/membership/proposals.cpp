@@ -25,7 +25,7 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   // A8: the proposal has too few members of a promised proposal.
   const bool broken_promise = !honours_promises(proposal, proposer, now);
   // A5. There are no votes before the first generation. So two proposers that do not hear each other could
-  // replace each other's proposals for ever. This order prevents that.
+  // replace each other's proposals for ever. To prevent that, the proposal of the lower rank counts.
   const bool starts = message->follows == 0 && generation_.number == 0;
   const bool after_another = starts && theirs_ && theirs_->to.rank < proposer.rank;
   // A2: the number must be above all promised numbers.

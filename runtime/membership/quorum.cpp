@@ -36,7 +36,7 @@ bool Assembly::may_follow(const Generation& last, const Proposal& proposal, Stea
   return may_form_next(last, standings);
 }
 
-// A7. What the member counts as if the members of the proposal are to continue without it.
+// A7. The standing of the member when this rank decides whether the members of the proposal may continue.
 Standing Assembly::standing_of(const Member& member, const Generation& last, const Proposal& proposal,
                                SteadyTime now) const {
   if (proposal.contains(member)) return Standing::live;
@@ -138,7 +138,7 @@ bool Assembly::is_behind(std::uint32_t rank) const {
   return progress_of(rank) == 0 || progress_of(rank) + 1 < newest;
 }
 
-// A14. Ranks to exclude so that all other ranks can reach each other.
+// A14. The ranks to exclude so that all other ranks can reach each other.
 std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {
   return cuts_.left_out(now, {.is_behind = [this](std::uint32_t rank) { return is_behind(rank); },
                               .is_member = [this](std::uint32_t rank) { return is_member(rank); }});
