@@ -1,5 +1,5 @@
-// Joins and losses of workers and servers, and the phases in which the servers have weights: running, with
-// pauses for saving, and ending. The earlier phases are in coordinator_gathering.cpp.
+// What server 0 does when workers and servers join or are lost, and the phases in which the servers have
+// weights: running, with pauses for saving, and ending. The earlier phases are in coordinator_gathering.cpp.
 #include "runtime/ps/machines/coordinator.h"
 
 #include <algorithm>
@@ -223,9 +223,9 @@ void Coordinator::start_checkpoint(Turn& turn) {
   checkpoints_.start(std::move(manifest), {restarts_, leases_.lost_samples()}, others, turn);
 }
 
-// Returns true when the last state is saved, or its attempts are over. Only the servers have the trained
-// weights. So at the end of the run this server repeats a failed save, and this process fails if no attempt
-// succeeds in time.
+// Returns true when the last state is saved, or no attempt to save it is left. Only the servers have the
+// trained weights. So at the end of the run this server repeats a failed save, and this process fails if no
+// attempt succeeds in time.
 bool Coordinator::save_last(Turn& turn) {
   if (checkpoints_.under_way()) return false;
   if (!checkpoints_.wanted(leases_.step())) return true;

@@ -60,7 +60,7 @@ class Coordinator {
   void written(std::uint32_t server, const WrittenMessage& written, Turn& turn);
   void worker_reported(std::span<const std::byte> result);
 
-  // Answers to the decisions in turn.h.
+  // The answers to the decisions of turn.h.
   struct Saved {  // the newest checkpoint
     std::uint64_t step = 0, position = 0;
     RunHistory history;

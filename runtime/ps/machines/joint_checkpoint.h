@@ -42,7 +42,7 @@ class JointCheckpoints {
   // True if no checkpoint is under way, and no server still writes its part of an abandoned checkpoint. A
   // server writes only one part at a time.
   bool can_start() const { return !under_way() && still_writing_.empty(); }
-  bool copying() const { return round_ && !round_->copying.empty(); }  // no worker may train meanwhile
+  bool copying() const { return round_ && !round_->copying.empty(); }  // meanwhile no worker gets new work
 
   void captured(std::uint32_t server, std::uint64_t step);
   void written(std::uint32_t server, const WrittenMessage& written, Turn& turn);

@@ -1,26 +1,25 @@
 // The messages between workers and servers. Server 0 coordinates.
 //
-// A worker that is connected with all servers sends join to each, and ready to server 0, which answers with
-// work (a slice of a step), wait, trained or finish. The worker pushes its gradients in chunks to the servers
-// that hold them:
+// A worker that is connected with all servers sends `join` to each of them, and `ready` to server 0. Server 0
+// answers with `work` (a slice of a step), `wait`, `trained` or `finish`. The worker pushes its gradients in
+// chunks to the servers that hold them:
 //
-// - sync: the server answers accepted. When a chunk has all slices of its clock, the server sends its new
-//   weights to all workers.
+// - sync: the server answers with `accepted`. When a chunk has all slices of its clock, the server sends its
+//   new weights to all workers.
 // - async: the server answers with the new weights at once.
 //
-// When all chunks are answered, the worker sends ready, which reports the slice as done and asks for the
-// next.
+// When all chunks are answered, the worker sends `ready`, which reports the slice as done and asks for the
+// next one.
 //
-// A server without weights gets seeds in a round of seeding (seeding.h). Server 0 sends it seed_wanted
-// (header.clock: the round), and the server answers with the same message. Server 0 asks a worker with
-// seed_wanted (header.key: the server) for seeds (header.clock: of the weights; header.offset: the round;
-// header.key: chunk). When the server has all seeds, it sends seeded.
+// A server without weights gets seeds in a round of seeding (seeding.h). Server 0 sends `seed_wanted`
+// (header.clock: the round) to that server, which answers with the same message. Server 0 also sends
+// `seed_wanted` (header.key: the server) to a worker, which sends the seeds (header.clock: of the weights;
+// header.offset: the round; header.key: chunk). When the server has all seeds, it sends `seeded`.
 //
-// A worker that has lost a server sends cut_off to server 0, and joins again when that server is back.
+// A worker that has lost a server sends `cut_off` to server 0, and joins again when that server is back.
 //
-// For a checkpoint server 0 sends the message capture to the other servers, which copy their shards and
-// answer with the message captured. Then training continues. When a server has written its copy to the disk,
-// it sends the message written.
+// For a checkpoint server 0 sends `capture` to the other servers, which copy their shards and answer with
+// `captured`. Then training continues. When a server has written its copy to the disk, it sends `written`.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +53,7 @@ std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t
 struct JoinMessage {
   std::uint64_t clock = 0;     // header.clock: the step of its parameters; 0: as initialised
   std::uint64_t position = 0;  // samples that the run has taken at that step
-  std::uint64_t offline = 0;   // number of its last steps that were made offline, so that no server has them
+  std::uint64_t offline = 0;   // how many of its last steps it made offline; no server has these
   std::uint64_t restarts = 0, lost_samples = 0;  // counts of the run, as far as the worker knows
   std::vector<TensorInfo> tensors;
   std::optional<DataSummary> data = {};  // the data with which it trains

@@ -1,4 +1,4 @@
-// Rounds of seeds.
+// The rounds of seeding.
 #include "runtime/ps/machines/seeding.h"
 
 #include <utility>

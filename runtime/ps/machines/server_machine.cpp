@@ -111,8 +111,8 @@ void ServerMachine::on_message(const Event& event, Turn& turn) {
   const Header& header = event.header;
   const std::uint32_t rank = event.peer.rank;
   const bool from_worker = event.peer.role == Role::worker;
-  // The sender did not know yet that the run is trained. This server sends finish again, because the queue
-  // may have had no room for the first finish message.
+  // The sender did not know yet that the run is trained. This server sends `finish` again, because the queue
+  // may have had no room for the first `finish`.
   if (finished_ && (header.type == MessageType::join || header.type == MessageType::ready)) {
     code_probe("ps.told-too-late");
     return send_finished(event.peer, result_, turn);
@@ -184,7 +184,7 @@ void ServerMachine::tick(Turn& turn) {
   if (!turn.failed()) end_if_over(turn);
 }
 
-// The run is trained. Connected peers get finish now, and later peers get it when they connect.
+// The run is trained. Connected peers get the message `finish` now, and later peers get it when they connect.
 void ServerMachine::finish(const Bytes& result, Turn& turn) {
   if (finished_) return;
   code_probe("ps.finish-told");
@@ -198,7 +198,8 @@ void ServerMachine::finish(const Bytes& result, Turn& turn) {
 // The server waits longer for its first workers, since their pods may be pending while the cluster is full.
 // It waits only for the patience of the run in three cases: workers were connected and are gone (the run is
 // over, or starts again with new servers); this server replaces a lost server (workers wait for it already);
-// or server 0 has ended with 0 (the run does not continue).
+// or server 0 has ended with 0 (the run does not continue). If the last checkpoint was there when this server
+// started, it waits for trained_patience at most.
 std::chrono::seconds ServerMachine::patience() const {
   const std::chrono::seconds patience(settings_.run.config.patience_seconds);
   if (settings_.run.trained) return std::min<std::chrono::seconds>(patience, ps_timers::trained_patience);

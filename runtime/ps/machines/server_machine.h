@@ -35,7 +35,7 @@ class ServerMachine {
   // written().
   void tick(Turn& turn);
 
-  // Answers to the decisions in turn.h.
+  // The answers to the decisions of turn.h.
   void open_seeding(std::uint64_t round) { model_.open_seeding(round); }
   void loaded(const TrainingState* saved, Turn& turn);  // null: there is no checkpoint
   void unusable(const Failure& why, Turn& turn);
@@ -90,7 +90,8 @@ class ServerMachine {
   std::optional<Coordinator> coordinator_;          // server 0 only
   std::map<std::uint32_t, std::uint64_t> workers_;  // joined workers, with the generation each has named last
   std::map<std::uint32_t, std::uint64_t> linked_;   // workers that are connected, with their incarnations
-  // Chunks whose weights a worker gets as soon as it has room, with the tag of the answer.
+  // For each worker: the chunks whose weights it gets as soon as its connection has room, each with the tag
+  // of the answer.
   std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> queued_;
   std::set<std::uint32_t> left_;         // workers that ended, with exit code 0
   std::optional<SteadyTime> last_loss_;  // when the last worker was lost that had not ended with 0

@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Server 0.
-inline constexpr seconds wait_message_interval{2};  // server 0 repeats wait to a worker that waits for work
+inline constexpr seconds wait_message_interval{2};  // server 0 repeats `wait` to a worker that waits for work
 inline constexpr seconds drain_patience{3};         // after SIGTERM, for the current step of sync
 inline constexpr seconds save_retry{2};             // from one attempt of the last checkpoint to the next
 inline constexpr seconds last_save_patience{15};    // after SIGTERM: for attempts of the last checkpoint

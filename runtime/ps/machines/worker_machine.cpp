@@ -217,7 +217,7 @@ bool WorkerMachine::goes_on_offline(SteadyTime now) const {
 void WorkerMachine::go_on_awaiting(WorkerTurn& turn) {
   if (all_servers_up() || finished_ || stopping_) return have_servers(turn);
   miss(missing_servers(), turn);
-  // The worker waits before it sends cut_off: if all processes have lost the server, server 0 notices the
+  // The worker waits before it sends `cut_off`: if all processes have lost the server, server 0 notices the
   // loss itself.
   if (!told_coordinator_ && up_.contains(0) && turn.now - awaiting_since_ > ps_timers::cut_off_after) {
     code_probe("ps.tells-cut-off");

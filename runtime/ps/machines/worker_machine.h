@@ -1,6 +1,6 @@
 // A worker without its process: it joins, asks for work, computes and pushes. If a server is lost, the worker
-// continues by itself until that server is back, and then joins again. Pure: the process around it
-// (worker.cpp) has the sockets, the clock, the disk and the model.
+// continues alone until that server is back, and then joins again. Pure: the process around it (worker.cpp)
+// has the sockets, the clock, the disk and the model.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class WorkerMachine {
   bool knows_of_end() const { return finished_; }  // the run is trained
   void found_last(WorkerTurn& turn);
 
-  // Answers to the decisions in worker_turn.h.
+  // The answers to the decisions of worker_turn.h.
   void computed(double loss, WorkerTurn& turn);
   void step_counted(double own_seconds, WorkerTurn& turn);
   // step, position: of the model now. made: whether the model has advanced by a step.
@@ -121,8 +121,9 @@ class WorkerMachine {
   ReadyMessage ready_;
 
   SteadyTime told_to_wait_, awaiting_since_;
-  bool told_offline_ = false, told_coordinator_ = false;  // in this wait: logged offline steps, sent cut_off
-  std::uint64_t offline_made_ = 0, offline_before_ = 0;   // offline steps; those made before awaiting_since_
+  // In this wait: logged offline steps, sent `cut_off`
+  bool told_offline_ = false, told_coordinator_ = false;
+  std::uint64_t offline_made_ = 0, offline_before_ = 0;  // offline steps; those made before awaiting_since_
 
   std::uint64_t fetched_clock_ = 0;
   bool regress_ = false;  // sync: weights of a later clock had arrived
