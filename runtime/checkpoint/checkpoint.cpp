@@ -70,8 +70,8 @@ bool is_ours(std::string_view name, std::string_view prefix) {
 
 // Moves the finished folder to its place. Training that went back to an older checkpoint makes the same steps
 // again, and a rename cannot replace a folder that is not empty. So the two folders exchange names, where the
-// file system can do that. Elsewhere the older folder first gets another name of the same step, because it
-// may be the only checkpoint if this process is killed between the two renames.
+// file system can do that. Elsewhere the older folder is first renamed to another name with the same step
+// number: if this process is killed between the two renames, the older folder may be the only checkpoint.
 void put_in_place(const fs::path& aside, const fs::path& target) {
   std::string name = target.filename();
   const fs::path older = target.parent_path() / name.insert(std::strlen(step_prefix), "0");
@@ -88,8 +88,8 @@ void put_in_place(const fs::path& aside, const fs::path& target) {
 }
 
 // Explains a missing permission: the owner and the mode of the folder, or of its nearest parent that exists,
-// and the user and group of this process. Empty if the process may write there, or if it may not for another
-// reason.
+// and the user and group of this process. Empty if the process may write there, or if permissions are not the
+// reason why it may not.
 std::string owner_of(fs::path folder) {
   struct stat info{};
   while (stat(folder.c_str(), &info) != 0 && folder.has_relative_path()) folder = folder.parent_path();

@@ -25,7 +25,7 @@ struct Piece {
   auto operator<=>(const Piece&) const = default;
 };
 
-// Counts of the run that its metrics report. They continue from a checkpoint.
+// The counts of the run that its metrics report. After a restart they continue from the checkpoint.
 struct RunHistory {
   std::uint64_t restarts = 0, lost_samples = 0;  // as in RunView
 
@@ -40,7 +40,8 @@ struct TrainingState {
   // The optimizer's state: slots times as long as the parameters, all of slot 0 first. Empty: there is no
   // state yet.
   kernels::Floats optimizer_state;
-  std::uint64_t state_since = 0;  // the step at which the optimizer's state was zeros, or would have been
+  // The step at which the optimizer's state was zeros; 0 if a checkpoint had the state
+  std::uint64_t state_since = 0;
   RunHistory history = {};
   std::optional<DataSummary> data = {};  // the data that was trained with, if known
 };
@@ -54,7 +55,8 @@ struct Snapshot {
   RunHistory history;         // with several files: only in the file of server 0
   std::optional<DataSummary> data = {};
 
-  // Removes the pieces but keeps their memory, and enlarges it if it does not hold `floats` floats.
+  // Removes the pieces but keeps their memory, and enlarges this memory if it is too small for `floats`
+  // floats.
   void restart(std::uint64_t at_step, std::uint64_t at_position, std::size_t floats);
   // Copies the floats. Floats that continue the previous piece extend that piece.
   void add(std::size_t part, std::size_t offset, std::span<const float> floats);

@@ -68,7 +68,8 @@ void require_checksum(const Input& input, const WrittenFile& file) {
 
 struct FileContent {
   Input input;
-  std::vector<Piece> pieces;  // in the order of their floats, which `input` reads next
+  // In the order of their floats; the next read of `input` starts at the first of them
+  std::vector<Piece> pieces;
   RunHistory history;
 };
 

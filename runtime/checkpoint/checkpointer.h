@@ -59,7 +59,8 @@ class Checkpointer {
 
   // The newest step that has a checkpoint; 0: none is known.
   std::uint64_t committed() const { return committed_; }
-  // Why the attempts to save a later step failed; empty if none failed. The reporter gets this reason, too.
+  // Why no step after committed() could be saved; empty if no attempt has failed. The reporter gets this
+  // reason, too.
   std::string why_unsaved() const { return unsaved_ ? unsaved_->reason : ""; }
 
  private:

@@ -31,12 +31,13 @@ struct SafeTensorsFile {
 };
 
 // The size of the header and of the length before it, from the first 8 bytes of a file. Throws
-// std::runtime_error if the file is smaller, or if the header is larger than JSON may be (json.h).
+// std::runtime_error if the header does not fit into the file, or if it is larger than JSON may be (json.h).
 std::uint64_t safetensors_header_size(std::string_view first_bytes, std::uint64_t file_size);
 
 // Parses the header of a file of `file_size` bytes; `head` is its beginning and holds the whole header. Every
-// tensor must have a type whose numbers fill whole bytes, and fill its shape; the tensors must fill the file
-// without gaps or overlap. Throws std::runtime_error whose text says what is wrong.
+// tensor must have a type whose numbers fill whole bytes, and exactly the bytes that its shape needs.
+// Together the tensors must fill the file without gaps or overlap. Throws std::runtime_error whose text says
+// what is wrong.
 SafeTensorsFile parse_safetensors(std::string_view head, std::uint64_t file_size);
 inline SafeTensorsFile parse_safetensors(std::string_view file) {
   return parse_safetensors(file, file.size());

@@ -57,7 +57,8 @@ struct BatchBuffer {
   kernels::Buffer<float> inputs;
   kernels::Buffer<std::int32_t> labels, tokens;
   std::vector<std::int32_t> on_host;  // tokens on their way to the device
-  // The samples of the dataset `held`, where the device reads them. That dataset must outlive this object.
+  // The samples of the dataset `held`, in memory from which the device reads. That dataset must outlive this
+  // object.
   const Dataset* held = nullptr;
   kernels::Buffer<std::uint8_t> held_rows, held_labels;
 };

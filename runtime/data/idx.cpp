@@ -88,8 +88,8 @@ class GzipSource : public Source {
   }
 
  private:
-  // Whether there is something to unpack. A file may have several members. Bytes after the last member that
-  // do not begin another member are ignored, as gzip does.
+  // Whether there is something to unpack. A file may have several members. If the bytes after a member do not
+  // begin another member, they are ignored, as gzip does.
   bool more() {
     if (over_) return false;
     if (stream_.avail_in == 0) {

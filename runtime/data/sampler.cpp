@@ -30,7 +30,8 @@ std::uint64_t sample_at(std::uint64_t seed, std::uint64_t position, std::uint64_
   const std::uint64_t key = mix(mix(seed) + epoch);
   const int half_bits = (std::bit_width(dataset_size - 1) + 1) / 2;
   // The domain is less than four times the data set, so the loop takes fewer than four iterations on average.
-  // The loop ends, because a permutation that starts inside the data set returns to it.
+  // The loop ends, because a permutation that is repeated leads back to its start, which is inside the data
+  // set.
   std::uint64_t value = position % dataset_size;
   do {
     value = feistel(value, half_bits, key);
