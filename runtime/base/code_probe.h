@@ -3,7 +3,7 @@
 
 namespace mlk::rt {
 
-// Called with the name of each probe that is passed. Only tests/sim sets it, before its first run.
+// Called with the name of each probe that the code reaches. Only tests/sim sets it, before its first run.
 inline void (*probe_listener)(const char* name) = nullptr;
 
 // name: as in the tables of PROTOCOLS.md, such as "allreduce.proposal-expired". Costs one comparison if no

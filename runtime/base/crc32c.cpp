@@ -33,9 +33,9 @@ constexpr std::array<std::array<std::uint32_t, 256>, 8> make_tables() {
 constexpr auto tables = make_tables();
 
 #if defined(__x86_64__)
-// The instruction can start in every cycle, but takes three cycles, so three parallel streams keep it busy. A
-// linear function, which has the effect of `stride` zero bytes that follow, joins their checksums (Mark
-// Adler, https://stackoverflow.com/a/17646775).
+// The instruction can start in every cycle, but takes three cycles, so three parallel streams keep it busy.
+// Their checksums are joined by a linear function, which changes a checksum as `stride` further zero bytes
+// would (Mark Adler, https://stackoverflow.com/a/17646775).
 constexpr std::size_t stride = 1024;
 
 using Matrix = std::array<std::uint32_t, 32>;  // over GF(2): column i is the image of bit i
@@ -108,9 +108,9 @@ constexpr std::uint32_t power(unsigned n) {
 }
 
 // Folds a block into the block `distance` bytes further on. Modulo the polynomial, sixteen bytes equal the
-// sum of their halves times two constants (V. Gopal et al., Fast CRC Computation for Generic Polynomials
-// Using PCLMULQDQ Instruction, Intel 2009). The exponents are those of the ends of the halves, minus one,
-// since a product of bit-reversed numbers is one bit short.
+// sum of two products: each half multiplied by its constant (V. Gopal et al., Fast CRC Computation for
+// Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009). The exponents are those of the ends of the
+// halves, minus one, since a product of bit-reversed numbers is one bit short.
 template <unsigned distance>
 constexpr long long low_half = power(8 * distance + 31);
 template <unsigned distance>

@@ -9,9 +9,9 @@
 namespace mlk::rt {
 
 // Every sample of a batch lies on another page, whose address the processor has to look up. With pages of 2
-// MiB, gathering a batch takes only three quarters of its time with small pages. The call only requests
-// large pages, and only those that lie completely inside the range. If the kernel refuses, the pages stay
-// small.
+// MiB, gathering a batch takes only three quarters of the time that it takes with small pages. The call only
+// requests large pages, and only those that lie completely inside the range. If the kernel refuses, the pages
+// stay small.
 inline void ask_for_huge_pages(std::span<const std::uint8_t> range) {
   constexpr std::uintptr_t page = 2 << 20;
   constexpr int collapse =

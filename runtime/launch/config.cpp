@@ -87,7 +87,7 @@ class Object {
 
   static std::uint64_t integer(const json& value, const std::string& name, std::uint64_t least,
                                std::uint64_t most) {
-    // This library stores negative numbers as signed, all others as unsigned.
+    // nlohmann::json stores negative whole numbers as signed, and all other whole numbers as unsigned.
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() < least ||
         value.get<std::uint64_t>() > most) {
       fail("configuration: " + name + " must be a whole number from " + std::to_string(least) + " to " +
@@ -104,7 +104,8 @@ class Object {
 
 constexpr int most_int = 1'000'000;
 constexpr int most_tokens = 1 << 24;  // of a batch, which is counted in int
-// A process dials only the servers whose addresses are in the seeds. It would wait for more servers for ever.
+// A process dials only the servers whose addresses are in the seeds. It would wait for ever for any other
+// server.
 constexpr int most_servers = 64;
 constexpr std::uint64_t most_steps = 1'000'000'000'000;
 constexpr std::uint64_t most_epochs = 1'000'000;
@@ -156,7 +157,8 @@ ModelConfig read_model(Object object) {
   if (model.type == ModelType::cnn) read_channels(object, model);
   if (model.type != ModelType::gpt) read_hidden(object, model);
   if (object.has("dropout"))
-    model.dropout = object.number("dropout", "from 0 to below 1",  // also after the conversion to float
+    // The number is below 1 also after the conversion to float.
+    model.dropout = object.number("dropout", "from 0 to below 1",
                                   [](double x) { return x >= 0 && x < 1 && static_cast<float>(x) < 1; });
   object.finish();
   return model;

@@ -20,7 +20,7 @@ struct Trial {
   nlohmann::json config;  // a merge patch (RFC 7386) over the configuration of the run
 };
 
-// The trial in line `index` + 1 of the file at MLK_POINTS. Keeps only that line in memory. Throws
+// The trial in line `index` + 1 of the file of points. Keeps only that line in memory. Throws
 // Failure{bad_configuration} that names the file and the line.
 Trial load_trial(const std::string& path, int index);
 

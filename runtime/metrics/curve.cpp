@@ -36,7 +36,8 @@ std::optional<Curve::Point> point_of(const json& value) {
 }  // namespace
 
 void Curve::add(std::uint64_t step, double loss) {
-  const bool again = last_ && last_->first == step;  // the last step is added again, with the accuracy
+  // The last step is reported a second time, with the accuracy.
+  const bool again = last_ && last_->first == step;
   last_ = {step, loss};
   if (again) {
     if (kept_.back().first == step) kept_.back() = *last_;

@@ -1,4 +1,4 @@
-// Means over the newest steps, and their median.
+// The mean duration of the newest steps of each rank, and the median over the ranks.
 #include "runtime/metrics/pace.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 namespace mlk::rt {
 namespace {
 
-constexpr double least_share =
-    1.0 / 16;  // the weight of the newest step in the mean: small, so that one slow step names no rank
+// The weight of the newest step in the mean: small, so that one slow step makes no rank the slowest.
+constexpr double least_share = 1.0 / 16;
 constexpr double clearly_slower = 1.5;
 
 }  // namespace

@@ -30,9 +30,9 @@ struct RunView {
   std::optional<std::uint32_t> slowest;  // the worker that is clearly slower than the others
 };
 
-// How old the weights of the gradients were. async: the number of updates that these weights had missed when
-// the gradient was applied, counted by server 0. In a run with a bound on the staleness, it has the unit of
-// the bound (see WorkMessage).
+// How old the weights were with which the gradients were computed. async: the number of updates that these
+// weights had missed when the gradient was applied, counted by server 0. In a run with a bound on the
+// staleness, it has the unit of the bound (see WorkMessage).
 struct Staleness {
   std::uint64_t sum = 0, most = 0, count = 0;
 
@@ -67,7 +67,7 @@ struct GpuView {
 inline constexpr std::array<double, 13> step_bounds = {0.0001, 0.00025, 0.001, 0.0025, 0.01, 0.025, 0.1,
                                                        0.25,   1,       2.5,   10,     25,   100};
 
-// Counts and times since the start of the process; all other values are the last known ones.
+// All counts and times are those since the start of the process; all other values are the last known ones.
 struct Measurements {
   std::optional<std::uint64_t> step;                              // of the run, as far as this process knows
   std::uint64_t steps = 0, samples = 0;                           // computed by this process

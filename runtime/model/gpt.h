@@ -22,8 +22,8 @@ class Gpt final : public Model {
   // shape: of sequences of config.context tokens. `ops` must outlive the model.
   Gpt(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
-  // Counts as the report on PaLM does (Chowdhery et al. 2022): for each token 6 operations for each
-  // parameter, and 12 x layers x width x context operations for attention.
+  // Counts as the report on PaLM does (Chowdhery et al. 2022): for each token 6 operations for each parameter
+  // (except the position embeddings), and 12 x layers x width x context operations for attention.
   double training_flops() const override;
   void initialise(std::uint64_t seed) override;
   // Returns the logits of `tokens` tokens of the batch, beginning with token `first`: [tokens, vocabulary].
@@ -56,7 +56,7 @@ class Gpt final : public Model {
     Normalised norm_1, norm_2;
     float *qkv = nullptr, *attended = nullptr, *log_sums = nullptr;  // qkv: 3 * width; log_sums: heads
     float *expanded = nullptr, *activated = nullptr;                 // 4 * width, before GELU and after
-    // The memory LinearLayer::kept of the four layers.
+    // LinearLayer::kept of each of the four layers.
     kernels::BFloat16 *by_qkv = nullptr, *by_projection = nullptr, *by_expansion = nullptr,
                       *by_contraction = nullptr;
   };
@@ -88,7 +88,8 @@ class Gpt final : public Model {
   // The residual stream's gradient in stream_delta_ becomes the gradient before the block.
   void block_backward(std::size_t i, const Final& final);
 
-  // The inputs, weights and kept memory of the four linear layers of a block, for the batch under way.
+  // A linear layer with its input `x`, its weights and its kept memory, for the batch under way; then the
+  // four linear layers of a block.
   kernels::LinearLayer layer(const Linear& linear, const float* x, kernels::BFloat16* kept) const;
   kernels::LinearLayer qkv_layer(std::size_t block) const;
   kernels::LinearLayer projection_layer(std::size_t block) const;

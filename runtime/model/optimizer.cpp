@@ -1,7 +1,7 @@
 // Adam's correction for the start at zero (Kingma & Ba, section 3) is applied when a mean is updated, not
 // when it is read: at age t the new value has the weight (1 - beta) / (1 - beta^(t+1)), so the weights always
-// sum to one. So the state means the same at every age, and a state that was lost and began at zero again in
-// the middle of a run needs no age of its own in checkpoints.
+// sum to one. So the meaning of the state does not depend on its age. If servers lose the state in the middle
+// of a run, and it starts again at zero, a checkpoint need not store the age of each part.
 #include "runtime/model/optimizer.h"
 
 #include <algorithm>

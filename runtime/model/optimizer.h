@@ -25,8 +25,8 @@ class Optimizer {
   // steps: of the whole run; the schedule covers them.
   Optimizer(const OptimizerConfig& config, std::uint64_t steps) : config_(config), steps_(steps) {}
 
-  // Numbers that the rule keeps for each parameter: 1 for sgd (momentum), 2 for adam and adamw (the means of
-  // gradients and of their squares).
+  // How many numbers the rule keeps for each parameter: 1 for sgd (momentum), 2 for adam and adamw (the means
+  // of gradients and of their squares).
   std::size_t slots() const { return config_.type == OptimizerType::sgd ? 1 : 2; }
 
   // Throws Failure{checkpoint_unusable} if the state from a checkpoint belongs to another optimizer. An empty

@@ -58,7 +58,7 @@ void Transport::Impl::start_round(PeerId peer, const std::vector<SocketAddress>&
 }
 
 // Called when a connection with the peer works. Other attempts, at another address of the peer or from a time
-// when the peer was silent, would only replace this connection, and the machines above would see a loss.
+// when the peer was silent, would only replace this connection, and the state machines would see a loss.
 void Transport::Impl::end_attempts(PeerId peer) {
   dialer_.connected(peer);
   for (auto& [id, other] : connections_) {

@@ -1,4 +1,4 @@
-// Rounds of dialling.
+// The rounds of dialling.
 #include "runtime/transport/dialer.h"
 
 #include <algorithm>

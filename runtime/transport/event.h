@@ -22,7 +22,7 @@ struct Event {
     silent,   // the peer has sent nothing for a while, and may be dead or not; the connection stays
     audible,  // the peer sends again
     message,
-    goodbye,   // the peer ends with the exit code header.clock; then down follows
+    goodbye,   // the peer ends with the exit code header.clock; the event `down` follows
     replaced,  // a peer knows a newer incarnation of this process, so this process must end
     room,      // has_room() returned false, and would return true now
   };

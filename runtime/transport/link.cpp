@@ -1,4 +1,4 @@
-// Frames over one non-blocking socket.
+// One non-blocking socket that carries frames.
 #include "runtime/transport/link.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ namespace {
 constexpr std::size_t lane_from = 16 * 1024;
 
 // If the round trip is short, as within one host, a small send buffer keeps the data under way in the cache
-// of the processor. This saves a third of the time that 64 MiB take. The kernel doubles the size to 512 KiB:
-// in each round trip of 50 us this is 84 Gbit/s.
+// of the processor. This saves a third of the time that 64 MiB take. The kernel doubles the size to 512 KiB;
+// 512 KiB in each round trip of 50 us are 84 Gbit/s.
 constexpr std::uint32_t short_way_us = 50;
 constexpr int send_buffer_of_short_way = 256 * 1024;
 

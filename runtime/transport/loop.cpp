@@ -1,4 +1,4 @@
-// Rounds of epoll, and the choice of the thread that runs them.
+// The rounds of epoll, and the choice of the thread that runs them.
 #include "runtime/transport/loop.h"
 
 #include <algorithm>

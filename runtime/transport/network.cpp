@@ -79,8 +79,8 @@ void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime 
   if (connection.doomed) remove(id, now);
 }
 
-// The time since the last tick, with the time in which this host was suspended, since the clocks of other
-// hosts ran on.
+// The time since the last tick. It includes the time in which this host was suspended, because the clocks of
+// other hosts went on.
 std::chrono::nanoseconds Transport::Impl::since_tick(SteadyTime now) const {
   return now - last_tick_ + options_.suspended() - suspended_at_tick_;
 }

@@ -28,7 +28,8 @@ namespace mlk::rt {
 // epoll events carry the id of their object. Acceptor has its own ids; connections have larger ids.
 inline constexpr std::uint64_t id_of_resolver = 2, first_connection_id = 16;
 
-// Admits at most `burst` lines in each `window`; the next line after that reports how many were dropped.
+// Admits at most `burst` lines in each `window`; the first line of a later window reports how many were
+// dropped.
 class RateLimit {
  public:
   RateLimit(int burst, Milliseconds window) : burst_(burst), window_(window) {}
