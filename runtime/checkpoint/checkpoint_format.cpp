@@ -43,7 +43,7 @@ std::optional<std::size_t> consume_part(std::string_view& name) {
   return slot && *slot < most_slots ? std::optional(*slot + 1) : std::nullopt;
 }
 
-// Parses "[begin:end]"; the range must lie within a tensor of that size.
+// Parses "[begin:end]"; the range must lie within a tensor of `size` floats.
 std::optional<std::pair<std::size_t, std::size_t>> parse_range(std::string_view text, std::size_t size) {
   if (!text.starts_with('[')) return {};
   text.remove_prefix(1);

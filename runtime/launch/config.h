@@ -51,7 +51,7 @@ enum class OptimizerType { sgd, adam, adamw };
 struct OptimizerConfig {
   OptimizerType type = OptimizerType::sgd;
   double lr = 0;
-  double weight_decay = 0;  // adam: added to the gradient; adamw: subtracted from the weights
+  double weight_decay = 0;  // d; sgd, adam: gradient += d * weight; adamw: weight -= lr * d * weight
   double momentum = 0;      // sgd
   bool nesterov = false;    // sgd
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw

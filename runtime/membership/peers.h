@@ -28,8 +28,8 @@ class Peers {
   Transport& transport() { return *transport_; }
   PeerId self() const { return transport_->self().id; }
 
-  // The next event, or nothing after the time. If a peer ends with a final exit code, throws Failure with
-  // this code. Throws Failure{peers_lost} if a peer knows a newer incarnation of this process.
+  // The next event, or nothing if none comes within the time. If a peer ends with a final exit code, throws
+  // Failure with this code. Throws Failure{peers_lost} if a peer knows a newer incarnation of this process.
   std::optional<Event> next(Milliseconds time);
 
   void dial(Role role, std::uint32_t rank);

@@ -27,8 +27,9 @@ class Promises {
   // since bind it, because the proposed generations may have begun with its vote.
   void bind_newcomer(std::uint64_t follows, std::uint64_t lineage);
 
-  // A generation of this lineage has begun. Forgets accepted proposals with a lower number, because they are
-  // over. A proposal with a higher number may also have begun. Returns whether a proposal was forgotten.
+  // A generation of this lineage has begun. Proposals of this lineage with a lower number no longer bind this
+  // rank, because they are over. A proposal with a higher number may also have begun. Returns true if a
+  // proposal has bound this rank until now and no longer does.
   bool forget_before(std::uint64_t generation, std::uint64_t lineage);
 
   // This rank's next generation has begun.

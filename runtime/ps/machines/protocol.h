@@ -130,11 +130,11 @@ struct WrittenMessage {
 Bytes encode(const WrittenMessage& written);
 std::optional<WrittenMessage> decode_written(const Header& header, std::span<const std::byte> payload);
 
-inline constexpr std::uint8_t flag_optimizer = 1;  // of seed: the optimizer's state follows the weights
-inline constexpr std::uint8_t flag_running = 1;    // of wait: the run continues, but has no work now
-inline constexpr std::uint8_t flag_rejoin = 2;     // of wait: send join again
-inline constexpr std::uint8_t flag_empty = 1;      // of join between servers: the sender has no weights
-inline constexpr std::uint8_t flag_without = 2;    // of join, too: it has no weights of step header.clock
-inline constexpr std::uint8_t flag_behind = 1;     // of accepted: the server is behind, join again
+inline constexpr std::uint8_t flag_optimizer = 1;  // of `seed`: the optimizer's state follows the weights
+inline constexpr std::uint8_t flag_running = 1;    // of `wait`: the run continues, but has no work now
+inline constexpr std::uint8_t flag_rejoin = 2;     // of `wait`: send `join` again
+inline constexpr std::uint8_t flag_empty = 1;      // of `join` between servers: the sender has no weights
+inline constexpr std::uint8_t flag_without = 2;    // of `join`, too: it has no weights of step header.clock
+inline constexpr std::uint8_t flag_behind = 1;     // of `accepted`: the server is behind, join again
 
 }  // namespace mlk::rt
