@@ -55,7 +55,7 @@ class Collectives {
   virtual const std::string& why_none() const = 0;
   // The id of a new group; nothing if the library cannot make an id.
   virtual std::optional<GroupId> new_group() = 0;
-  // Begins to join a group as the index-th of its members. The other members join at the same time. The
+  // Begins to join a group as member `index`, counted from 0. The other members join at the same time. The
   // result is never null. The state() of the result reports when the group is complete, or that joining has
   // failed.
   virtual std::unique_ptr<Communicator> join(const GroupId& group, int members, int index) = 0;

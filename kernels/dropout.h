@@ -1,5 +1,5 @@
-// Decides which numbers a dropout keeps. The decision is a pure function of the place of a number, so it is
-// the same on every device.
+// Decides which numbers a dropout keeps. The decision depends only on the mask and on the place of a number,
+// so it is the same on every device.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ struct DropoutMask {
   std::uint64_t first = 0;
 
   constexpr std::uint32_t threshold() const { return static_cast<std::uint32_t>(probability * 0x1p32); }
-  // The kept numbers are multiplied by this factor, which preserves the mean.
+  // The kept numbers are multiplied by this factor, so that the mean of all numbers stays about the same.
   constexpr float factor() const { return 1 / (1 - probability); }
   // The words of places 4 * block to 4 * block + 3.
   constexpr std::array<std::uint32_t, 4> words(std::uint64_t block) const {

@@ -31,9 +31,9 @@ struct DeviceUsage {
   std::optional<double> watts;
 };
 
-// The type to which gemm rounds its two inputs. Everything else, including the sums and the result of gemm,
-// is float32. tf32 has the range of float32 and the 10 bits of float16's fraction; a device that cannot
-// multiply tf32 computes with float32.
+// The type to which products (gemm, layers, attention, convolutions) round their inputs. Everything else,
+// including the sums and the results of products, is float32. tf32 has the range of float32 and the 10 bits
+// of float16's fraction; a device that cannot multiply tf32 computes with float32.
 enum class Precision { float32, bfloat16, tf32 };
 
 // All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs they may lie
@@ -90,8 +90,8 @@ class Ops {
   // bias_gradient[columns] = the sum of the rows of delta[rows, columns].
   virtual void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) = 0;
 
-  // The backward pass of add_bias_relu in one pass: delta becomes 0 where `output`, the result of
-  // add_bias_relu, is 0. Then does the same as bias_backward.
+  // The backward pass of add_bias_relu: delta becomes 0 where `output`, the result of add_bias_relu, is 0.
+  // Then does the same as bias_backward.
   virtual void bias_relu_backward(int rows, int columns, const float* output, float* delta,
                                   float* bias_gradient) = 0;
 
@@ -145,8 +145,8 @@ class Ops {
   // Writes a rounded copy of x. Both have the same length.
   virtual void round(std::span<const float> /*x*/, BFloat16* /*rounded*/) {}
 
-  // The largest number of floats that a model computes at once. A model computes a larger number of floats in
-  // parts, to save memory.
+  // How many floats a large result of a model, such as the logits, may have. A model computes a larger result
+  // in parts, to save memory.
   virtual std::size_t most_at_once() const { return std::size_t{1} << 24; }
 
   // Layer normalisation (Ba, Kiros & Hinton 2016): each row of x[rows, columns] is normalised to mean 0 and
@@ -169,16 +169,17 @@ class Ops {
                      const float* position_table, float* out) = 0;
 
   // The backward pass of embed: adds each row of delta[rows, columns] to the row of token_gradient that
-  // belongs to its token, in the order of the rows. position_gradient[length, columns] is overwritten.
+  // belongs to its token, in the order of the rows. position_gradient[length, columns] is overwritten by the
+  // sum of delta over the sequences.
   virtual void embed_backward(int rows, int length, int columns, const std::int32_t* tokens,
                               const float* delta, float* token_gradient, float* position_gradient) = 0;
 
-  // Causal self-attention (Vaswani et al. 2017; the order of GPT-2). qkv[batch, length, 3, heads, head_size]
-  // has the queries, keys and values. Each head of a position becomes the mean of the values up to that
-  // position, with the weights softmax(query . key / sqrt(head_size)): out[batch, length, heads, head_size].
-  // Instead of the weights, log_sums[batch, heads, length] is kept for the backward pass (Dao et al. 2022):
-  // the logarithm of the sum of the exponentials of the scaled products. The products may round their inputs
-  // as gemm does. A NaN may spread to all positions of its sequence.
+  // Causal self-attention (Vaswani et al. 2017). qkv[batch, length, 3, heads, head_size] has the queries,
+  // keys and values, in the same order as in GPT-2. Each head of a position becomes the mean of the values up
+  // to that position, with the weights softmax(query . key / sqrt(head_size)): out[batch, length, heads,
+  // head_size]. Instead of the weights, log_sums[batch, heads, length] is kept for the backward pass (Dao et
+  // al. 2022): the logarithm of the sum of the exponentials of the scaled products. The products may round
+  // their inputs as gemm does. A NaN may spread to all positions of its sequence.
   virtual void attention(const AttentionShape& shape, const float* qkv, float* out, float* log_sums) = 0;
 
   // The backward pass of attention. delta is the gradient by out; qkv_gradient, of the size of qkv, is
@@ -186,9 +187,10 @@ class Ops {
   virtual void attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
                                   const float* log_sums, const float* delta, float* qkv_gradient) = 0;
 
-  // Each pixel of out[batch, height, width, outputs] is the product of weight[outputs, kernel, kernel,
-  // channels] with the square of x around it; beyond the edges there are zeros. kernel is odd. The products
-  // may round their inputs as gemm does.
+  // The window of a pixel has the kernel x kernel pixels of x around it, with zeros beyond the edges. kernel
+  // is odd. Number o of a pixel of out[batch, height, width, outputs] is the dot product of the pixel's
+  // window with weight[o]; weight is [outputs, kernel, kernel, channels]. The products may round their inputs
+  // as gemm does.
   virtual void convolve(const ImageShape& shape, int outputs, int kernel, const float* x, const float* weight,
                         float* out) = 0;
 

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int wide = 64;  // with so many classes or more, a single row fills vectors
 
-// Blocks of rows, at most 64, whose losses are added up together. The blocks depend on the shape alone, so
-// that the number of threads does not change the bits of the sum.
+// At most 64 blocks of rows. The losses of a block are added up together. The blocks depend on the shape
+// alone, so that the number of threads does not change the bits of the sum.
 class RowBlocks {
  public:
   static constexpr int most = 64;

@@ -1,6 +1,6 @@
-// Matrices are multiplied by oneDNN or by our own code, whichever is faster. Elementwise operations use our
-// own vector loops. All other operations are those of ReferenceOps. Large operations are cut into parts for
-// several threads.
+// Matrices are multiplied by oneDNN or by our own code, whichever is faster. Most other operations use our
+// own vector loops, and the few that are left are those of ReferenceOps. Large operations are cut into parts
+// for several threads.
 #include "kernels/cpu/cpu_ops.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ decltype(&avx2_gemm) own_gemm(int lda, int ldb) {
 
 }  // namespace
 
-// The squares are added up in blocks of one size, so that the number of threads does not change the bits.
+// The squares are added up in blocks of a fixed size, so that the number of threads does not change the bits.
 void CpuOps::clip(std::span<float> gradients, float most) {
   const std::size_t blocks = (gradients.size() + least_floats - 1) / least_floats;
   std::vector<double> squares(blocks);
@@ -156,7 +156,7 @@ void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, in
   }
 }
 
-// Cuts the longer side of c into parts that begin at a cache line.
+// Cuts the longer side of c into parts, each of which begins at a multiple of 16 rows or columns.
 template <typename Number>
 void CpuOps::product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                      const Number* a, const Number* b, float beta, float* c) {

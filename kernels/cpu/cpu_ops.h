@@ -8,7 +8,7 @@
 namespace mlk::kernels {
 
 // The fastest Ops for this processor. Products of matrices use our own code, or oneDNN if it was there at
-// build time (cpu_ops.cpp chooses between the two). All other operations use our own vector loops. threads,
+// build time (cpu_ops.cpp chooses between the two). Most other operations use our own vector loops. threads,
 // at least 1: how many threads share a large operation. The threads block between operations (thread_pool.h).
 // With Precision::bfloat16 on a processor without bfloat16 products, the products are emulated. Emulated
 // products are as exact as real ones, but no faster than products of float32.

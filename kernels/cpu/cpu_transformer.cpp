@@ -32,8 +32,8 @@ struct HeadPlaces {
 // diagonal are wasted.
 constexpr int queries_at_once = 64;
 
-// How many operations the scores of all heads and the means of the values need together. Each of the two
-// needs half of them.
+// How many operations the scores of all heads and the means of the values need together, if no position is
+// left out. Each of the two needs half of them.
 double products_of(const AttentionShape& shape) {
   return 4.0 * shape.batch * shape.heads * shape.length * shape.length * shape.head_size;
 }

@@ -8,10 +8,11 @@
 
 namespace mlk::kernels {
 
-// Lines of the windows (see Ops::convolve) of `count` adjacent pixels, one line of each window. In the
-// windows a line has `width` numbers, and the lines begin `stride` numbers after each other. The numbers
-// [before, before + size) of a line belong to the image. In the image the lines overlap, because they begin
-// `channels` numbers after each other. The other numbers of a line are beyond the edges of the image.
+// A line is one row of a window (see Ops::convolve). These are the lines of the windows of `count` adjacent
+// pixels, one line of each window. In the windows a line has `width` numbers, and the lines begin `stride`
+// numbers after each other. The numbers [before, before + size) of a line belong to the image; the other
+// numbers of the line are beyond the edges of the image. In the image the lines overlap, because they begin
+// `channels` numbers after each other.
 struct WindowLines {
   int count = 0;
   std::ptrdiff_t stride = 0, channels = 0, width = 0, before = 0, size = 0;
@@ -52,7 +53,7 @@ struct LayerLoops {
 
   // out[i] = e^(x[i] - the largest x), where out may be x. Returns the sum of `out`, and sets `largest`.
   double (*exponentials)(int size, const float* x, float* out, float* largest);
-  // The logarithm of the sum of e^x[i], which may be beyond the largest float.
+  // The logarithm of the sum of e^x[i]. The sum itself may be beyond the largest float.
   double (*log_of_exponentials)(int size, const float* x);
 
   float (*dot)(int size, const float* a, const float* b);

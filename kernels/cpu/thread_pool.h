@@ -12,7 +12,7 @@ namespace mlk::kernels {
 
 // Threads block between operations and never spin: several processes share a machine, and teams of threads
 // that spin while they wait make all of them slow. The calling thread executes parts too, and waits only for
-// parts that another thread has begun. So a thread that gets no processor does not delay the operation.
+// parts that another thread has begun. So a thread that wakes up late does not delay the operation.
 class ThreadPool {
  public:
   // threads: the number of threads, including the caller, at least 1. The first operation starts the other

@@ -1,6 +1,7 @@
 // The thread sanitizer follows each number that a loop touches, which makes the loop many times slower. So
-// the loops that take most of a training step are not instrumented. Instead each call reports once to the
-// sanitizer which numbers it reads and writes, so the sanitizer still finds races on these numbers.
+// the loops in which a training step spends most of its time are not instrumented. Instead each call of such
+// a loop reports once to the sanitizer which numbers it reads and writes, so the sanitizer still finds races
+// on these numbers.
 #pragma once
 
 #include <cstddef>

@@ -165,7 +165,7 @@ bool mlk_communicator::abort() {
       native->end();
       end.set_value();
     }).detach();
-  } catch (const std::system_error&) {  // no thread is left
+  } catch (const std::system_error&) {  // the system has refused another thread
     return false;
   }
   ended_ = ended.wait_for(abort_patience) == std::future_status::ready;

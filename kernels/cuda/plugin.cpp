@@ -28,7 +28,7 @@ namespace cuda = mlk::cuda;
 
 namespace {
 
-constexpr int least_capability = 80;  // ten times the major version plus the minor version
+constexpr int least_capability = 80;  // 10 * major version + minor version
 
 // Returns a sentence that says why the device cannot be used, or an empty text if it can.
 std::string unusable(int index, cudaDeviceProp& properties) {

@@ -290,7 +290,7 @@ std::byte* DeviceOps::place_of(const void* tensor, std::size_t bytes) {
 
 // A table that would take much of the device's memory stays on the host, where the device reads it.
 Buffer<std::uint8_t> DeviceOps::hold(std::span<const std::uint8_t> bytes) {
-  constexpr std::size_t most_share = 4;  // of the memory that is left
+  constexpr std::size_t most_share = 4;  // a quarter of the memory that is left
   if (bytes.size() <= table_.memory_left(device_) / most_share) {
     auto table = allocate<std::uint8_t>(bytes.size());
     table_.to_device(device_, bytes.data(), table.data(), bytes.size());

@@ -18,10 +18,11 @@ struct mlk_communicator;
 
 enum { mlk_group_id_bytes = 128 };
 
-// Functions with a parameter `device` are for one thread at a time. Only to_host, wait_for_copy, wait and
-// count_correct wait for the device. Operations run in the order of the calls, with the contracts of
-// kernels/ops.h; tensors lie in memory of `allocate`. After a failure no operation runs any more, and
-// functions that wait return at once: check failure().
+// Functions with a parameter `device` are for one thread at a time. Of these, only to_host, wait_for_copy,
+// wait and count_correct always wait for the device; an operation waits only if its scratch memory has to
+// grow. Operations run in the order of the calls, with the contracts of kernels/ops.h; tensors lie in memory
+// of `allocate`. After a failure no operation runs any more, and functions that wait return at once: check
+// failure().
 struct mlk_device_table {
   // Device `index` of this process. precision: a kernels::Precision. Null if the device cannot be used;
   // `why`, of `size` bytes, then holds a sentence.
@@ -35,10 +36,10 @@ struct mlk_device_table {
   void* (*allocate)(mlk_device* device, std::size_t bytes);  // zeros; null: there is no memory left
   void (*free)(void* memory);                                // waits until no operation uses it; any thread
   std::size_t (*memory_left)(mlk_device* device);            // bytes, for all processes; 0: not known
-  // Memory of the host that the device reads and writes by itself.
+  // Memory of the host that the device reads and writes directly.
   void* (*allocate_host)(std::size_t bytes);
   void (*free_host)(void* memory);
-  // If `values` lie in memory of allocate_host, the host must not change them before a wait.
+  // If `values` lie in memory of allocate_host, the host must not change them before the next call of wait.
   void (*to_device)(mlk_device* device, const void* values, void* memory, std::size_t bytes);
   void (*to_host)(mlk_device* device, const void* memory, void* values, std::size_t bytes);
   // Begins to copy to memory of allocate_host, as Ops::start_read(). Returns the number of the copy, for

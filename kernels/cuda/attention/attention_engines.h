@@ -55,7 +55,7 @@ struct TensorCores {
     // vector gives a column.
     __device__ void multiply(const Tile& left, unsigned row, const Tile& right) {
       each([](unsigned, unsigned, unsigned, float& sum) { sum = 0; });
-#pragma unroll 2  // unrolled completely, the addresses need more registers than there are
+#pragma unroll 2  // a completely unrolled loop would need too many registers for addresses
       for (unsigned k = 0; k < size; k += 16) {
         Left a[groups];
 #pragma unroll
@@ -81,7 +81,7 @@ struct TensorCores {
 #pragma unroll
       for (Sums& of : sums[row / 2]) of[row % 2 * 2] *= factor, of[row % 2 * 2 + 1] *= factor;
     }
-    // Adds weights times the vectors of `right`.
+    // sums += weights times the vectors of `right`.
     __device__ void add(const Scores& weights, const Tile& right, float*) {
 #pragma unroll
       for (unsigned k = 0; k < step; k += 16) {

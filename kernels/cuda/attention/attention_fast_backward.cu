@@ -4,8 +4,9 @@
 // diagonal. So each sum has its own warp, and no additions are atomic. The two kernels need 7 products of
 // tiles instead of 5, but results have the same bits in every run.
 //
-// P are the weights, and D are the products out . delta. Then dV = P^T dO, dS = P (dO V^T - D), dQ = dS K, dK
-// = dS^T Q.
+// P are the weights, dO is delta, D has the product out . delta of each query, and * multiplies number by
+// number. The gradient by the products of queries and keys is dS = P * (dO V^T - D) / sqrt(head_size). Then
+// dQ = dS K, dK = dS^T Q and dV = P^T dO.
 #include "kernels/cuda/attention/attention_engines.h"
 
 namespace mlk::cuda {

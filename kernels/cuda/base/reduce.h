@@ -15,7 +15,8 @@ struct Max {
   __device__ float operator()(float a, float b) const { return a > b ? a : b; }
 };
 
-// The value of lane ^ lanes. A type that is not a number has its own function of this name.
+// The value of the lane whose number is that of this lane ^ lanes. A type that is not a number has its own
+// function of this name.
 template <typename T>
 __device__ T of_lane_xor(T value, int lanes) {
   return __shfl_xor_sync(all_lanes, value, lanes);

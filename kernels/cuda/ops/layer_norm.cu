@@ -57,7 +57,7 @@ __global__ void by_input_kernel(int columns, const float* x, const float* weight
   }
 }
 
-// The gradient by weight[column] is the sum of delta * (x - mean) * scale.
+// The gradient by weight[column] is the sum of delta * (x - mean) * scale over the rows.
 struct OfWeight {
   const float *x, *mean, *scale;
   unsigned columns;

@@ -10,7 +10,7 @@ namespace {
 using kernels::Transpose;
 
 constexpr const char* file_name = "libcublasLt.so.13";
-constexpr std::size_t wanted_version = 13, wanted_workspace = 32 << 20;  // NVIDIA's advice for an H100
+constexpr std::size_t wanted_version = 13, wanted_workspace = 32 << 20;  // 32 MiB, as advised for an H100
 constexpr std::size_t most_plans = 512;                                  // a model has some dozens of shapes
 
 // Returns at most 16, because no load is wider.

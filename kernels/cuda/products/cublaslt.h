@@ -17,8 +17,8 @@ namespace mlk::cuda {
 // For one thread, one device and one stream.
 class CublasLt {
  public:
-  // Null if the library is missing, has another version than 13, or cannot be used. compute: how products are
-  // computed.
+  // Null if the library is missing, has another version than 13, or cannot be used. compute: the arithmetic
+  // of all products, float32 or TF32.
   static std::unique_ptr<CublasLt> open(cublasComputeType_t compute);
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;

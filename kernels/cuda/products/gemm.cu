@@ -1,10 +1,11 @@
 // The product of matrices in float32, for machines without cuBLASLt. Numbers outside of the matrices count as
 // 0.
 //
-// The simple version: a block computes 64 x 64 numbers of c, a thread 4 x 4 of them, from tiles of a and b in
-// shared memory that are 16 deep. The fast version: a block computes 128 x 128 numbers, a thread 8 x 8 of
-// them, from tiles that are 8 deep. Copies load the next three tiles while one tile is multiplied. The fast
-// version reads half as much for each number, but has only a quarter as many blocks.
+// The tiles of a and b are in shared memory. The simple version: a block computes 64 x 64 numbers of c, a
+// thread 4 x 4 of them, from tiles that are 16 deep. The fast version: a block computes 128 x 128 numbers, a
+// thread 8 x 8 of them, from tiles that are 8 deep, and copies load the next three tiles of each matrix while
+// one is multiplied. The fast version reads half as much for each number, but has only a quarter as many
+// blocks.
 #include "kernels/cuda/base/async_copy.h"
 #include "kernels/cuda/base/elementwise.h"
 #include "kernels/cuda/base/kernels.h"

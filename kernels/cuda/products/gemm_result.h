@@ -42,7 +42,8 @@ __device__ inline Corner corner_of_block(const ProductResult& result, unsigned s
   return {blockIdx.x / across * side, blockIdx.x % across * side};
 }
 
-// For a kernel whose blockIdx.z is the share: the share's part of `tiles` tiles of the inner side.
+// The inner side is cut into `tiles` tiles. These are the tiles of this block's share, whose number is
+// blockIdx.z.
 struct TilesOfShare {
   unsigned begin, end;
   __device__ explicit TilesOfShare(unsigned tiles)

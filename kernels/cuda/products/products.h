@@ -19,15 +19,15 @@ class Products {
   Products(kernels::Precision precision, int multiprocessors)
       : precision_(precision), multiprocessors_(static_cast<std::size_t>(multiprocessors)) {}
 
-  // From now on cuBLASLt computes gemm, if the library is on the machine. Returns its version, or an empty
-  // text.
+  // From now on cuBLASLt computes products, if the library is on the machine. Returns its version, or an
+  // empty text.
   std::string use_cublaslt();
 
   cudaError_t gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
                    float alpha, const float* a, const float* b, float beta, float* c);
   cudaError_t linear(cudaStream_t stream, const LinearLayer& layer, const float* residual, float* out);
   cudaError_t linear_gelu(cudaStream_t stream, const LinearLayer& layer, float* sums, float* out);
-  // partials: memory for partial_sums of the rows and columns of delta and of x.
+  // partials: memory for the larger one of partial_sums(rows, outputs) and partial_sums(rows, inputs).
   cudaError_t linear_backward(cudaStream_t stream, const LinearLayer& layer, const float* delta,
                               const LinearGradients& to, float* partials);
   std::size_t kept_size(int rows, int inputs) const;
