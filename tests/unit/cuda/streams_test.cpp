@@ -97,7 +97,8 @@ TEST_CASE("cudaGraphLaunch() runs the operations of a captured stream, and a wai
   cudaStreamDestroy(stream);
 }
 
-TEST_CASE("cudaMalloc() refuses too many bytes, and cudaMemcpyAsync() also a wrong kind of memory") {
+TEST_CASE(
+    "cudaMalloc() and cudaMemcpyAsync() refuse too many bytes, and cudaMemcpyAsync() a wrong direction") {
   float host[2] = {};
   OnDevice device(1);
   CHECK(cudaMemcpyAsync(host, device.values, sizeof(float), cudaMemcpyHostToDevice, nullptr) ==

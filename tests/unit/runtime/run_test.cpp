@@ -78,7 +78,8 @@ TEST_CASE("the number of steps of a run with epochs follows from the number of s
   CHECK(launched.metrics.str().starts_with("mlk step=2 epoch=0 steps=10 loss="));
 }
 
-TEST_CASE("a line has the newest checkpoint, also if an earlier process has written that checkpoint") {
+TEST_CASE(
+    "a printed line names the newest checkpoint, also if an earlier process has written that checkpoint") {
   Launched launched;
   REQUIRE(launched.run() == ExitCode::trained);
   CHECK(launched.result().at("checkpoint") == 4);

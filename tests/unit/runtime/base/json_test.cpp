@@ -53,7 +53,9 @@ TEST_CASE("JSON of 16 MiB is parsed, and JSON of one more byte is refused") {
   CHECK(refusal(text) == "the text: more than 16 MiB of JSON");
 }
 
-TEST_CASE("parse_json() returns the values of valid JSON, and the error for invalid JSON names the text") {
+TEST_CASE(
+    "parse_json() returns the values of valid JSON, and the error for invalid JSON begins with the given "
+    "name") {
   const nlohmann::json read = parse_json(R"({"b":[1,-2.5,"x",null,true],"a":{}})", "x");
   CHECK(read == nlohmann::json{{"a", nlohmann::json::object()}, {"b", {1, -2.5, "x", nullptr, true}}});
   for (const char* text : {"", "{", "[1,]", "nul", "{}{}", "\xff"}) {

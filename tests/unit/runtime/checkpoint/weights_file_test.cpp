@@ -293,7 +293,9 @@ TEST_CASE("a config.json of GPT-2 beside the weights must match the model") {
   }
 }
 
-TEST_CASE("a file with other tensors than the model is refused, and the message names the tensor") {
+TEST_CASE(
+    "a file whose tensors differ from those of the model is refused, and the message names a tensor that "
+    "differs") {
   const Folder of;
   CHECK(of.refusal_after([](Tensors& tensors) { tensors.erase("h.1.ln_2.bias"); }) ==
         "it lacks the model's tensor transformer.h.1.ln_2.bias");

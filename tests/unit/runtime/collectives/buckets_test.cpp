@@ -44,7 +44,8 @@ TEST_CASE("there are at most most_buckets buckets, and together they are the who
   CHECK(end == 0);
 }
 
-TEST_CASE("plan_buckets() makes a new bucket if both parts get at least 256 Ki floats") {
+TEST_CASE(
+    "plan_buckets() gives two tensors separate buckets only if both buckets get at least 256 Ki floats") {
   constexpr std::size_t least = 256 * 1024;
   const auto plan = [](std::size_t first, std::size_t second) {
     const std::vector<TensorInfo> tensors = {{"a", {1}, 0, first}, {"b", {1}, first, second}};

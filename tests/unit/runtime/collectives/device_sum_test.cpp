@@ -91,7 +91,7 @@ struct Members {
 
 }  // namespace
 
-TEST_CASE("all members begin to sum on their devices at one step, when all have joined the group") {
+TEST_CASE("all members begin to sum on their devices at the same step, when all have joined the group") {
   Members members(3);
   for (std::size_t i = 0; i < sizeof(GroupId); ++i)
     (*members.collectives[0].id)[i] = static_cast<unsigned char>(255 - 2 * i);  // every byte has to arrive
@@ -110,7 +110,7 @@ TEST_CASE("all members begin to sum on their devices at one step, when all have 
   CHECK(members.none_uses_devices());
 }
 
-TEST_CASE("take_traffic() returns the new bytes since the last call, scaled by the number of members") {
+TEST_CASE("take_traffic() returns the bytes since the last call, times 2 * (n - 1) / n for n members") {
   Members members(4);
   members.begin();
   members.add_up();
@@ -197,7 +197,9 @@ TEST_CASE("members that have all joined a group use it, even if the patience of 
   CHECK(members.all_use_devices());
 }
 
-TEST_CASE("a sum stands still if no part finishes within 500 ms plus 16 ms for each MiB") {
+TEST_CASE(
+    "progress() returns stands_still if no part ends within 500 ms plus 16 ms for each MiB of the largest "
+    "part") {
   Members members(2);
   members.begin();
   members.add_up();

@@ -198,7 +198,8 @@ struct SecondRank : LoneRank {
 };
 
 TEST_CASE(
-    "if only one rank has the last step, it sends that state to the other ranks in the next generation") {
+    "if only one rank has finished the newest step, it sends its state to the other ranks in the next "
+    "generation") {
   SecondRank rank(1);
   REQUIRE(decides<TakeStep>(rank.tick()));
   rank.say(encode(TroubleMessage{1}));  // the other rank has abandoned the step
@@ -215,7 +216,7 @@ TEST_CASE("a rank sends its state if the begin message names this rank as source
   CHECK(decides<SendState>(rank.begin_as_source()));
 }
 
-TEST_CASE("a sum hangs if the other rank also waits for this sum, or is at a later step") {
+TEST_CASE("a sum counts as hung if the other rank also waits for this sum, or is at a later step") {
   SecondRank rank(5);
   rank.take_step();
   REQUIRE(decides<TakeStep>(rank.tick()));

@@ -143,7 +143,9 @@ TEST_CASE("IDX files that do not fit together are refused") {
   CHECK(message_for(folder) == "train-images-idx3-ubyte: all pixels are 0");
 }
 
-TEST_CASE("has_stray_label() is true if most classes are empty and the samples are enough to say") {
+TEST_CASE(
+    "has_stray_label() is true if most classes are empty, and there are at least twice as many samples as "
+    "classes") {
   const auto of = [](std::vector<std::uint64_t> counts, std::uint64_t last, std::size_t classes) {
     counts.resize(classes - 1);
     counts.push_back(last);

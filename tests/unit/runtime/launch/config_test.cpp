@@ -37,7 +37,7 @@ std::string message_for(const std::string& pointer, const json& value) {
 
 }  // namespace
 
-TEST_CASE("the configuration of the contract is read completely") {
+TEST_CASE("a configuration with the keys of the example in CONTRACT.md is read completely") {
   const Config config = parse_config(contract_example.dump());
   CHECK(config.mode == Mode::ps);
   CHECK(config.model.hidden == std::vector<int>{128, 64});
@@ -269,7 +269,7 @@ TEST_CASE("clipping of gradients is off unless the configuration sets clip") {
   CHECK(message_for("/optimizer/clip", "1") == "configuration: optimizer.clip must be a number");
 }
 
-TEST_CASE("every key of the example in the contract is required") {
+TEST_CASE("every key of the example in CONTRACT.md is required") {
   for (const auto& [key, value] : contract_example.items()) {
     json changed = contract_example;
     changed.erase(key);

@@ -25,7 +25,8 @@ Bytes longer(Bytes payload) {
 }  // namespace
 
 TEST_CASE(
-    "a status message has generation, lineage, perhaps a step, and whether the sender waits for a sum") {
+    "a status message says the generation, the lineage, the step if any, and whether the sender waits for "
+    "a sum") {
   const auto [header, payload] = encode(StatusMessage{4, 77, 40, true});
   CHECK(header.type == MessageType::status);
   const auto status = decode_status(header, payload);

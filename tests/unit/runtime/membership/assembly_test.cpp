@@ -15,8 +15,8 @@ using namespace mlk::rt;
 using namespace mlk::test;
 
 TEST_CASE(
-    "if a rank accepts a proposal of all members, its answer has the step of its state, and the generation "
-    "begins") {
+    "a rank accepts a proposal that includes all ranks, answers with the step of its state, and joins the "
+    "generation") {
   AmongRanks stage(2, 3);
   stage.state = StateVersion{40, 3};
   stage.propose(0, 1, {0, 1, 2}, 0);

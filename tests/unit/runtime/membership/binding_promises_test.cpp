@@ -9,7 +9,9 @@ TEST_SUITE_BEGIN("runtime/membership/binding_promises");
 using namespace mlk::rt;
 using namespace mlk::test;
 
-TEST_CASE("a rank refuses a rival proposal that has a minority of the members that it has accepted") {
+TEST_CASE(
+    "a rank that has accepted a proposal refuses a later one of another process with a minority of its "
+    "members") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
@@ -34,7 +36,7 @@ TEST_CASE(
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("a rank accepts a proposal that a promise forbade when the promised generation has begun") {
+TEST_CASE("when a promised generation has begun, the promise no longer prevents other proposals") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.start_generation(2, {0, 1, 2}, 1);
@@ -69,7 +71,8 @@ TEST_CASE("an accepted proposal does not bind a rank that is in no generation") 
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("an accepted generation makes a rank its member, even if the begin message has not arrived") {
+TEST_CASE(
+    "a rank is a member of a generation that it has accepted, even if the begin message has not arrived") {
   AmongRanks stage(2, 3);
   stage.propose(0, 1, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);

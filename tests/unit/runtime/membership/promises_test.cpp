@@ -40,7 +40,9 @@ TEST_CASE("a member is bound by the last accepted proposal of each process, and 
   CHECK_FALSE(promises.empty());
 }
 
-TEST_CASE("a promise to a process binds against the next process of the same rank, and not against itself") {
+TEST_CASE(
+    "a promise to a process applies to proposals of the next process of its rank, and not to its own "
+    "proposals") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two}), true);
   CHECK(bound_by(promises, one) == Numbers{});
@@ -70,7 +72,7 @@ TEST_CASE(
   CHECK(bound_by(promises, {9, 9}) == Numbers{5});  // the promises later than the generation that began
 }
 
-TEST_CASE("a rank is bound by a proposal if it has accepted the generation before") {
+TEST_CASE("a rank is bound by a proposal if it has accepted the generation that this proposal follows") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two, three}), false);
   promises.accepted(two, proposal(5, 4, {two, three}), false);

@@ -201,7 +201,7 @@ TEST_CASE("an accept from a rank that is not in the proposal is ignored") {
   CHECK(beginning->lagging == Ranks{2});
 }
 
-TEST_CASE("a proposal that is cut off gets no answer") {
+TEST_CASE("a proposal whose bytes are cut off gets no answer") {
   AmongRanks stage(1, 3);
   PayloadWriter payload;
   payload.put(lineage).put(std::uint32_t{3});
@@ -226,7 +226,9 @@ TEST_CASE("a rank dials the lower ranks of a proposal, and accepts when it is co
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("a rank gets new patience when the ranks that trained have ended, if no promise binds it") {
+TEST_CASE(
+    "the patience of a rank starts again when the ranks that trained have ended, if no promise binds the "
+    "rank") {
   AmongRanks stage(1, 3, [](AssemblySettings& settings) {
     settings.patience = std::chrono::seconds(30);
     settings.minimum = 3;
@@ -263,7 +265,8 @@ TEST_CASE("a rank that needs all ranks for the start waits longer if another ran
   CHECK(stage.now < begin + std::chrono::seconds(61));
 }
 
-TEST_CASE("a rank refuses a proposal without a member of a later generation, even a lost one") {
+TEST_CASE(
+    "a rank refuses a proposal that leaves out a member of a later generation, even if that member is lost") {
   AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_status(3, 3, 50);

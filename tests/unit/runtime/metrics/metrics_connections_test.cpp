@@ -150,7 +150,7 @@ TEST_CASE("an answer that does not fit into one message arrives completely") {
   CHECK(second_is_whole);
 }
 
-TEST_CASE("a request may have 8 KiB before its end, and a longer request is refused") {
+TEST_CASE("a request may have 8 KiB before the blank line that ends it, and a longer request is refused") {
   using namespace metrics_connections;
   const MetricsServer server({"127.0.0.1", 0}, "text/x", figures);
   std::string head = "GET /metrics HTTP/1.1\r\nX: ";

@@ -31,7 +31,7 @@ struct Reports {
 
 }  // namespace
 
-TEST_CASE("a report prints one line in the form of the contract and writes a result file") {
+TEST_CASE("a report prints one line in the form of CONTRACT.md and writes a result file") {
   Reports bench;
   bench.reporter.started(0, 0);
   bench.now += 2;
@@ -154,7 +154,7 @@ TEST_CASE("a line of a distributed run has the state of the run, and the problem
       "restarts":1,"staleness":2.5,"staleness_max":3,"lost_samples":64,"slowest":"worker/2"})"));
 }
 
-TEST_CASE("done is true after a successful end, and a failure has a message") {
+TEST_CASE("in the result `done` is true after a successful end, and `message` is set after a failure") {
   Reports bench;
   bench.reporter.started(40, 0);
   bench.reporter.report(50, 0, 10, 1);

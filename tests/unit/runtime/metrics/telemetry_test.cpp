@@ -10,7 +10,8 @@ TEST_SUITE_BEGIN("runtime/metrics/telemetry");
 namespace mlk::rt {
 namespace {
 
-TEST_CASE("a step is counted in the bucket with the smallest bound that it does not exceed") {
+TEST_CASE(
+    "a step is counted in the bucket with the smallest bound that the time of the step does not exceed") {
   CHECK(step_bounds ==
         std::array<double, 13>{0.0001, 0.00025, 0.001, 0.0025, 0.01, 0.025, 0.1, 0.25, 1, 2.5, 10, 25, 100});
   const auto place_of = [](double seconds) {

@@ -41,7 +41,9 @@ TEST_CASE(
   CHECK_FALSE(later.is_told(worker(0), MessageType::wait));
 }
 
-TEST_CASE("with sync a work message has its receiver, slice, position and progress since the last report") {
+TEST_CASE(
+    "with sync each worker gets its slice and position, and the rank that reports also the loss since the "
+    "last report") {
   Run run({});
   run.start();
   CHECK(run.logged() == "training with 2 of 2 workers from step 0\n");
@@ -172,7 +174,7 @@ TEST_CASE("losses before the first step are logged, and do not count as restarts
   CHECK(Run::content(run.work(1)).progress.run.restarts == 1);
 }
 
-TEST_CASE("gathering restarts if the worker that seeds is lost or joins again") {
+TEST_CASE("server 0 gathers the workers again if the worker that seeds is lost or joins again") {
   for (const bool joins : {false, true}) {
     for (const std::uint32_t rank : {0u, 1u}) {
       CAPTURE(joins);
@@ -232,7 +234,7 @@ TEST_CASE("a server is seeded again if it reports that it lacks the weights of t
   CHECK(run.work(0).header.clock == 1);
 }
 
-TEST_CASE("servers with weights are seeded again if the seeds have offline steps") {
+TEST_CASE("servers with weights are seeded again if the worker that seeds has made offline steps") {
   for (const std::uint64_t offline : {0, 3}) {
     CAPTURE(offline);
     Run run({.workers = 1, .servers = 2});
@@ -361,7 +363,7 @@ TEST_CASE("all workers must join again if a worker asks for a step that server 0
   CHECK(run.coordinator.gathering());
 }
 
-TEST_CASE("after SIGTERM server 0 waits 3 s for a step of sync whose worker never answers") {
+TEST_CASE("with sync server 0 waits 3 s after SIGTERM for a step whose worker never answers") {
   Run run({.workers = 1});
   run.start();
   run.stop();

@@ -26,7 +26,7 @@ using Type = MessageType;
 
 }  // namespace
 
-TEST_CASE("a server leads two workers through a run of sync, and sends both the result") {
+TEST_CASE("with sync a server leads two workers through a run, and sends both the result") {
   LoneServer run(2);
   run.server.config.steps = 2;
   run.server.env.checkpoints = run.server.file("checkpoints");
@@ -121,7 +121,8 @@ TEST_CASE("a server leads two workers through a run of sync, and sends both the 
 }
 
 TEST_CASE(
-    "with sync a push that does not fit is answered with flag_behind, and a repeated push counts once") {
+    "with sync a push of a wrong size, chunk, slice or step gets the answer flag_behind, and a repeated "
+    "push counts once") {
   LoneServer run(2);
   run.server.start();
   PlayedWorker& first = run.come(0);

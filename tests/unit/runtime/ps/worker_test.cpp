@@ -207,7 +207,7 @@ TEST_CASE("a worker joins again on request, and then pulls all weights") {
   run.finish();
 }
 
-TEST_CASE("sync: a worker pulls only the weights that do not arrive") {
+TEST_CASE("sync: a worker pulls only those weights of a step that the server has not sent unasked") {
   ServedWorker run(1);
   PlayedServer& server = run.server();
   run.begin();

@@ -170,7 +170,8 @@ TEST_CASE("a trained run that is started again reports its accuracy again, and m
   CHECK(std::ranges::count(bench.metrics.str(), '\n') == 1);
 }
 
-TEST_CASE("SIGTERM ends a run after a step with a checkpoint, from which the next run continues") {
+TEST_CASE(
+    "SIGTERM ends a run after its current step, and the next run continues from a checkpoint of that step") {
   const ScheduleConfig cosine{.type = ScheduleType::cosine, .warmup = 20};
   OptimizerConfig optimizer{.lr = 0.1, .momentum = 0.9};
   SUBCASE("sgd") {}

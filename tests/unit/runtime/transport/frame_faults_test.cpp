@@ -128,7 +128,7 @@ TEST_CASE("a frame with a wrong sequence number, length or checksum is a fault, 
   }
 }
 
-TEST_CASE("the reader reports an end of stream, a reset and an unproven loss as different ends of a socket") {
+TEST_CASE("FrameReader::read() has different results for an end of stream, a reset and an unproven loss") {
   Reading closed(Medium::tcp);
   ::close(std::exchange(closed.ends[0], -1));
   CHECK(closed.read() == FrameReader::End::end_of_stream);

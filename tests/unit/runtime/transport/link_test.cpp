@@ -104,7 +104,7 @@ TEST_CASE("a new link has room, an empty queue, and its number, name and medium"
   }
 }
 
-TEST_CASE("a link numbers the frames, and writes a checksum over TCP, but none within a host") {
+TEST_CASE("a link numbers its frames, and gives payloads a checksum on TCP, but none within a host") {
   const Bytes payload(100, std::byte{9});
   const std::uint32_t checksum = crc32c(payload.data(), payload.size());
   for (const Medium medium : {Medium::tcp, Medium::one_host}) {

@@ -166,7 +166,7 @@ TEST_CASE("all workers must join again if a worker asks for weights of a step th
   CHECK(run.hear(worker_at(0), {MessageType::wait}).header.flags == flag_rejoin);
 }
 
-TEST_CASE("after SIGTERM the current step of sync is finished, and no further step begins") {
+TEST_CASE("with sync the current step is finished after SIGTERM, and no further step begins") {
   Run run({.workers = 2});
   run.start();
   run.done(0, 0, 0);
@@ -266,7 +266,7 @@ TEST_CASE("a checkpoint of another optimizer ends the run if no worker has reach
   further.hear(worker_at(0), {MessageType::seed_wanted});
 }
 
-TEST_CASE("a round of seeds that takes too long is abandoned, and gathering starts again") {
+TEST_CASE("server 0 abandons a round of seeds that takes too long, and gathers the workers again") {
   Run run({.workers = 1});
   run.join(0);
   run.tick();

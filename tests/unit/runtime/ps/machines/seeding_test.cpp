@@ -68,7 +68,8 @@ TEST_CASE("a round of seeds is done when the server reports that it has the weig
   CHECK_FALSE(run.seeding.seeded(1, round));  // a repeated report has no effect
 }
 
-TEST_CASE("server 0 asks the worker for a server's weights when that server has opened the round") {
+TEST_CASE(
+    "server 0 asks the worker that seeds for the weights of a server when that server has opened the round") {
   Rounds run;
   const std::uint64_t round = run.open();
   run.seeding.from_worker(0, run.turn);

@@ -137,7 +137,8 @@ TEST_CASE("a server whose last worker is gone ends with exit code 0 after the pa
   CHECK_FALSE(run.end->trained);
 }
 
-TEST_CASE("a server waits for its first worker only for the patience if server 0 has ended with 0") {
+TEST_CASE(
+    "a server waits for its first worker only for the patience if server 0 has ended with exit code 0") {
   Served run(1, {.servers = 2, .patience = 60});
   run.happens(Event::Kind::up, server(0));
   bool waits_a_day = true;
@@ -246,7 +247,8 @@ TEST_CASE("a slow worker gets a chunk once, in the newest version, when the conn
   CHECK_FALSE(run.machine.next_weights(worker(0)));
 }
 
-TEST_CASE("a server that cannot save reports missing weights if it has those of another step") {
+TEST_CASE(
+    "a server that cannot save a step also reports missing weights if its weights are of another step") {
   Served first(0, {.workers = 1});
   first.happens(Event::Kind::up, worker(0));
   first.joins(worker(0));
