@@ -40,9 +40,9 @@ enum class Precision { float32, bfloat16, tf32 };
 // in any memory. Sizes may be 0. An output may overlap an input only where an operation says so. A NaN in an
 // input shows in each output that depends on that number. Except for products, the same inputs give the same
 // bits with any number of threads. An object is for one thread at a time. allocate, clip and operations that
-// multiply matrices may throw std::bad_alloc. Operations of a device may only queue work: a failure of that
-// work is thrown later, as DeviceFailure, by an operation that returns a number, read(), write() or
-// allocate(). Nothing else throws.
+// multiply matrices may throw std::bad_alloc. Operations of a device may return when their work is queued: a
+// failure of that work is thrown later, as DeviceFailure, by an operation that returns a number, read(),
+// write() or allocate(). Nothing else throws.
 class Ops {
  public:
   virtual ~Ops() = default;

@@ -151,7 +151,8 @@ TEST_CASE("a rank ends if another lineage of the run is further, or as far with 
   CHECK(stage.assembly.failure().code == ExitCode::peers_lost);
 }
 
-TEST_CASE("a rank without a state ends for any other lineage if the source of the state is lost") {
+TEST_CASE(
+    "a rank without a state ends if it hears of any other lineage after the source of its state is lost") {
   AmongRanks stage(1, 3);
   stage.state.reset();
   stage.start_generation(1, {0, 1});  // from step 10
@@ -178,7 +179,9 @@ TEST_CASE("a rank refuses a begin message for a generation that it has not accep
   REQUIRE(stage.assembly.generation().number == 5);
 }
 
-TEST_CASE("a rank refuses a proposal with an incarnation that is not connected, and names its rank") {
+TEST_CASE(
+    "the refusal of a proposal with an incarnation that is not connected names the rank of that "
+    "incarnation") {
   AmongRanks stage(1, 3);
   PayloadWriter payload;
   payload.put(lineage).put(std::uint32_t{3});

@@ -279,7 +279,7 @@ TEST_CASE(
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("a proposal leaves out the rank with the most broken links, or the non-member of a pair") {
+TEST_CASE("a proposal leaves out one rank of each broken link that a refusal has named") {
   AmongRanks stage(0, 5);
   std::vector<std::uint32_t> members{0, 1, 2, 3, 4};
   Ranks expected{0, 2, 3, 4};
@@ -324,7 +324,9 @@ TEST_CASE("a proposal leaves out the rank with the most broken links, or the non
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("a rank that was left out may be let in again if one rank of the pair has a new incarnation") {
+TEST_CASE(
+    "a rank that was left out for a broken link may be let in again if one end of the link has a new "
+    "incarnation") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({1, 2}, 1, 10);

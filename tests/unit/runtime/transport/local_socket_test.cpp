@@ -45,7 +45,7 @@ TEST_CASE("the UNIX socket of an address is found only at that address") {
   for (const int fd : {listener, dialled, accepted}) ::close(fd);
 }
 
-TEST_CASE("the UNIX socket of all interfaces is found at the address of one interface") {
+TEST_CASE("the UNIX socket of a listener on all interfaces is found at the address of one interface") {
   const int listener = listen_locally(at("0.0.0.0:7373"));
   REQUIRE(listener >= 0);
   const int dialled = connect_locally(at("127.201.1.9:7373"));
