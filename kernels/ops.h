@@ -31,9 +31,9 @@ struct DeviceUsage {
   std::optional<double> watts;
 };
 
-// The type to which products (gemm, layers, attention, convolutions) round their inputs. Everything else,
-// including the sums and the results of products, is float32. tf32 has the range of float32 and the 10 bits
-// of float16's fraction; a device that cannot multiply tf32 computes with float32.
+// The type to which gemm rounds its two inputs. Other products, such as attention, may round their inputs as
+// well. Everything else, including the sums and the results of products, is float32. tf32 has the range of
+// float32 and the 10 bits of float16's fraction; a device that cannot multiply tf32 computes with float32.
 enum class Precision { float32, bfloat16, tf32 };
 
 // All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs they may lie
@@ -175,11 +175,11 @@ class Ops {
                               const float* delta, float* token_gradient, float* position_gradient) = 0;
 
   // Causal self-attention (Vaswani et al. 2017). qkv[batch, length, 3, heads, head_size] has the queries,
-  // keys and values, in the same order as in GPT-2. Each head of a position becomes the mean of the values up
-  // to that position, with the weights softmax(query . key / sqrt(head_size)): out[batch, length, heads,
-  // head_size]. Instead of the weights, log_sums[batch, heads, length] is kept for the backward pass (Dao et
-  // al. 2022): the logarithm of the sum of the exponentials of the scaled products. The products may round
-  // their inputs as gemm does. A NaN may spread to all positions of its sequence.
+  // keys and values, in GPT-2's order. Each head of a position becomes the mean of the values up to that
+  // position, with the weights softmax(query . key / sqrt(head_size)): out[batch, length, heads, head_size].
+  // Instead of the weights, log_sums[batch, heads, length] is kept for the backward pass (Dao et al. 2022):
+  // the logarithm of the sum of the exponentials of the scaled products. The products may round their inputs
+  // as gemm does. A NaN may spread to all positions of its sequence.
   virtual void attention(const AttentionShape& shape, const float* qkv, float* out, float* log_sums) = 0;
 
   // The backward pass of attention. delta is the gradient by out; qkv_gradient, of the size of qkv, is

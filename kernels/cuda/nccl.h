@@ -1,5 +1,5 @@
-// The functions of NCCL that mlk uses. libnccl.so.2 is opened at run time. It is not a part of mlk: the
-// container image has to contain it. The types are those of NCCL's ABI, which has been stable since 2.18.
+// The functions of NCCL that mlk uses. libnccl.so.2 is opened at run time. It is not a part of mlk, but comes
+// with the container image. The types are those of NCCL's ABI, which has been stable since 2.18.
 #pragma once
 
 #include <climits>

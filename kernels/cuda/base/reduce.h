@@ -15,7 +15,7 @@ struct Max {
   __device__ float operator()(float a, float b) const { return a > b ? a : b; }
 };
 
-// The value of the lane whose number is that of this lane ^ lanes. A type that is not a number has its own
+// Returns the value of the lane with the number (own number ^ lanes). A type that is not a number has its own
 // function of this name.
 template <typename T>
 __device__ T of_lane_xor(T value, int lanes) {
