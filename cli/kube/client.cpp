@@ -60,7 +60,7 @@ struct Client::State {
   ClusterLogin* login = nullptr;     // the loop owns it
   std::mutex mutex;
   std::set<std::string> warned;                         // guarded by the mutex
-  std::map<std::string, std::vector<Resource>> served;  // guarded by the mutex; by apiVersion
+  std::map<std::string, std::vector<Resource>> served;  // the key is the apiVersion; guarded by the mutex
 
   // Returns the warnings of this response that no earlier response had.
   std::vector<std::string> new_warnings(const Response& response) {

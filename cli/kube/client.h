@@ -26,10 +26,10 @@ class ApiError : public Error {
  public:
   ApiError(int status, std::string reason, const std::string& what, std::string hint = "");
 
-  int status() const { return status_; }  // HTTP status; without an answer 0, or 401 without credentials
-  const std::string& reason() const {
-    return reason_;
-  }  // "NotFound", "AlreadyExists", "Forbidden" ...; without an answer "Unreachable" or "NoCredentials"
+  // The HTTP status. Without an answer 0, but 401 if credentials are missing and a retry cannot help.
+  int status() const { return status_; }
+  // "NotFound", "AlreadyExists", "Forbidden" ...; without an answer "Unreachable" or "NoCredentials".
+  const std::string& reason() const { return reason_; }
 
  private:
   int status_;
@@ -53,7 +53,9 @@ struct ListOptions {
   std::string label_selector{};
   std::string field_selector{};
   bool metadata_only = false;  // PartialObjectMetadata: without spec, data and status
-  int first_page = 500;    // number of objects; less if each may be large. Later pages adapt to their bytes
+  // The most objects of the first page; callers set less if each object may be large. The size of a page in
+  // bytes decides how many objects the next page may have.
+  int first_page = 500;
   std::size_t enough = 0;  // request no further page after so many objects; 0: request all pages
   // True: the API server may answer from its cache, which may be a moment old. False: the server reads all
   // objects of the kind from its storage, even if the selectors match only a few.
@@ -86,7 +88,7 @@ class Stream {
 };
 
 struct StreamEnd {
-  int status = 0;       // HTTP status; 0: the connection broke; 401 with `error`: there are no credentials
+  int status = 0;       // HTTP status; 0: no answer or a broken one; 401 with `error`: no credentials
   std::string error;    // empty if the server closed the stream in good order
   std::string body;     // the body of an answer other than 200, bounded
   bool silent = false;  // the client abandoned the silent connection; a new one may work
@@ -100,7 +102,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   const Config& config() const;
-  // The expiry of the plugin's last credential; nullopt: there is none yet, or the plugin gave no expiry.
+  // The expiry of the plugin's last credential; nullopt: there is no credential yet, or its expiry is
+  // unknown.
   std::optional<Time> credential_end() const;
 
   // The functions below may be called from any thread, but never from a stream's callback. They throw
@@ -131,9 +134,9 @@ class Client {
   [[nodiscard]] std::future<Answer> ask(const Request& request);
 
   // Calls `line` for each line of the body as it arrives, on the loop thread; then `ended` once. A line is at
-  // most 16 MiB, or Request::longest_line. `opened` gets the HTTP status when the head of the answer has
-  // come. The callbacks must be quick. A stream may be destroyed in any thread, also in its own callback; a
-  // stream that outlives the client makes no more calls.
+  // most 16 MiB, or Request::longest_line. `opened` gets the HTTP status, except 401, when the head of the
+  // answer has come. The callbacks must be quick. A stream may be destroyed in any thread, also in its own
+  // callback; a stream that outlives the client makes no more calls.
   [[nodiscard]] std::unique_ptr<Stream> stream(const Request& request,
                                                std::function<void(std::string_view)> line,
                                                std::function<void(StreamEnd)> ended,

@@ -13,9 +13,9 @@ namespace mlk::kube {
 // "spec.podFailurePolicy", "spec.template.spec.containers[worker].env[RANK]". Pure.
 //
 // null, false, 0, "" and empty lists and maps are ignored: a server may drop them as "not set". A field with
-// another value is not missing, because servers write 1000m as 1, and admission may change an image. Items of
-// lists are matched by mountPath, name, key or topologyKey, in this order, otherwise by their index.
-// Additions of the server are ignored. The stringData of a Secret is compared with its data.
+// another value is not missing, because servers write 1000m as 1, and admission may change an image. An item
+// of a list is found by the first of mountPath, name, key and topologyKey that it has, otherwise by its
+// index. Additions of the server are ignored. The stringData of a Secret is compared with its data.
 std::vector<std::string> dropped_fields(const nlohmann::json& sent, const nlohmann::json& answered);
 
 }  // namespace mlk::kube

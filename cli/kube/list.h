@@ -23,8 +23,8 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
 // "pods in namespace x", for messages.
 std::string describe(const Resource& resource, const std::string& name_space, const std::string& name = "");
 
-// The text of a server's answer without metadata.managedFields. These fields are about half of the text, and
-// take half of the time to parse it. mlk does not read these fields, so it removes them before parsing.
+// The text of a server's answer without metadata.managedFields. mlk never reads these fields. They are about
+// half of the text, and to parse them takes half of the time, so mlk removes them before parsing.
 std::string without_managed_fields(std::string_view text);
 
 // parse_response() with the names of the server, the user and the file in the messages of its errors.

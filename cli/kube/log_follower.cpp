@@ -195,7 +195,8 @@ void LogFollower::State::open(Mode how) {
     end.reset();
   }
   Request request = log_request(name_space, pod, options);
-  // A node answers a follower only when it has a first line, so only `times.silence` bounds the wait.
+  // A node answers a follower only when it has a first line. So this request has no time-out, and step() ends
+  // a stream that is silent for too long.
   request.timeout = how == Mode::follow ? milliseconds(0) : times.answer;
   std::unique_ptr<Stream> opened = client.stream(
       request, [this](std::string_view text) { consume(text); },
@@ -250,7 +251,8 @@ void LogFollower::State::on_end(const StreamEnd& ended) {
   const bool goes_on = mode == Mode::follow || mode == Mode::poll;
   if (goes_on && progress) wait = times.first_wait;
   const bool without_pod = pod_is_gone(ended);
-  const bool doubtful = ended.status == 403 || (ended.status == 404 && !without_pod);  // LogTimes::refusal
+  // LogTimes::refusal says why such a refusal may pass.
+  const bool doubtful = ended.status == 403 || (ended.status == 404 && !without_pod);
   if (!doubtful) refused_since.reset();
   if (lacks_followers) follow_at = Clock::now() + times.follow_again;
   if (ended.status == 200) {

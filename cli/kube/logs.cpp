@@ -68,7 +68,7 @@ ApiError log_error(const StreamEnd& end, const Config& config) {
   if (pod_is_gone(end)) {
     text = "deleted with the pod";
   } else if (error.status() == 404 && text.find("( pods/log ") != std::string::npos) {
-    text = "the node does not know the pod";  // the API server's text for this 404 names the pod
+    text = "the node does not know the pod";  // the API server's own text differs from pod to pod
   }
   return ApiError(error.status(), error.reason(), text, error.hint());
 }

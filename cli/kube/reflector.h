@@ -29,7 +29,7 @@ struct ReflectorTimes {
 
 class Reflector {
  public:
-  // `changed` runs on the reflector's thread after every list, after every change of an object, and after
+  // `changed` runs on the reflector's thread after every list, after one or more events of a watch, and after
   // every failure, but not when a failure ends. `removed` gets the last state of each object that a watch
   // reports as deleted, even if objects() never returned that state. Both functions must be quick. The client
   // must outlive the reflector.

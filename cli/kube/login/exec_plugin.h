@@ -44,7 +44,8 @@ bool is_interactive(const ExecPlugin& plugin, bool stdin_is_terminal);
 // The value of KUBERNETES_EXEC_INFO.
 std::string exec_info(const ExecPlugin& plugin, const Config& config, bool interactive);
 
-// Parses the output of the program. Throws Error{cluster}, which never contains any part of the output.
+// Parses the output of the program. Throws Error{cluster}, which contains no part of the output except a
+// wrong apiVersion.
 Credential parse_exec_credential(std::string_view output, const ExecPlugin& plugin);
 
 // The error for a failed run of the program. Contains the stderr of the program without secrets. Pure.
@@ -52,8 +53,8 @@ Error exec_failure(const ExecPlugin& plugin, const ProcessResult& result, std::c
 // The error for a program that does not exist.
 Error exec_missing(const ExecPlugin& plugin, const std::string& why);
 
-// The program's text in a form that mlk may show: printable, and without the values of `env` and the texts in
-// `output`.
+// The program's text in a form that mlk may show: printable, and without the values of `env` and the secrets
+// in `output`. A text of fewer than four characters does not count as a secret.
 std::string without_secrets(const std::string& text, const ExecPlugin& plugin, const std::string& output);
 
 }  // namespace mlk::kube

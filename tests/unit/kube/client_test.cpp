@@ -345,7 +345,7 @@ TEST_CASE("a client passes each warning text of the server to on_warning only on
   CHECK(warnings == std::vector<std::string>{"unknown field \"x\""});
 }
 
-TEST_CASE("list() requests a list in pages, and gives each object the kind") {
+TEST_CASE("list() requests a list in pages, and gives each object its kind") {
   FakeServer server;
   std::vector<std::string> targets;
   server.http->Get(".*", [&](const auto& request, auto& response) {

@@ -65,7 +65,7 @@ TEST_CASE("a request on a dead connection is sent again over another connection"
   CHECK(server.asked("/version") >= 1);
 }
 
-TEST_CASE("a client repeats a change after a dead connection if a second change does no harm") {
+TEST_CASE("a client repeats a patch after a dead connection if the server may apply the patch twice") {
   Deaf server("");
   Client client(server.start());
   client.patch(resources::pods, "n", "x", {{"metadata", {{"labels", {{"a", "b"}}}}}});

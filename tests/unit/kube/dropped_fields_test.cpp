@@ -115,7 +115,7 @@ TEST_CASE("dropped_fields() compares items by index if several items have the sa
   CHECK(dropped_fields(sent, answered) == Paths{"tolerations[k].tolerationSeconds"});
 }
 
-TEST_CASE("dropped_fields() matches items by mountPath, name, key or topologyKey, in this order") {
+TEST_CASE("dropped_fields() finds an item by the first of mountPath, name, key and topologyKey that it has") {
   const auto dropped_of = [](const char* item, const char* answered) {
     return dropped_fields({{"l", {json::parse(item)}}}, {{"l", {json::parse("{}"), json::parse(answered)}}});
   };
@@ -139,7 +139,8 @@ TEST_CASE("dropped_fields() reports a field that changes between map, list and s
   CHECK(dropped_fields(json(), json::object()) == Paths{""});
 }
 
-TEST_CASE("dropped_fields() ignores missing lists and maps of empty values, but reports a missing fraction") {
+TEST_CASE(
+    "dropped_fields() ignores a missing list or map with only empty values, but reports a missing 0.5") {
   CHECK(dropped_fields(json::parse(R"({"a": [0, "", [], {"b": false}], "c": 0.0})"), json::object()).empty());
   CHECK(dropped_fields({{"a", 0.5}, {"b", {0, 1}}}, json::object()) == Paths{"a", "b"});
 }

@@ -149,7 +149,7 @@ TEST_CASE("the error for refused credentials names user and kubeconfig, or the c
   CHECK(told(status_error(401, "", "x", nullptr)) == "401 Unauthorized | x: the server answers 401 | ");
 }
 
-TEST_CASE("status_error() takes a 404 for a missing object if the body is a Status") {
+TEST_CASE("status_error() has the reason NotFound for a 404 only if the body is a Status") {
   const Config config = some_config();
   CHECK(
       told(status_error(404, R"({"kind": "Status", "reason": "NotFound", "message": "pods \"a\" not found"})",

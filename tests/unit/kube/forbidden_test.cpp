@@ -58,7 +58,7 @@ TEST_CASE("mlk finds the cause of a 403 by the words of the message") {
   for (const Row& row : rows) CHECK_MESSAGE(why_forbidden(row.message) == row.why, row.message);
 }
 
-TEST_CASE("hint_for() gives each known cause of a 403 another hint") {
+TEST_CASE("hint_for() has a hint of its own for each known cause of a 403") {
   std::set<std::string> hints;
   for (const Forbidden why :
        {Forbidden::rights, Forbidden::quota, Forbidden::terminating, Forbidden::admission,

@@ -35,7 +35,7 @@ TEST_CASE("a follower reconnects without losing or repeating a line, and ends wi
   CHECK(seen[3] == "timestamps=true&container=main&sinceTime=2026-11-21T07%3A40%3A03Z");
 }
 
-TEST_CASE("a follower reconnects after the shortest wait if the broken log had sent lines") {
+TEST_CASE("a follower reconnects after the shortest wait if the broken stream had delivered lines") {
   LogServer logs;
   for (int second = 11; second < 41; ++second) {
     const std::string now = std::to_string(second), before = std::to_string(second - 1);

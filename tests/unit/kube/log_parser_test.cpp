@@ -18,7 +18,7 @@ using std::chrono::seconds;
 const Time asked_at = parse_time("2026-11-21T07:40:00Z").value();
 const std::string timed_line = "2026-11-21T07:39:30Z text";
 
-TEST_CASE("parse() takes a line without a time for a kubelet's sentence if no start time was requested") {
+TEST_CASE("parse() treats a line without a time as a kubelet's sentence if no start time was requested") {
   LogParser parser;
   parser.open({.tail_lines = 3}, asked_at);
   CHECK(parser.parse("46%").kind == ParsedKind::sentence);
@@ -28,7 +28,7 @@ TEST_CASE("parse() takes a line without a time for a kubelet's sentence if no st
   CHECK(parser.parse("").kind == ParsedKind::nothing);
 }
 
-TEST_CASE("parse() returns the end of a line from before the requested time once, with the requested time") {
+TEST_CASE("parse() returns the end of an earlier line once, and gives it the requested start time") {
   LogParser parser;
   parser.open({.since = seconds(60)}, asked_at);
   const LogParser::Parsed rest = parser.parse("45%\r46%");
@@ -50,7 +50,7 @@ TEST_CASE("parse() leaves out the end of a line if the log was read before") {
   CHECK(parser.parse("47%").kind == ParsedKind::sentence);
 }
 
-TEST_CASE("parse() recognises a kubelet's sentence at the beginning of an answer by the words") {
+TEST_CASE("parse() recognises a kubelet's sentence at the beginning of an answer by its words") {
   for (const char* said :
        {"failed to create fsnotify watcher: too many open files",
         "unable to retrieve container logs for containerd://1", "inotify_init: too many open files"}) {

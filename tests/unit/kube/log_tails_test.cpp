@@ -45,7 +45,8 @@ struct Tails {
   }
 };
 
-TEST_CASE("an answer is whole below the requested lines and bytes, and cut off at the requested bytes") {
+TEST_CASE(
+    "an answer with fewer lines and bytes than requested is whole; at the limit of bytes it is cut off") {
   struct Row {
     int lines;
     std::size_t bytes;

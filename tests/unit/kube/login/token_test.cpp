@@ -103,7 +103,7 @@ TEST_CASE("a certificate has an expiry, but a text that is not a certificate has
   CHECK_FALSE(certificate_end("").has_value());
 }
 
-TEST_CASE("end_of() is the time that the issuer gave, or else the first expiry of a part") {
+TEST_CASE("end_of() is the time that the issuer gave, or else the earlier expiry of token and certificate") {
   const std::string early = jwt_of(R"({"exp": 60})"), late = jwt_of(R"({"exp": 7258118400})");
   const std::string certificate = make_certificate({"me", "DNS:me"}).pem();
   const auto of_certificate = certificate_end(certificate);
