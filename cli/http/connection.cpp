@@ -34,7 +34,7 @@ struct Connection::State {
   Reply reply{};
   std::size_t header_bytes = 0;
   std::uint64_t reported = 0;
-  std::optional<std::size_t> exceeded{};  // the bound in bytes of the part that was too large
+  std::optional<std::size_t> exceeded{};  // the limit in bytes that the head or the body has exceeded
   bool ended = false, has_begun = false, is_under_way = false;
   std::exception_ptr thrown{};
 
@@ -86,7 +86,7 @@ struct Connection::State {
     }
   }
 
-  // When a kept connection ends without an answer, libcurl sends the request again by itself. mlk forbids
+  // When a reused connection ends without an answer, libcurl sends the request again by itself. mlk forbids
   // this for a request with a body, because the server may have received the body already.
   static int on_start(void* self, char*, char*, int, int) {
     auto& state = *static_cast<State*>(self);
@@ -144,16 +144,16 @@ struct Connection::State {
   }
 
   void set_network() {
-    // mlk prefers a stream to a separate connection, so libcurl waits until it knows the protocol of a new
-    // connection. libcurl must not wait without TLS, because there are no streams then, and libcurl would
-    // notice this only at the first answer.
+    // mlk prefers a stream of a shared connection to a connection for one exchange. So while a new connection
+    // is being set up, libcurl waits until it knows whether this connection has streams (HTTP/2). Without TLS
+    // there are never streams, and libcurl would wait for the first answer.
     const bool may_be_stream = options.pool != nullptr && call->url.starts_with("https:");
     set(CURLOPT_HTTP_VERSION,
         static_cast<long>(may_be_stream ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
     set(CURLOPT_PIPEWAIT, may_be_stream ? 1L : 0L);
-    // While libcurl before 8.1 serves one stream, it reads data for other streams of the connection. This
-    // data has to fit into the buffer of the other stream. The upload buffer stays small, because libcurl
-    // 7.88 corrupts memory with a large upload buffer.
+    // While libcurl before 8.1 serves one stream, it may also read data for another stream of the connection.
+    // This data has to fit into the buffer of that other stream. The upload buffer stays small, because
+    // libcurl 7.88 corrupts memory with a large upload buffer.
     constexpr long buffer = 256L << 10, large_buffer = 2L << 20;
     set(CURLOPT_BUFFERSIZE, may_be_stream ? large_buffer : buffer);
     set(CURLOPT_UPLOAD_BUFFERSIZE, buffer);
@@ -201,9 +201,9 @@ struct Connection::State {
       set(CURLOPT_CUSTOMREQUEST, call->method.c_str());
     }
     curl_slist_free_all(headers);
-    // "Expect:" without a value tells libcurl not to send Expect. With Expect, each request waits for a
-    // second if the server does not know this header. If the caller gives no Content-Type, libcurl would add
-    // one to a POST.
+    // "Expect:" without a value tells libcurl not to send Expect: a server that does not know this header
+    // would delay the request by one second. "Content-Type:" without a value tells libcurl not to add a type
+    // of its own to a POST.
     headers = curl_slist_append(nullptr, "Expect:");
     bool has_type = false;
     for (const auto& [name, value] : call->headers) {

@@ -8,12 +8,13 @@
 namespace mlk::http {
 namespace {
 
-// The limit of connections to one server without HTTP/2. It must not be below the number of exchanges at
-// once. Otherwise some exchanges would wait until they time out.
+// The limit of connections to one server without HTTP/2. It must not be below the number of exchanges that
+// mlk runs at the same time. Otherwise some exchanges would wait for a connection, and could time out.
 constexpr long most_connections = 32;
 
-// The pool reports progress and checks for an interruption at least this often. The next call also delivers
-// data that libcurl before 8.1 has read for another stream of a connection without reporting it.
+// While exchanges run, the pool calls libcurl at least this often. Each call reports progress, checks for an
+// interruption, and delivers data that libcurl before 8.1 has read for another stream of a connection without
+// reporting it.
 constexpr int look_again_ms = 50;
 
 }  // namespace

@@ -41,7 +41,7 @@ class ConnectionPool {
   std::mutex mutex_;
   std::list<Exchange*> added_;
   bool stopping_ = false;
-  std::thread thread_;  // starts with the first exchange, as multi_ does
+  std::thread thread_;  // starts with the first exchange
 };
 
 }  // namespace mlk::http

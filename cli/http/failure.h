@@ -13,7 +13,7 @@ namespace mlk::http {
 struct Failure {
   enum class Kind {
     none,
-    resolve,  // no such host
+    resolve,  // the host name cannot be resolved
     proxy,    // the proxy is at fault
     refused,  // no process listens
     no_route,
@@ -27,14 +27,14 @@ struct Failure {
     tls,
     handshake,  // the connection ended within the TLS handshake: the request was not sent
     broken,     // the connection ended before the answer did
-    silent,     // abandoned: no data came for long, while another connection got an answer
+    silent,     // abandoned: no data came for a long time, while another connection got an answer
     too_large,
     closed,  // the caller has stopped the loop or the exchange
     other,
   };
   Kind kind = Kind::none;
-  std::string detail{};   // lower case, no full stop; from libcurl, OpenSSL or a source of credentials
-  std::string hint{};     // from a source of credentials
+  std::string detail{};   // for a message: lower case, no full stop; may be empty
+  std::string hint{};     // about the proxy, or from a source of credentials
   bool for_good = false;  // a retry cannot help
 };
 
@@ -43,8 +43,9 @@ struct Failure {
 [[nodiscard]] Failure failure_of(CURLcode code, const std::string& text, int os_error,
                                  const CertificateProblem& problem);
 
-// The failure of a request that went through `proxy`. If the proxy is at fault, the result names the proxy.
-// `answered`: the status of the proxy's answer to CONNECT, 0 without an answer. Pure.
+// The failure of a request that mlk has sent by way of `proxy`. If the proxy is at fault, or may be at fault,
+// the result names the proxy. `answered`: the status of the proxy's answer to CONNECT, 0 without an answer.
+// Pure.
 [[nodiscard]] Failure blame_proxy(Failure failure, const Proxy& proxy, long answered);
 
 }  // namespace mlk::http

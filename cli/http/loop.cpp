@@ -247,7 +247,8 @@ void Loop::end(Transfer* ended, CURLcode code) {
 }
 
 // Plans to send a transfer again if repeat_after() returns a time. Also plans this once after a 401, with a
-// renewed credential, because the server has not executed the request. Returns false if nothing is planned.
+// renewed credential, because the server has not executed the request. Returns false if nothing is planned,
+// also because the time would be after the deadline.
 bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now) {
   note_acceptance(*transfer);
   for (const auto& other : running_) note_acceptance(*other);  // also for streams, which may last for days
@@ -321,7 +322,8 @@ void Loop::check_silence(SteadyTime now) {
   if (alone) check_connections(true);
 }
 
-// Sends a small request as a check. Any answer passes the check, even a refusal.
+// Sends a small request as a check, over a new connection if `alone`. Any answer passes the check, even a
+// refusal.
 void Loop::check_connections(bool alone) {
   auto transfer = std::make_shared<Transfer>(
       Request{.path = server_.check_path, .timeout = server_.silence.leave - server_.silence.suspect});
@@ -369,8 +371,8 @@ void Loop::expire(SteadyTime now) {
   }
 }
 
-// Milliseconds until the next event that is due without network traffic. libcurl shortens the wait for its
-// own timers.
+// How many milliseconds the loop may wait for data from the network. libcurl shortens this wait for its own
+// timers.
 int Loop::patience(SteadyTime now) const {
   milliseconds wait(60'000);
   const auto until = [&](SteadyTime then) {

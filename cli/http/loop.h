@@ -1,5 +1,5 @@
-// The single thread that communicates with a server: any number of transfers at once over few HTTP/2
-// connections.
+// The single thread that communicates with a server. Any number of transfers run at the same time. Over
+// HTTP/2, most of them share few connections.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class Loop {
   // before its end. After stop(), add() itself calls `done` with Failure::Kind::closed.
   void add(std::shared_ptr<Transfer> transfer);
   // From any thread, also from a callback of this transfer. After cancel() returns, no callback of the
-  // transfer runs.
+  // transfer starts.
   void cancel(const std::shared_ptr<Transfer>& transfer);
   // Ends the thread. Transfers in progress fail with Failure::Kind::closed; streams end without a callback.
   void stop();

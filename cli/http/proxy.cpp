@@ -136,8 +136,8 @@ Proxy proxy_for(const std::string& url, const ProxyEnvironment& environment) {
   const std::optional<UrlParts> parts = parts_of(url);
   if (!parts) return {};
   const bool is_https = parts->scheme == "https";
-  // If REQUEST_METHOD is set, a web server has started mlk (CGI). The server passes the header "Proxy" of a
-  // request as HTTP_PROXY, so mlk ignores HTTP_PROXY.
+  // If REQUEST_METHOD is set, a web server has started mlk (CGI). Such a server passes the header "Proxy",
+  // which its client may have sent, as HTTP_PROXY. So mlk ignores HTTP_PROXY.
   if (!is_https && !variable(environment, "REQUEST_METHOD").second.empty()) return {};
   const auto [origin, text] = variable(environment, is_https ? "HTTPS_PROXY" : "HTTP_PROXY");
   if (text.empty() || is_loopback(parts->host)) return {};

@@ -19,7 +19,7 @@ struct Request {
   std::string content_type = "application/json";
   std::string accept = "application/json";
   std::chrono::milliseconds timeout{30000};  // for the whole exchange; for a stream only until the head of
-                                             // the answer, and 0 is no bound
+                                             // the answer. 0: no time-out
   bool twice = false;                        // idempotent: may be executed twice, as a GET may
   bool patient = false;                      // true: each part of the answer restarts the timeout
   std::size_t longest_line = 0;              // of a stream, in bytes, at least 8: a longer line loses its

@@ -17,7 +17,7 @@ struct ServerAccess {
   std::string tls_server_name{};  // the name in the server's certificate; empty: the URL's host
   std::string proxy_url{};        // empty: as proxy_for() says
   bool compression = true;
-  std::size_t most_held = 512u << 20;  // bytes of all answers in progress
+  std::size_t most_held = 512u << 20;  // limit for the bytes of all answers in progress together
   Headers headers{};                   // for requests without headers; sent over TLS only
   std::string check_path{};            // a path with a small answer, to check connections; empty: no checks
   SilenceTimes silence{};

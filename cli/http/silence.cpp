@@ -15,8 +15,7 @@ SilenceStep next_step(const Quiet& connection, const FreshCheck& check, const Si
   if (connection.silent < times.suspect) return SilenceStep::wait;
   // A request that waits for its answer already serves as a check, so mlk sends no other check.
   if (connection.takes_more && !connection.owes && !connection.asked) return SilenceStep::ask;
-  // mlk uses an answer over another connection only if the answer came after this connection had become
-  // suspect.
+  // An answer over another connection counts only if it came after this connection had become suspect.
   const bool others_are_answered = check.answered && connection.silent - *check.answered >= times.suspect;
   if (others_are_answered) {
     const milliseconds patience = connection.owes ? times.suspect + half : times.leave;

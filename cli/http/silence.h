@@ -1,6 +1,6 @@
 // Decides when a connection is dead although it is open, because a device on the way forwards no data. A
-// merely quiet connection looks the same. So before mlk abandons a connection, it sends a check over the
-// connection and tries a second connection.
+// merely quiet connection looks the same. So mlk abandons a connection only after a second connection has got
+// an answer. If the silent connection can carry one more request, mlk first sends a check over it.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace mlk::http {
 // Other values are for tests.
 struct SilenceTimes {
   std::chrono::milliseconds suspect{20'000};  // after this silence the connection is checked
-  std::chrono::milliseconds leave{30'000};    // after this silence it is abandoned, if other connections live
+  std::chrono::milliseconds leave{30'000};  // after this silence it is abandoned, if a new one gets an answer
 };
 
 // The state of a connection on which data is expected.
@@ -41,8 +41,8 @@ enum class SilenceStep {
 [[nodiscard]] SilenceStep next_step(const Quiet& connection, const FreshCheck& check,
                                     const SilenceTimes& times);
 
-// Measures how long a connection has been silent. Only time with requests in progress counts. A request that
-// was abandoned in silence does not shorten this silence. Pure.
+// Measures how long a connection has been silent. Only time with requests in progress counts. If a request is
+// abandoned without an answer, the silence before this still counts. Pure.
 class Silence {
  public:
   void begin(SteadyTime now);  // a request was sent

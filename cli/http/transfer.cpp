@@ -121,7 +121,6 @@ void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& 
 // certificate, and CURLOPT_CONNECT_TO names the real host. Returns this URL.
 std::string Transfer::set_other_name(const ServerAccess& server) {
   const UrlParts parts = parts_of(server.url).value();
-  // libcurl connects to the address of the real host, because only the certificate has the other name.
   connect_to_ = curl_slist_append(nullptr, ("::" + in_url(parts.host) + ":" + parts.port).c_str());
   set(easy, CURLOPT_CONNECT_TO, connect_to_);
   headers_ = curl_slist_append(headers_, ("Host: " + parts.authority).c_str());
@@ -168,12 +167,12 @@ void Transfer::set_headers(const ServerAccess& server) {
 }
 
 void Transfer::set_network(const ServerAccess& server) {
-  // mlk prefers a shared connection to a new connection, so libcurl waits until it knows the protocol of a
-  // new connection. libcurl must not wait without TLS, because there is no HTTP/2 then, and libcurl would
-  // wait for the first answer.
+  // mlk prefers a shared connection to a connection for one request. So while a new connection is being set
+  // up, libcurl waits until it knows whether requests can share this connection (HTTP/2). Without TLS they
+  // never can, and libcurl would wait for the first answer.
   const bool https = server.url.starts_with("https:");
-  // Many small requests cost a server a sixth less time on separate connections. So a POST beside many
-  // transfers gets its own connection.
+  // A server needs a sixth less time for many small requests if each has its own connection. So a POST beside
+  // many transfers gets its own connection.
   by_http1_ = !https || (request.method == "POST" && peer_->transfers >= many_transfers);
   set(easy, CURLOPT_HTTP_VERSION,
       static_cast<long>(by_http1_ ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS));

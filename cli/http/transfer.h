@@ -40,7 +40,8 @@ struct Transfer {
   Transfer& operator=(const Transfer&) = delete;
 
   Request request;
-  // For streams: `line` is called with each line, and `opened` when the answer's head arrives.
+  // For streams: `line` is called with each line, and `opened` with the status when the head of the answer
+  // arrives, but not for 1xx and 401.
   std::function<void(std::string_view)> line;
   std::function<void(int)> opened;
   // Called once, at the end of the transfer, with an answer or a failure.
@@ -72,12 +73,12 @@ struct Transfer {
   CredentialPtr credential;            // sent with this attempt; null before the first one
   std::optional<SteadyTime> begun;     // when the first attempt began
   int attempts = 0;
-  bool under_way = false;            // libcurl sends it over a connection
-  bool sent_again = false;           // once, after a 401
+  bool under_way = false;            // libcurl has begun to send it over a connection
+  bool sent_again = false;           // at most once: because of a 401
   bool is_check = false;             // it only checks whether the server answers
   bool alone = false;                // it opens a new connection
   std::shared_ptr<Socket> socket;    // the socket that it uses; null: unknown
-  std::optional<SteadyTime> parked;  // since when it waits for a credential, without a deadline
+  std::optional<SteadyTime> parked;  // since when it waits for a credential; this wait moves the deadline
   SteadyTime due{};                  // time of the next attempt
 
  private:
@@ -105,7 +106,7 @@ struct Transfer {
   curl_slist* headers_ = nullptr;
   curl_slist* connect_to_ = nullptr;
   std::string partial_;     // an incomplete line
-  std::string too_large_;   // the part that exceeded its limit
+  std::string too_large_;   // for the message: which part exceeded its limit
   bool no_memory_ = false;  // for the received data
   bool by_http1_ = false;   // the request uses HTTP/1 even if the server speaks HTTP/2
   std::size_t held_ = 0;    // the part of Peer::held for this transfer

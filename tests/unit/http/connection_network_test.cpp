@@ -90,7 +90,7 @@ TEST_CASE("exchanges of a pool offer HTTP/2, and other exchanges do not") {
   CHECK(offered.newest() == "h2 http/1.1");
 }
 
-TEST_CASE("quiet connections use TCP keep-alive") {
+TEST_CASE("a Connection uses TCP keep-alive") {
   FakeServer server;
   answer_everything(server);
   const std::string url = server.listen();

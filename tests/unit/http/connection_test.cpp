@@ -77,7 +77,8 @@ TEST_CASE("an answer has its status, its body and headers with names in lower-ca
   CHECK(connection.exchange({.method = "HEAD", .url = echo.url}).body.empty());
 }
 
-TEST_CASE("exchange() sends a body with the caller's type or none, and counts the sent bytes") {
+TEST_CASE(
+    "exchange() sends a body with the caller's Content-Type or without any, and counts the sent bytes") {
   EchoServer echo;
   Connection connection({.pool = pool_or_none()});
   const std::string body(3 << 20, 'x');
@@ -249,7 +250,7 @@ TEST_CASE("an exchange does not affect the next exchange of the same Connection"
   CHECK(connection.exchange({.url = echo.url}).ok());
 }
 
-TEST_CASE("exchange() repeats a request without a body if a kept connection ends without an answer") {
+TEST_CASE("exchange() repeats a request without a body if a reused connection ends without an answer") {
   struct Row {
     const char* method;
     std::string_view body;
@@ -371,7 +372,7 @@ TEST_CASE("exchange() passes on the exceptions of its callbacks") {
   CHECK(connection.exchange({.url = echo.url}).ok());
 }
 
-TEST_CASE("exchange() refuses a certificate without a given authority, unless `insecure` is set") {
+TEST_CASE("exchange() refuses a certificate if ca_pem lacks its authority, unless `insecure` is set") {
   const Certificate authority = make_authority("own"), another = make_authority("another");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   server.http->Get(".*",

@@ -159,7 +159,8 @@ TEST_CASE("fifty simultaneous streams to a server that speaks only HTTP/1 use fi
   ends.loop->stop();
 }
 
-TEST_CASE("a socket notices a dead connection within a minute, and is closed in started programs") {
+TEST_CASE(
+    "a socket has the options to notice a dead connection, and programs that mlk starts do not inherit it") {
   FakeServer server;
   server.http->Get(".*",
                    [](const httplib::Request&, httplib::Response& response) { answer(response, 200, "{}"); });
