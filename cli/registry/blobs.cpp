@@ -110,7 +110,7 @@ bool Registry::mount_blob(const std::string& repository, const std::string& dige
   }
 }
 
-// The upload of one blob. Bytes that the registry stored before a connection was lost are not sent again.
+// The upload of one blob. After a lost connection mlk sends only the bytes that the registry has not stored.
 class Upload {
  public:
   Upload(Registry& registry, const std::string& repository, const image::Descriptor& descriptor,
@@ -181,7 +181,8 @@ class Upload {
     registry_.fail(reply, what_, Registry::to_make);
   }
 
-  // Counts a lost connection and waits before the next attempt. Throws after too many losses in a row.
+  // Counts a failed request of the upload, and waits before the next attempt. Throws after too many failures
+  // in a row.
   void lose(const Reply& reply) {
     is_doubtful_ = true;
     if (++losses_ >= most_losses) give_up(reply);
@@ -259,8 +260,8 @@ class Upload {
         refuse("has stored other bytes than were sent");
       return true;
     }
-    // 400: the stored bytes do not match the digest. If a connection was lost before, a part may be missing,
-    // so mlk begins the upload again.
+    // 400: the stored bytes do not match the digest. If a PATCH has failed before, a part may be missing, so
+    // mlk begins the upload again.
     const bool is_unclear =
         may_pass(reply) || (reply.failure.kind == Failure::Kind::none &&
                             (reply.status == 404 || (reply.status == 400 && is_doubtful_)));
@@ -278,7 +279,7 @@ class Upload {
   std::string session_;
   std::uint64_t stored_ = 0;
   int losses_ = 0, forgotten_ = 0;
-  bool is_doubtful_ = false;  // a connection was lost while a part was sent
+  bool is_doubtful_ = false;  // a PATCH has failed, so a part may be missing
 };
 
 void Registry::upload(const std::string& repository, const image::Descriptor& descriptor,

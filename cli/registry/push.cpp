@@ -77,8 +77,8 @@ class Push {
   Push(Registry& registry, const image::Reference& target, const image::Composed& composed,
        const std::optional<FoundImage>& base, PushProgress& progress)
       : registry_(registry), target_(target), composed_(composed), base_(base), progress_(progress) {
-    // Blobs that mlk has to send come before blobs that the registry already has, because sending needs more
-    // time.
+    // The layers of the base come last, because the registry often has them already, and the blobs that mlk
+    // has to send need more time.
     for (const image::Layer& layer : composed.own) add({.descriptor = layer.blob, .own = &layer});
     add({.descriptor = composed.configuration_blob, .is_configuration = true});
     for (const image::Descriptor& layer : composed.of_base) add({.descriptor = layer});
@@ -113,8 +113,8 @@ class Push {
     if (of_base && mount_ != nullptr && mount_->has_mounted(digest))
       return count(blob, out_.layers_mounted, 0);
     const bool is_mountable = of_base && may_be_mounted(registry_, target_, *base_);
-    // Asking whether a small blob exists takes as long as sending it. So mlk asks for small blobs only if the
-    // repository has the base.
+    // Asking whether a small blob exists takes as long as sending it. So if the repository lacks the base,
+    // mlk sends small blobs of its own without asking.
     const bool is_small = !of_base && blob.descriptor.size <= most_sent_unasked;
     const bool asks_first = !base_was_missing_ || !(is_mountable || is_small);
     if (asks_first && is_there()) return count(blob, out_.layers_there, 0);

@@ -17,7 +17,7 @@ namespace mlk::registry {
 
 // The progress of a push, for a display in another thread.
 struct PushProgress {
-  std::atomic<std::uint64_t> sent{0};  // bytes; more than `all` if lost parts are sent again
+  std::atomic<std::uint64_t> sent{0};  // bytes; may exceed `all`, because lost parts are sent again
   std::atomic<std::uint64_t> all{0};   // bytes to send, as far as known
   std::atomic<unsigned> blobs_left{0};
 };

@@ -160,9 +160,9 @@ Reply Registry::exchange(const Call& call) {
   return reply;
 }
 
-// Finds out whether the registry speaks TLS. mlk tries plain HTTP only if access_.insecure allows it and TLS
-// fails. For a registry on this machine, where nobody can eavesdrop, mlk tries plain HTTP first: reading the
-// certificates of the authorities would take longer than everything else.
+// Finds out whether the registry speaks TLS. For a remote registry, mlk uses plain HTTP only if TLS fails and
+// access_.insecure allows plain HTTP. For a registry on this machine, where nobody can eavesdrop, mlk tries
+// plain HTTP first: reading the certificates of the authorities would take longer than everything else.
 std::string Registry::find_base() {
   const std::string encrypted = url_of(name_, true), plain = url_of(name_, false);
   const bool on_this_machine = http::is_loopback(http::parts_of(encrypted)->host);

@@ -29,7 +29,7 @@ struct Access {
   bool is_patient = true;                          // temporary failures are retried
   int haste = 1;                                   // divides all waits. Values other than 1 are for tests
   std::function<bool()> go_on{};                   // false: the user wants to stop
-  std::function<void(const std::string&)> note{};  // reports long waits to the user; called from any thread
+  std::function<void(const std::string&)> note{};  // gets messages for the user; called from any thread
   // Shared by all registries that get a copy of this Access.
   std::shared_ptr<http::ConnectionPool> pool = std::make_shared<http::ConnectionPool>();
 };
@@ -83,7 +83,7 @@ class Registry {
   // A function that passes a blob's bytes to `take` in order, until `take` returns false. Each call of a
   // Source begins with the first byte.
   using Source = std::function<void(const std::function<bool(std::string_view)>& take)>;
-  // `sent` is called with the number of sent bytes. Bytes may be sent again after a lost connection.
+  // `sent` is called with the number of newly sent bytes. Bytes may be sent again after a lost connection.
   void upload(const std::string& repository, const image::Descriptor& descriptor, const Source& source,
               const std::function<void(std::uint64_t)>& sent);
 

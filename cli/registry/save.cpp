@@ -131,7 +131,7 @@ void save_oci(const fs::path& folder, const std::string& name, const image::Comp
   File(aside.path() / "index.json")
       .put(json_text(
           {{"schemaVersion", 2}, {"mediaType", image::oci_types.index}, {"manifests", {manifest}}}));
-  fs::remove(folder, error);  // the folder is empty, but rename() could not replace it
+  fs::remove(folder, error);  // it is empty, or a link to an empty folder, which rename() would not replace
   aside.keep();
 }
 

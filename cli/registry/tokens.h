@@ -32,9 +32,9 @@ std::chrono::seconds time_of_use(std::chrono::seconds lifetime);
 // part of the answer.
 Token parse_token(const std::string& body, const std::string& server);
 
-// The reason why mlk must not use `realm`, the URL of a token server. Either `realm` is no URL, or it is not
-// encrypted although the registry's URL is, or it leads from a remote registry to this machine or a
-// link-local address. Empty: mlk may use `realm`. Pure.
+// The reason why mlk must not use `realm`, the URL of a token server. Either `realm` is no URL of http or
+// https, or it has a login, or it is not encrypted although the registry's URL is, or it leads from a remote
+// registry to this machine, or to a link-local address. Empty: mlk may use `realm`. Pure.
 std::string wrong_with_realm(const std::string& realm, const std::string& registry_url);
 
 // Safe from several threads. `login` and `ask` may be called in each of these threads.
@@ -44,9 +44,9 @@ class Tokens {
   Tokens(std::string registry_url, std::function<std::optional<Login>()> login,
          std::function<http::Reply(const http::Call&)> ask);
 
-  // The value of the Authorization header for a request of this scope. Empty: no header is needed, or the
-  // registry has not sent a challenge yet. Fetches a token if none is stored. Throws Error{cluster}, or
-  // Error{failure} if the answer of the token server has no token.
+  // The value of the Authorization header for a request of this scope. Empty: the registry has not sent a
+  // challenge yet, or it wants a password and there is no login. Fetches a token if none is stored. Throws
+  // Error{cluster}, or Error{failure} if the answer of the token server has no token.
   std::string authorization(const Scope& scope);
 
   // Call after the registry has answered 401 with these challenges to a request that sent `used`. Returns

@@ -386,7 +386,7 @@ TEST_CASE("base_was_missing() and has_mounted() throw if the registry refuses th
   CHECK_THROWS_AS((void)mount.has_mounted("x"), mlk::Error);
 }
 
-TEST_CASE("push() asks whether the registry has the image if the target has a tag") {
+TEST_CASE("push() sends HEAD for the manifest only if the target has a tag") {
   PlayedRegistry to;
   const Built built;
   PushProgress progress;

@@ -23,7 +23,7 @@ std::string head_of(const httplib::Headers& headers, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("mlk repeats a request after 429 and 503, for Retry-After in seconds or as a date") {
+TEST_CASE("mlk repeats a request after 429 and 503, also if Retry-After is a date") {
   PlayedRegistry played;
   played.manifests[repository]["1"] = manifest_text;
   int refused = 0;
