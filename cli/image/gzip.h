@@ -14,7 +14,7 @@ namespace mlk::image {
 std::string gzip(std::string_view bytes);
 
 // Compresses bytes that come in parts. The result is a sequence of members (section 2.2 of RFC 1952), which
-// threads compress in parallel. The bounds of the members depend on the bytes alone.
+// threads compress in parallel. Where a member ends depends only on the bytes, not on the parts.
 class GzipStream {
  public:
   // level: 1 (fast) to 12. take: called with the compressed bytes, in order, in the thread that calls add()

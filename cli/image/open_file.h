@@ -1,4 +1,4 @@
-// Reads files that mlk sends. A file is read whole or not at all.
+// Reads files that mlk sends. If a file changes meanwhile, this is an error.
 #pragma once
 
 #include <cstdint>

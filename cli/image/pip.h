@@ -72,7 +72,8 @@ struct PipResult {
 // Error{failure} if there is no python3.
 PipResult run_pip(const PipCall& call, const PythonTarget& target);
 
-// This machine's python3 as a target, without a platform. Throws Error{failure} if there is no python3.
+// This machine's python3 as a target, without a platform. Throws Error{failure} if there is no python3, or if
+// it does not print its version.
 PythonTarget own_python();
 
 // "3.11" for "3.11.9"; empty if `version` is no version.

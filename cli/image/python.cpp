@@ -239,8 +239,8 @@ std::string clean_record(const fs::path& path) {
   return out;
 }
 
-// Lists the files and folders below a folder without __pycache__, because compiled files differ from machine
-// to machine.
+// Lists the files and folders below a folder, but skips each __pycache__, because compiled files differ from
+// machine to machine.
 void list_folder(const fs::path& folder, std::vector<fs::directory_entry>& out) {
   visit_folder(folder, [&](const fs::directory_entry& entry) {
     const fs::file_status status = entry.symlink_status();

@@ -24,9 +24,10 @@ struct PythonPackages {
 inline constexpr char scripts_folder[] = "bin";  // for programs, inside the folder of the packages
 
 // A layer with the packages below `prefix` ("mlk/python"). The name of the layer in the cache depends on the
-// platform, the Python version, and the digests of the packages that pip resolves. Throws Error{usage} if
-// wheels cannot satisfy the requirements, or if pip would execute code of a package on this machine. Throws
-// Error{failure} if there is no pip.
+// platform, the Python version, and the names, versions and digests of the packages that pip resolves. Throws
+// Error{usage} if wheels cannot satisfy the requirements, if pip would execute code of a package on this
+// machine, or if a marker depends on an unknown value. Throws Error{failure} if there is no pip, or if pip
+// fails for another reason.
 Layer python_layer(const PythonPackages& packages, const std::string& prefix);
 
 // Installs the packages into a folder of the cache, for programs that run on this machine. Throws as

@@ -35,9 +35,9 @@ std::size_t tar_padding(std::uint64_t size);
 // Appends the end of the archive.
 void end_tar(std::string& tar);
 
-// Whether a link at this path stays in the folder of the archive, even if the archive has other links that
-// pass this check. The target may have ".." only at its beginning, where ".." leads to a parent folder of the
-// link. These parent folders are no links, so a chain of links cannot lead out.
+// Whether the target of a link at this path is inside the folder of the archive, even if the archive has
+// other links that pass this check. The target may have ".." only at its beginning, where ".." leads to a
+// parent folder of the link. These parent folders are no links, so a chain of links cannot lead out.
 bool leads_inside(const std::string& path, const std::string& target);
 
 struct TarFile {

@@ -61,7 +61,7 @@ TEST_CASE("parse_pip_report() refuses a package without a wheel or a digest, and
   }
 }
 
-TEST_CASE("parse_pip_report() takes a package for a wheel if the path of its URL ends with .whl") {
+TEST_CASE("parse_pip_report() treats a package as a wheel if the path of its URL ends with .whl") {
   const auto report = [](const std::string& url) {
     return report_with(R"({"download_info":{"url":")" + url +
                        R"(","archive_info":{"hash":"sha256=aa"}},"is_direct":true,)"

@@ -78,7 +78,7 @@ TEST_CASE("python_layer() stops pip and throws if the user interrupts mlk") {
   }
 }
 
-TEST_CASE("the error names python3 if the machine has no Python") {
+TEST_CASE("python_layer() and own_python() name python3 in their error if the machine has no Python") {
   const TemporaryFolder empty;
   const EnvironmentVariable path("PATH", empty.path().string());
   empty.write("requirements.txt", "");
@@ -143,7 +143,7 @@ TEST_CASE("python_layer() gives an exit code and a hint that fit the failure of 
   CHECK(std::string(error.what()).find(std::string(601, '0')) == std::string::npos);
 }
 
-TEST_CASE("the error shows only the last five versions if pip lists more") {
+TEST_CASE("the error of python_layer() shows only the last five versions if pip lists more") {
   const auto shown = [](const std::string& versions) {
     return std::string(
         python_error("echo 'ERROR: Could not find a version that satisfies x==9 (from versions: " + versions +
@@ -174,7 +174,7 @@ TEST_CASE("the error for a missing wheel names musl if the image has musl") {
   }
 }
 
-TEST_CASE("mlk reports what refusal.json says if the file is well-formed and pip fails") {
+TEST_CASE("python_layer() reports the refusal in refusal.json if this file is well-formed and pip fails") {
   const auto refused = [](const std::string& what) {
     return python_error("case \"$*\" in *pip._internal.configuration*) exit;; esac; echo '" + what +
                         "' > refusal.json; exit 97");

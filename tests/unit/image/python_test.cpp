@@ -102,7 +102,7 @@ TEST_CASE("python_layer() gives pip the platform names of musl if the image has 
   CHECK(machine.calls().find("manylinux") == std::string::npos);
 }
 
-TEST_CASE("pip gets the user's settings for sources of packages alone, and runs outside of the code") {
+TEST_CASE("pip gets only those settings of the user that name sources of packages, and no PYTHONPATH") {
   const Machine machine;
   machine.folder().write("code/trap.py", "");
   machine.folder().write("settings", "global.index-url='one'\nglobal.user='true'\ninstall.prefix='/x'\n");
@@ -240,7 +240,7 @@ TEST_CASE("pip gets the constraints and the sources of packages that the require
         "--index-url=one\nsix==1.16.0 --hash=sha256:cc\n");
 }
 
-TEST_CASE("python_layer() makes another layer if the name, version or platform of a package differs") {
+TEST_CASE("python_layer() makes another layer if a package, its version or the target platform differs") {
   const Machine machine;
   PythonPackages packages = machine.packages();
   std::vector<fs::path> files{mlk::image::python_layer(packages, "mlk/python").file};
@@ -255,7 +255,7 @@ TEST_CASE("python_layer() makes another layer if the name, version or platform o
   CHECK(machine.installations() == 4);
 }
 
-TEST_CASE("python_layer() makes programs and changes RECORD for folders named *.dist-info alone") {
+TEST_CASE("python_layer() makes programs and changes RECORD only for folders named *.dist-info") {
   const Machine machine(playing_pip + R"(
 mkdir -p "$2/own.egg-info" "$2/own"
 printf '[console_scripts]\nown = own:main\n' > "$2/own.egg-info/entry_points.txt"
