@@ -28,7 +28,7 @@ struct Layer {
 class LayerWriter {
  public:
   // `file`: the final path, or any path in the same folder if finish(file_of) chooses the final path.
-  // `go_on`: returns false when the user wants to stop; then add() and add_file() throw Error{interrupted}.
+  // `go_on`: returns false when the user wants to stop; then the functions below throw Error{interrupted}.
   explicit LayerWriter(std::filesystem::path file, std::function<bool()> go_on = {});
   ~LayerWriter();  // removes the temporary file if no finish() has renamed it
   LayerWriter(const LayerWriter&) = delete;

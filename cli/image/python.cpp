@@ -228,7 +228,7 @@ void install(const PythonPackages& packages, const Resolved& resolved, const fs:
 // since a URL may hold a token, and paths differ from machine to machine.
 constexpr char origin_file[] = ".dist-info/direct_url.json";
 
-// The text of a RECORD without the origin of the package, and without the lines of scripts, because mlk
+// The text of a RECORD without the line for origin_file, and without the lines for scripts, because mlk
 // writes the scripts itself.
 std::string clean_record(const fs::path& path) {
   std::string out;

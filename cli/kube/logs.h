@@ -41,17 +41,17 @@ std::vector<LogLine> parse_log(std::string_view body);  // leaves out lines with
 // Parses "2026-11-21T07:40:25.348347988Z text"; nullopt if the line begins with no time. Pure.
 std::optional<LogLine> parse_log_line(std::string_view line);
 
-// Says where a stream with a limit of `limit` bytes (0: no limit) ends: after its latest line, within this
-// line because the server has cut it, or later (goes_on). `came`: the bytes of all lines up to the latest
-// one, with a newline for each. If the server ignores the limit and sends more bytes, the result is goes_on.
-// Pure.
+// Says whether a stream with a limit of `limit` bytes (0: no limit) goes on after its latest line, ends after
+// this line, or ends within this line because the server has cut it. `came`: the bytes of all lines up to the
+// latest one, with a newline for each. If the server ignores the limit and sends more bytes, the result is
+// goes_on. Pure.
 enum class AtLimit { goes_on, ends_after, ends_within };
 AtLimit at_limit(std::size_t limit, std::size_t came);
 
 // Explains a sentence of the kubelet, as words to follow "node n1: ". A sentence of the kubelet is a line
 // without a time in an answer with status 200, and says why the kubelet cannot continue the log. Pure.
 std::string kubelet_said(std::string_view line);
-// Whether a line without a time begins as the sentences of the kubelet do. Pure.
+// Whether a line without a time has the words of a sentence of the kubelet. Pure.
 bool is_by_kubelet(std::string_view line);
 // Whether a line of the kubelet says that the node can follow no more logs; mlk then polls the logs. Pure.
 bool lacks_inotify(std::string_view line);

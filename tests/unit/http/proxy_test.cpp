@@ -214,7 +214,7 @@ TEST_CASE(
   CHECK(told("http://h:1", 200).detail == "no file");
 }
 
-TEST_CASE("proxy_environment() returns the variables about proxies that are set") {
+TEST_CASE("proxy_environment() returns the proxy variables that are set, except ALL_PROXY") {
   const std::vector<const char*> names{"HTTPS_PROXY", "https_proxy",    "HTTP_PROXY",
                                        "http_proxy",  "NO_PROXY",       "no_proxy",
                                        "ALL_PROXY",   "REQUEST_METHOD", "all_proxy"};

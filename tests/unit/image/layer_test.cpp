@@ -276,7 +276,7 @@ TEST_CASE("find_whole_layer() deletes a layer if its bytes or its diff_id are wr
   CHECK_THROWS_AS(mlk::image::find_whole_layer(file, layer.diff_id, [] { return false; }), mlk::Error);
 }
 
-TEST_CASE("is_unused() takes the newest time of a layer and its note, or of a folder and its files") {
+TEST_CASE("is_unused() uses the newest time of a layer and its note, or of a folder and its files") {
   const TemporaryFolder folder;
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(48);
   const auto unused = [&](const fs::path& entry) {
@@ -355,7 +355,8 @@ TEST_CASE("find_layer() finds no layer in a folder that was renamed") {
   CHECK_FALSE(find_layer(folder.path() / "two/layer"));
 }
 
-TEST_CASE("finish() can use the diff_id as the file's name; finish_as() stores only the wanted diff_id") {
+TEST_CASE(
+    "finish() can name a file by its diff_id; finish_as() stores only a layer with the wanted diff_id") {
   const TemporaryFolder folder;
   const std::string diff_id = write_small(folder.path() / "other/layer").diff_id;
   const auto fill = [](LayerWriter& writer) {

@@ -113,7 +113,7 @@ TEST_CASE("each verb sends the method, path, query and body that Kubernetes expe
         R"("propagationPolicy":"Foreground"})");
 }
 
-TEST_CASE("an answer with a Status becomes an error; find() returns nothing for a missing object") {
+TEST_CASE("an answer with an error status becomes an ApiError; find() returns nothing for a missing object") {
   FakeServer server;
   server.http->Get("/api/v1/namespaces/n/pods/x", [](const auto&, auto& response) {
     answer(response, 404, status_body(404, "NotFound", "pods \\\"x\\\" not found"));

@@ -294,7 +294,7 @@ TEST_CASE("push() does not mount a layer from the target repository itself") {
   CHECK(played.count(mounts) == 0);
 }
 
-TEST_CASE("mlk asks a registry only once for TLS if target and base are in this registry") {
+TEST_CASE("mlk finds out only once whether a registry speaks TLS if target and base are in this registry") {
   PlayedRegistry played, other;
   const Built built(played);
   const auto greetings = [](PlayedRegistry& of) { return asked_whole(of, "GET /v2/"); };
