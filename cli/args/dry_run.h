@@ -15,7 +15,8 @@ enum class DryRun {
   server,  // the cluster checks the objects and stores nothing
 };
 
-// Adds a flag with an optional value, by default `client`: "--dry-run FILE" does not read FILE as the value.
+// Adds the flag --dry-run. Its value may be left out, and is then `client`. A value follows "=": in
+// "--dry-run FILE", FILE is not the value.
 void add_dry_run(CLI::App& command, std::string& text, const std::string& description);
 
 // Returns the meaning of the `text` that add_dry_run() has stored. Throws Error{usage} if the text is not "",

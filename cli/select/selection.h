@@ -33,8 +33,9 @@ void add_where_options(CLI::App& command, Selection& selection);
 void require_selection(const Selection& selection, const std::string& doing, const std::string& example);
 
 // The runs, sweeps and trials that match `where`. If the command line has no names, all runs and sweeps of
-// the namespace are searched. A named sweep represents its trials, and an experiment's name represents its
-// runs. The newest runs are first, and trials are in the order of their numbers. Throws Error.
+// the namespace are searched. The name of a sweep stands for its trials. The name of an experiment stands for
+// its runs, or for the trials of its newest sweep if no run is newer. The newest runs are first, and trials
+// are in the order of their numbers. Throws Error.
 std::vector<RunAddress> select_targets(Session& session, kube::Client& client, const Selection& selection);
 
 // Prints what would happen to `targets`, and asks for confirmation if --yes is missing. Returns whether the

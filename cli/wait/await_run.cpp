@@ -62,8 +62,8 @@ class Await {
         watcher_(client, client.config().name_space, run),
         progress_(progress),
         style_(options.logs_to_stdout ? session.style_out() : session.style_err()) {
-    // On a terminal mlk always reads the logs, since the live line shows the step. Without `follow` lines may
-    // be lost, since mlk does not read lines while it writes the record of another run.
+    // On a terminal, mlk always reads the logs, since the live line shows the step. Without `follow`, some
+    // lines may be lost, since mlk does not read lines while it writes the record of another run.
     if (options.follow || session.live_err()) {
       LogFilter filter = options.filter;
       filter.lossy = !options.follow;
@@ -130,8 +130,8 @@ class Await {
  private:
   steady_clock::duration elapsed() const { return steady_clock::now() - begin_; }
 
-  // A stopped run is over when its pods have ended, since they write their last checkpoint and results
-  // before. An ended run is over when its last processes have ended, or when mlk has waited for them long
+  // A stopped run is over when its pods have ended, since before that they write their last checkpoint and
+  // results. An ended run is over when its last processes have ended, or when mlk has waited for them long
   // enough.
   bool has_settled(const RunObjects& objects, const RunStatus& status) {
     if (status.absence == Absence::gone && status.phase != Phase::stopped) return true;
@@ -409,7 +409,7 @@ class AwaitAll {
   const AwaitOptions& options_;
   ui::Progress progress_;
   std::vector<std::unique_ptr<Await>> awaits_;
-  std::vector<std::string> said_;  // for each run: the last line that was printed to a log
+  std::vector<std::string> said_;  // plain() of each run when it was last shown
   const steady_clock::time_point begin_ = steady_clock::now();
   ServerKeeper keeper_{session_, [this](const std::string& line) { progress_.print(line); }};
 };

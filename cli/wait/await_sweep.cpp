@@ -61,7 +61,7 @@ class SweepProgress {
   }
 
  private:
-  // The phase and the reason for which the sweep does not continue, without times that change at every poll.
+  // The phase, and the reason why the sweep does not continue, without times that change at every poll.
   static std::string phase_of(const sweeps::SweepStatus& status) {
     const std::string phase(to_string(status.phase));
     return status.why.empty() ? phase : untimed(phase + ": " + status.why);

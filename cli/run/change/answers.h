@@ -12,9 +12,9 @@ bool exists_already(const kube::ApiError& error);
 // POST.
 bool unclear(const kube::ApiError& error);
 
-// Whether the server refuses only because it has just started. Such a server has not read the namespaces and
-// quotas yet, or the roles that allow the request (an earlier check showed that the user has the right). A
-// later retry can succeed.
+// Whether the server probably refuses because it has just started, and has not read the namespaces, quotas or
+// roles yet. A 403 for a missing right counts as well, since an earlier check showed that the user has the
+// right. A later retry can succeed.
 bool has_just_started(const kube::ApiError& error);
 
 // Whether the answer says nothing about the object: the object may be stored or not.

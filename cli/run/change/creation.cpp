@@ -50,7 +50,8 @@ Error not_served(const json& object, const std::string& source) {
                    "api-resources");
 }
 
-// The garbage collector would delete a cluster-scoped object with an owner, so it gets an annotation instead.
+// The garbage collector deletes a cluster-scoped object whose owner is in a namespace. So such an object gets
+// an annotation instead of an owner.
 json fit_to_scope(json object, const std::string& owner_uid) {
   object["metadata"].erase("namespace");
   object["metadata"].erase("ownerReferences");
@@ -242,7 +243,8 @@ std::future<kube::Answer> Creation::mark_created(const json& owner, const std::v
   return nothing.get_future();
 }
 
-// After a 409, only a live object of our owner counts as created. mlk waits until an earlier object is gone.
+// If the object exists already, it is accepted only if it belongs to our owner and is not being deleted. mlk
+// waits until an object of another owner, or an object that is being deleted, is gone.
 Creation::Stored Creation::create_owned(const json& given, const std::string& owner_uid) {
   if (is_shared(given)) return create_shared(given, owner_uid);
   const kube::Resource resource = resource_of(given);
@@ -273,7 +275,8 @@ Creation::Stored Creation::create_owned(const json& given, const std::string& ow
   }
 }
 
-// The object may be large, so mlk first asks whether an object of its name (made from its content) exists.
+// The name of the object is made from its content. The object may be large, so mlk asks whether the name
+// exists before it sends the object.
 Creation::Stored Creation::create_shared(const json& object, const std::string& owner_uid) {
   const kube::Resource resource = resource_of(object);
   const auto deadline = steady_clock::now() + gone_timeout;

@@ -52,7 +52,7 @@ std::string what_is_left(std::vector<std::string> left) {
                                           : " are left");
 }
 
-// Finds the owner of a run that exists.
+// The owner of the run or sweep, as find_owner_to_delete() finds it; nullopt if the owner is gone.
 std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   require_run_name(name);
   const std::string& name_space = client.config().name_space;
@@ -124,7 +124,7 @@ void Deletion::wait(steady_clock::time_point deadline, const ChangeHooks& hooks)
   hooks.note(run_ + " is being deleted; you may not see when that ends: " + error.what());
 }
 
-// The objects that are left, with kind, name and finalizers: "pod/x (finalizer a.dev/b)".
+// The objects that are left, with kind, name and finalizers: "pod/x (held by the finalizer a.dev/b)".
 std::vector<std::string> Deletion::left() {
   using namespace kube::resources;
   std::vector<std::string> left = jobs_left();

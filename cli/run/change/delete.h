@@ -33,8 +33,8 @@ class Deletion {
 
   const std::string& run() const { return run_; }
 
-  // Deletes the owner, and the objects that have lost their owner. A missing object is not an error.
-  // `awaited`: whether the caller will call wait().
+  // Deletes the owner, and the pods that a deleted Job has left. If the owner is gone, deletes all objects
+  // that have lost it. A missing object is not an error. `awaited`: whether the caller will call wait().
   enum class IsAwaited { yes, no };
   void begin(IsAwaited awaited);
 

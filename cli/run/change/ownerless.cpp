@@ -44,7 +44,8 @@ std::vector<Ownerless> find_ownerless(kube::Client& client, const std::string& n
   using namespace kube::resources;
   std::vector<Ownerless> found;
   if (!is_label(run)) return found;
-  // The trials of a sweep have their own names as runs, so only the sweep's label finds their owners.
+  // The label mlk.dev/run of a trial has the name of the trial, so only the label mlk.dev/sweep finds the
+  // owners of the trials of a sweep.
   for (const char* label : {labels::run, labels::sweep}) {
     const std::string selector = std::string(label) + "=" + run + "," + labels::managed_by + "=mlk";
     for (const kube::Resource* resource : {&jobs, &pods, &services, &config_maps, &secrets})

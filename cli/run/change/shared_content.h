@@ -1,5 +1,5 @@
-// Checks that a shared object from another user has the content that its name says, since its code will run
-// with the rights of the present user.
+// Checks that a shared object has the content that its name says. Another user may have created the object,
+// and its code will run with the rights of the present user.
 #pragma once
 
 #include <string>

@@ -70,7 +70,8 @@ class Submission {
   }
 
  private:
-  // Explains an error about an existing object, which may belong to an earlier run that has lost its owner.
+  // Throws the error with a hint if objects are left from an earlier run of this name that has lost its
+  // owner.
   void explain_ownerless(const Error& error, const std::string& run) {
     if (error.code() != ExitCode::failure) return;
     bool is_left = false;

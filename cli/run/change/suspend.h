@@ -27,7 +27,7 @@ using Generations = std::map<std::string, std::int64_t>;
 // Marks the owner as stopped, adds `annotations`, and suspends the Jobs. An owner that has the mark already
 // keeps the time of the first stop, except if another program has resumed a Job since then. Also marks Jobs
 // that another program has suspended, since that program may resume them. If the server refuses to suspend
-// the first Job, no Job was stopped, and the annotations of this call are removed again. Throws ApiError.
+// the first Job, no Job was stopped, and the owner gets its former annotations back. Throws ApiError.
 Generations suspend_run(kube::Client& client, const std::string& name_space, const RunObjects& run,
                         const nlohmann::json& annotations = nlohmann::json::object());
 

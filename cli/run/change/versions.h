@@ -1,4 +1,4 @@
-// Finds versions of an experiment, which are runs of it with different identities (hashes). Pure.
+// Finds versions of an experiment: its runs that have different identities (hashes). Pure.
 #pragma once
 
 #include <optional>

@@ -42,11 +42,13 @@ std::vector<std::string> jobs_made(const nlohmann::json& owner);
 // The names of the Jobs that two lists have lacked (annotations::gone).
 std::vector<std::string> jobs_found_gone(const nlohmann::json& owner);
 
-// Whether each Job that was made is among `jobs` (names) or was found gone.
+// Whether no absence is left to confirm: each Job that was made is among `jobs`, the names of the Jobs that
+// exist, or was found gone before.
 bool are_gone(const nlohmann::json& owner, const std::set<std::string>& jobs);
 
-// The Jobs for which a second list is needed: they were made, are not among `jobs` (names), and were not
-// found gone before. Empty if the owner is being deleted or has a record of its end.
+// The Jobs for which a second list is needed: they were made, are not among `jobs` (the names of the Jobs
+// that exist), and were not found gone before. Empty if the owner is being deleted or has a record of its
+// end.
 std::vector<std::string> absences_to_confirm(const nlohmann::json& owner, const std::set<std::string>& jobs);
 
 }  // namespace mlk

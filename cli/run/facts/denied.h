@@ -8,9 +8,9 @@
 namespace mlk {
 
 // Returns advice as " (...)". If the last words `said` show that the program may not read or write a file,
-// the advice names the user as whom the program ran, what is mounted there, and the key to change. If a
-// program under --local does not find a mount at the path that the mount has in containers, the advice says
-// that the mount lies elsewhere. Empty for other words. `pod`: the spec of the program's pod.
+// the advice names the key to change, and the cause: the user as whom the program ran, or the read-only
+// mount. If a program under --local does not find a mount at the path that the mount has in containers, the
+// advice says that the mount lies elsewhere. Empty for other words. `pod`: the spec of the program's pod.
 std::string advice_on_denied(const std::string& said, const nlohmann::json& pod);
 
 }  // namespace mlk

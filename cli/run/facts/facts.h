@@ -39,8 +39,9 @@ struct PodFacts {
   bool done = false;  // the program has ended with 0 by itself; the other containers may still run or fail
   std::string pod_reason, pod_message;         // status.reason: "Evicted", "NodeLost" ...
   std::string disruption, disruption_message;  // reason of the DisruptionTarget condition
-  std::optional<Time> asked_to_end;  // when the pod was disrupted or deleted. The kubelet reports that it has
-                                     // disrupted a pod only after the end of the pod.
+  // When the pod was disrupted or deleted. If the kubelet itself disrupts the pod, this may be the time of
+  // its report, which comes after the end of the pod.
+  std::optional<Time> asked_to_end;
   std::string waiting_reason, waiting_message;
   bool trained = false;  // the result of the pod says that the run is trained
   PolicyAction action =

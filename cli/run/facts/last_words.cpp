@@ -30,7 +30,7 @@ bool blames_a_peer(const std::string& message) {
   std::string text = message;
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  // In this order, the messages of sockets, gloo and torch's store, NCCL, gRPC, JAX and TensorFlow.
+  // From top to bottom: messages of sockets, gloo, torch's store, NCCL, gRPC, JAX and TensorFlow.
   constexpr std::array words = {"reset by peer",
                                 "broken pipe",
                                 "connection refused",

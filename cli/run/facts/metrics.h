@@ -44,7 +44,7 @@ struct MetricsLine {
   Time time{};  // by the clock of the node
 };
 
-// The last metrics in a text of several lines, which is as a program has written it.
+// The metrics in the last metrics line of a text, which may have any other lines and colours.
 std::optional<Metrics> last_metrics(std::string_view text);
 
 }  // namespace mlk

@@ -1,5 +1,5 @@
-// Decides whether the node of a pod is lost. A node counts as lost only if there is a sign of the loss. If a
-// pod is only not ready, this is no such sign, since one of its containers may be the reason. Pure.
+// Decides whether the node of a pod is lost. A node counts as lost only if there is a sign of the loss. A pod
+// that is not ready is not enough as a sign, since one of its containers may be the reason. Pure.
 #pragma once
 
 #include <string>

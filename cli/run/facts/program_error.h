@@ -22,10 +22,10 @@ ProgramError program_error(std::string_view text);
 // long message. `text`: as in program_error(), and no longer than a termination message.
 bool lacks_the_error(std::string_view text);
 
-// Completes a message that the kubelet took from a log with the lines that the log has below it, since the
-// kubelet does not wait for lines that are still on their way when the program has ended. Returns `log_end`
-// if there is no message. Returns the message unchanged if `log_end` lacks the last line of the message,
-// since then the message is from another source.
+// Completes a message that the kubelet took from a log: appends the lines that `log_end` has below the last
+// line of the message. The kubelet does not wait for lines that are still on their way when the program has
+// ended. Returns `log_end` if there is no message. Returns the message unchanged if `log_end` lacks the last
+// line of the message, since then the message is from another source.
 std::string with_lines_below(std::string_view message, std::string_view log_end);
 
 }  // namespace mlk

@@ -11,8 +11,8 @@
 
 namespace mlk {
 
-// The objects of one run, as the API server gives them, with what mlk has read from logs. Jobs, pods and
-// events are in any order.
+// The objects of one run, as the API server gives them, and what mlk has read besides: logs, Nodes and the
+// Service. Jobs, pods and events are in any order.
 struct RunObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> jobs, pods, events;

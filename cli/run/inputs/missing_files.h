@@ -24,7 +24,7 @@ std::string advice_on_left_behind(const std::string& file, bool has_code);
 std::string advice_on_missing_program(const Experiment& experiment, const FileContents& files,
                                       const std::filesystem::path& beside);
 
-// The advice of both functions above about all files and the script.
+// All advice of the two functions above: about each file left behind, and about the missing script.
 std::vector<std::string> advice_on_program(const Experiment& experiment, const FileContents& files,
                                            const std::filesystem::path& beside);
 

@@ -122,8 +122,8 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
   if (shall && !can_be_large)
     throw Error(ExitCode::usage, "code.layer needs a registry for the image",
                 "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
-  // Git reads the same files in parallel. Only the record of a run stores the revision, so a build of an
-  // image does not read it.
+  // Git reads the same files in parallel. The revision is needed only for the record of a run, so mlk does
+  // not ask for it when it builds an image.
   refuse_home(folder);
   std::future<std::optional<image::Revision>> revision;
   if (!options.all_code_is_layer) revision = std::async(std::launch::async, image::revision_of, folder);

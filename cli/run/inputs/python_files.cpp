@@ -48,7 +48,7 @@ UserFiles only(const fs::path& file) { return {.folder = file.parent_path(), .al
 }  // namespace
 
 std::string digest_of_python_files(const UserFiles& from, const PythonCode& code) {
-  std::set<std::string> lines;  // for each file its digest, and its name, which says what a wheel is
+  std::set<std::string> lines;  // the digest and the name of each file: a wheel is identified by both
   const auto add = [&](const std::string& digest, const fs::path& file) {
     if (!digest.empty()) lines.insert(digest + " " + file.filename().string());
   };

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 bool is_hidden(const fs::path& name) { return name.string().starts_with("."); }
 
-// Files that programs leave behind where they ran.
+// Files that Python or Windows leave in the folders of users.
 bool is_cache(const fs::path& name) {
   return name == "__pycache__" || name.extension() == ".pyc" || name.extension() == ".pyo" ||
          name == "Thumbs.db";

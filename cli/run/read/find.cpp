@@ -293,7 +293,7 @@ std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_s
   using namespace kube::resources;
   const std::string selector = selector_of(filter);
   auto list_of_jobs = list_aside(client, jobs, name_space, by_label(selector));
-  // Leaves out the pods of sweeps, which may be thousands.
+  // Without filter.sweep, leaves out the pods of all sweeps, since there may be thousands.
   const std::string which = (filter.sweep.empty() ? "!" : "") + std::string(labels::sweep) +
                             (filter.sweep.empty() ? "" : "=" + filter.sweep);
   auto list_of_pods = list_aside(client, pods, name_space, by_label(selector + "," + which));

@@ -36,13 +36,13 @@ struct OpenLog {
   kube::LogLine line{};  // the line that is given out next
   Time newest{};
   bool is_over = false, was_asked = false;
-  // How long the reader has waited for this log. `missed`: since the last news of any missing log. `silent`:
-  // since the log was opened or had its last line.
+  // How long wait() has waited. `missed`: since any missing log last had news. `silent`: since this log was
+  // opened or last brought text.
   milliseconds missed{0}, silent{0};
   milliseconds retry = first_retry;
   int dead_connections = 0;  // since the last new line
   std::optional<Clock::time_point> trying_since{}, again{};
-  // The members below are under the reader's mutex: the loop's thread writes them.
+  // The members below are guarded by the reader's mutex, since the loop's thread writes them too.
   std::string inbox{};
   std::size_t limit = 0;     // bytes that the request of the stream asks for; 0: all
   std::size_t came = 0;      // bytes of the stream so far

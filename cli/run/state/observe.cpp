@@ -3,7 +3,7 @@
 //   objects -> read_facts()   Jobs, pods and events as plain values (run/facts)
 //           -> ranks          the pods of each rank, and its state (ranks.h)
 //           -> causes         why ranks are not running, the heaviest one is shown (rank_cause.h)
-//           -> phase          decide_phase(): a table, first match first
+//           -> phase          decide_phase(): a table whose first matching line decides
 //
 // The callers are status, ls, wait, logs -f, stop, submit and sweeps, after each read of the objects.
 //

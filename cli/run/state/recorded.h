@@ -14,8 +14,8 @@ namespace mlk {
 // about pods of a stopped run, and about lost pods that were deleted.
 void fill_from(const RunStatus& recorded, RunStatus& status);
 
-// Replaces in `recorded` the states of ranks that had not ended when the record was written by the newer
-// states in `seen`. For example, servers end after the workers, whose end is recorded.
+// Updates in `recorded` the ranks that had not ended when the record was written: they get their newer states
+// from `seen`. For example, the record is written at the end of the workers, and servers end later.
 void use_newer_ranks(std::vector<RankStatus>& recorded, const std::vector<RankStatus>& seen);
 
 // "step 3000" if the result names a checkpoint; else empty.

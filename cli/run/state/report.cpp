@@ -30,7 +30,7 @@ std::int64_t step_of(const json& result) { return count_of(result, {"step"}, -1)
 bool is_done(const json& result) { return at_path(result, {"done"}) == true; }
 bool is_live(const PodFacts& pod) { return pod.program_runs() && !pod.node_lost; }
 
-// The report of an ended program: its result, or the last metrics line of its output.
+// The report of an ended program from its termination message: the result, or else the last metrics line.
 json result_of(const PodFacts& pod) {
   json result = parse_result(pod.end_message);
   if (result.is_null()) {

@@ -24,8 +24,8 @@ struct Report {
 // rank counts.
 Report newest_report(const Facts& facts, const RunObjects& objects);
 
-// The newer of two reports. The newer report can have a lower step, since a run that is restored from a
-// checkpoint repeats steps.
+// Chooses the newer of two reports. The newer report can have a lower step, since a run that is restored from
+// a checkpoint repeats steps. If only the earlier report says that the run is done, it stays.
 Report newer_of(Report earlier, Report later);
 
 struct LogToRead {
