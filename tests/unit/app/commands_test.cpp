@@ -106,7 +106,7 @@ TEST_CASE("mlk context shows a group of commands as allowed if the user has all 
   }
 }
 
-TEST_CASE("an option that ends with = has an empty value") {
+TEST_CASE("a flag with nothing after its = has an empty value") {
   Cluster cluster;
   CHECK(cluster.mlk({"ls", "--namespace=", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));
   CHECK(cluster.mlk({"--namespace=", "ls", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));

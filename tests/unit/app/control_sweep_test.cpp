@@ -219,7 +219,7 @@ TEST_CASE("a repeated stop or resume of a trial completes the work that was cut 
   }
 }
 
-TEST_CASE("a deleted trial keeps the results and is not started again") {
+TEST_CASE("the sweep keeps the results of a deleted trial and does not start the trial again") {
   Console console(two_processes);
   {
     const PlayedControllers controllers(console.sweeper.cluster,

@@ -42,7 +42,7 @@ TEST_CASE("a hint translates a command of kubectl, git or Slurm into a command o
   CHECK(hint({"help"}) == "did you mean: mlk --help");
 }
 
-TEST_CASE("the hint shows FILE in the place of a run's name that the user typed") {
+TEST_CASE("a hint shows FILE instead of the typed word if the word is the name of a run") {
   CHECK(hint({"retry", "digits-abcde"}) ==
         "`mlk get digits-abcde --to FOLDER` brings back the file of a run: mlk submit --again FILE");
   CHECK(hint({"start", "digits-abcde"}) == "did you mean: mlk submit FILE");

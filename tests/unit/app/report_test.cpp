@@ -27,7 +27,7 @@ std::string text_of_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST_CASE("mlk report follows a link and writes into a pipe") {
+TEST_CASE("mlk report writes through a link, into a pipe, and into a new file as the umask says") {
   test::Sweeper sweeper(experiment);
   const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
   const TemporaryFolder folder;

@@ -64,7 +64,7 @@ TEST_CASE("the error for a bad folder or file name in a record names the bad ent
           begin + "data 'd': files is not the name of a folder");
 }
 
-TEST_CASE("a record is refused if the digest of its code is invalid") {
+TEST_CASE("a record is refused if its code has no valid digest, or its digest has no code") {
   const json code = {{"code", {{"path", "."}}}};
   CHECK(refusal_of(code, {{"code.tar", std::string(64, 'a')}}) == "");
   CHECK(refusal_of(code, {{"code.tar", "../../x"}}) ==

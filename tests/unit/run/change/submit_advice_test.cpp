@@ -86,7 +86,7 @@ TEST_CASE("a submit sends the owner first, and sends each object once") {
   CHECK(mark.find_first_not_of("0123456789abcdef") == std::string::npos);
 }
 
-TEST_CASE("a submit asks for the version and for its rights in parallel") {
+TEST_CASE("a submit asks for the server's version and the user's rights in parallel") {
   Advised advised;
   std::atomic<bool> rights_asked = false, together = false;
   advised.cluster.before([&](const local::Request& request) -> std::optional<local::Answer> {

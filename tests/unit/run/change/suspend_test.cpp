@@ -95,7 +95,7 @@ TEST_CASE("stop leaves the run as it was if the server refuses to suspend the fi
   CHECK(run.suspended() == 0);
 }
 
-TEST_CASE("a failed stop keeps the stop mark if a Job after the first one is refused") {
+TEST_CASE("a failed stop keeps the stop mark unless the server refuses to suspend the first Job") {
   for (const auto& [status, first] : {std::pair(403, 1), {404, 0}, {409, 0}, {503, 0}}) {
     CAPTURE(status);
     RunOfTwo run;

@@ -52,7 +52,7 @@ struct Deleted : test::Run {
 
 }  // namespace
 
-TEST_CASE("a failure counts as caused by the deletion of the Job if it came in that second or later") {
+TEST_CASE("a failure in the second of its Job's deletion, or later, counts as caused by the deletion") {
   struct Row {
     std::optional<Time> failed;
     std::string deleted;
@@ -75,7 +75,7 @@ TEST_CASE("a failure counts as caused by the deletion of the Job if it came in t
   }
 }
 
-TEST_CASE("a failure comes before the deletion in the same second if ttlSecondsAfterFinished is 0") {
+TEST_CASE("a failure in the second of the deletion counts as earlier if ttlSecondsAfterFinished is 0") {
   struct Row {
     int time_to_live;
     std::string type, said, failed;

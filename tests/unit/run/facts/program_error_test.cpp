@@ -178,7 +178,7 @@ TEST_CASE("line_of_error() quotes the error of a failed MPI rank with the rank's
         "FileNotFoundError: no data set in /data/imagenet");
 }
 
-TEST_CASE("line_of_error() recognises errors of other languages by their form") {
+TEST_CASE("line_of_error() quotes an error of C++, Go or Rust, or else the last line with content") {
   CHECK(line_of_error(
             "terminate called after throwing an instance of 'std::runtime_error'\n  what():  boom\nAborted "
             "(core dumped)\n") == "std::runtime_error: boom");
@@ -204,7 +204,7 @@ TEST_CASE("line_of_error() recognises errors of other languages by their form") 
   CHECK(line_of_error(far) == "line 59");
 }
 
-TEST_CASE("lacks_the_error() is true if a log's end has only words of a launcher") {
+TEST_CASE("lacks_the_error() is true for a launcher's words alone and for a message that may be cut") {
   CHECK(lacks_the_error(torchrun_frames + torchrun_banner("1", no_traceback)));
   CHECK(lacks_the_error("mlk: rank 3 of MPI ended with exit code 1\n"));
   CHECK(lacks_the_error(std::string(1900, 'x')));
@@ -285,7 +285,7 @@ TEST_CASE("the lines that only a launcher prints are removed from the program's 
   CHECK(program_error("own words\n=  x\n").line == "=  x");
 }
 
-TEST_CASE("each kind of footer is skipped in the search for the last words") {
+TEST_CASE("line_of_error() skips each kind of footer") {
   for (const char* line :
        {"For simplicity, JAX has removed its internal frames from the traceback",
         "Set JAX_TRACEBACK_FILTERING=off to include these.", "wandb: Find logs at: ./wandb",
@@ -376,7 +376,7 @@ TEST_CASE("line_of_error() skips a traceback that did not end the program") {
         "ValueError: own");
 }
 
-TEST_CASE("line_of_error() quotes the traceback of the rank that failed first") {
+TEST_CASE("line_of_error() reads only the lines of the rank that torchrun's banner names") {
   const std::string banner = torchrun_frames + torchrun_banner("1", no_traceback);
   CHECK(line_of_error(marked("[rank1]: ", "ValueError: one") + marked("[rank11]: ", "ValueError: eleven") +
                       banner) == "ValueError: one (rank 1)");

@@ -21,7 +21,7 @@ using told::midday;
 using told::plain_job;
 using told::plain_pod;
 
-TEST_CASE("a program counts as running if main or its pod runs and neither has ended") {
+TEST_CASE("the pod's phase and main's state show whether the program runs or has failed") {
   const auto runs_and_failed = [](const char* phase, std::optional<int> code, bool main_runs) {
     PodFacts pod;
     pod.phase = phase;

@@ -270,7 +270,7 @@ TEST_CASE("pods are sorted by creation time, then by earlier failures of the ran
   CHECK(order == "zcde");
 }
 
-TEST_CASE("the end of a pod is final if the policy of its Job then fails the Job") {
+TEST_CASE("the end of a pod is final if the podFailurePolicy of its Job makes the Job fail") {
   json job = plain_job(), pod = plain_pod();
   pod["status"] =
       R"({"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 65}}}]})"_json;

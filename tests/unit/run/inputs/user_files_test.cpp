@@ -176,7 +176,7 @@ TEST_CASE("each reason to refuse a folder has an exit code and a hint") {
         }).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("read_user_file() reads a file of an allowed place up to the size limit") {
+TEST_CASE("read_user_file() refuses a file at a forbidden place or over the size limit") {
   Home home;
   home.write("experiment/points.csv", "12345");
   home.write("experiment/.secret", "s");

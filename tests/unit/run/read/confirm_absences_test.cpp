@@ -70,7 +70,7 @@ TEST_CASE("confirm_absences() marks a Job as gone if two lists lack it") {
   CHECK(cluster.lists.size() == 1);
 }
 
-TEST_CASE("confirm_absences() marks at most 64 owners even if Jobs of more runs are missing") {
+TEST_CASE("confirm_absences() writes at most 64 marks to the cluster even if more Jobs are missing") {
   ListedJobs cluster;
   kube::Client client(cluster.server.start());
   std::vector<json> owners;

@@ -25,7 +25,7 @@ TEST_CASE("parse_metrics() finds the step and the values of a metrics line") {
   CHECK(std::isnan(bad->values.at("loss")));
 }
 
-TEST_CASE("a line without a step or without the word mlk is not a metrics line") {
+TEST_CASE("a line without the word mlk, or without a valid step or epoch, is not a metrics line") {
   for (const char* line : {"",
                            "mlk",
                            "mlk ",
@@ -69,7 +69,7 @@ TEST_CASE("parse_metrics() ignores text before and after the metrics") {
   }
 }
 
-TEST_CASE("a line without a step uses its epoch as the step") {
+TEST_CASE("a metrics line with an epoch but no step uses the epoch as the step") {
   CHECK(parse_metrics("mlk epoch=2 loss=0.5")->step == 2);
   CHECK(parse_metrics("mlk loss=0.5 epoch=2 step=7")->step == 7);
   CHECK(parse_metrics("mlk step=1 loss=12,000 acc=5% hex=0x10")->values.empty());
@@ -86,7 +86,7 @@ TEST_CASE("a result stores nan, inf and -inf as words, since JSON lacks these nu
   CHECK_FALSE(metric_number(nullptr));
 }
 
-TEST_CASE("parse_metrics() refuses a line of more than 4096 bytes and a step of 1e15 or more") {
+TEST_CASE("parse_metrics() accepts lines of at most 4096 bytes, words of at most 64, and steps below 1e15") {
   const std::string start = "mlk step=3 x=";
   CHECK(parse_metrics(start + std::string(4096 - start.size(), '1')));
   CHECK_FALSE(parse_metrics(start + std::string(4097 - start.size(), '1')));
@@ -103,7 +103,7 @@ TEST_CASE("parse_metrics() refuses a line of more than 4096 bytes and a step of 
         std::map<std::string, std::string>{{"slowest", "worker/1"}, {"x", "~"}});
 }
 
-TEST_CASE("to_result() writes whole numbers as integers") {
+TEST_CASE("to_result() puts epoch, steps and checkpoint beside the metrics, and writes integers as such") {
   const nlohmann::json result = to_result(
       *parse_metrics("mlk step=5 loss=0.5 samples=64 epoch=2 steps=10 checkpoint=4 huge=1e15 who=worker/0"));
   CHECK(result ==
@@ -208,7 +208,7 @@ TEST_CASE("parse_metrics() removes quotes and brackets behind a number") {
   CHECK(parse_metrics("mlk step=3 x=,")->words == std::map<std::string, std::string>{{"x", ","}});
 }
 
-TEST_CASE("the last value of a repeated key counts") {
+TEST_CASE("the last valid value of a repeated key counts") {
   CHECK(parse_metrics("mlk step=3 step=4 loss=1 loss=2")->step == 4);
   CHECK(parse_metrics("mlk step=3 step=4 loss=1 loss=2")->values.at("loss") == 2);
   CHECK(parse_metrics("mlk step=3 step=x")->step == 3);

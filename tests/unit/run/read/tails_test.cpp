@@ -275,7 +275,7 @@ TEST_CASE("a metrics line of the lowest rank counts as old after half a minute")
   }
 }
 
-TEST_CASE("an answer counts as a log if it has status 200") {
+TEST_CASE("a log is used only if its answer has status 200") {
   for (const int status : {203, 404, 500}) {
     Logs run;
     run.worker(0, Logs::said("mlk step=3"), status);

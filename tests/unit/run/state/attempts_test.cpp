@@ -32,7 +32,7 @@ mlk::Submitted submit(FakeCluster& cluster, bool again) {
 
 }  // namespace
 
-TEST_CASE("--again continues from the highest number of an attempt") {
+TEST_CASE("--again numbers the new run one above the highest number of an earlier run") {
   FakeCluster cluster;
   const std::string run = submit(cluster, false).run;
   const auto stop = [](json& owner) {

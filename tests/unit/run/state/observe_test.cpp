@@ -307,7 +307,7 @@ TEST_CASE("the marked Job decides even if its role is not worker") {
   CHECK(fixture.observed().phase == Phase::running);  // the servers still run
 }
 
-TEST_CASE("the workers' Job decides if no Job is marked") {
+TEST_CASE("the workers' Job, or else the only Job, decides if no Job is marked") {
   Fixture fixture = load("succeeded");
   for (auto& job : fixture.objects.jobs) job["metadata"].erase("annotations");
   CHECK(fixture.observed().phase == Phase::succeeded);

@@ -247,7 +247,7 @@ struct PairWithAgent : Pair {
   bool is_done() const { return read_facts(run.objects).pods.at(0).done; }
 };
 
-TEST_CASE("a program that ended with 0 does not count as done if its pod was asked to end before") {
+TEST_CASE("a program that ended with 0 does not count as done if its pod had been asked to end earlier") {
   const auto done = [](const std::function<void(PairWithAgent&)>& change) {
     PairWithAgent pair;
     change(pair);
@@ -304,7 +304,7 @@ TEST_CASE("a program that ended with 0 while the kubelet ended its pod does not 
   CHECK(done("2026-01-03T12:01:21Z", 0));
 }
 
-TEST_CASE("the end of a pod counts even if the pod was made in the second before the Job's start") {
+TEST_CASE("the end of a pod counts even if the pod was made one second before the start of its Job") {
   // At a resume the controller makes the pods, and then sets the start in whole seconds.
   Pair pair;
   pair.run.job()["status"]["startTime"] = "2026-01-03T11:00:02Z";
