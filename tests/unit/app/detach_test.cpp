@@ -169,7 +169,7 @@ TEST_CASE("a user can detach a sweep even without the rights of a driver") {
   CHECK(cluster.asked_for_leases == 1);  // for the driver's account
 }
 
-TEST_CASE("a user can detach a sweep even without the right to check the account") {
+TEST_CASE("a user can detach a sweep even without the right to check the driver's account") {
   Rbac cluster;
   cluster.may_look = cluster.may_impersonate = false;
   const auto said = cluster.detach();
@@ -178,7 +178,7 @@ TEST_CASE("a user can detach a sweep even without the right to check the account
   CHECK(includes(said.err, "you may not ask for the rights of ServiceAccount mlk-driver"));
 }
 
-TEST_CASE("a dry run on the server asks about the account and creates nothing") {
+TEST_CASE("mlk sweep --detach --dry-run=server checks the driver's account and creates nothing") {
   Rbac cluster;
   const auto good = cluster.detach({"--dry-run=server"});
   CHECK(good.code == 0);
@@ -212,7 +212,7 @@ TEST_CASE("mlk sweep refuses flags that contradict --detach") {
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("a driver that lacks a right says which right it lacks and how to grant it") {
+TEST_CASE("the driver of a sweep names the right that it lacks") {
   Rbac cluster;
   const std::string sweep = cluster.detach().out.substr(0, 7);
   const std::string name = cluster.names("jobs");

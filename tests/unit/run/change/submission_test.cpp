@@ -333,7 +333,7 @@ TEST_CASE("the exit code of a refused submit depends on the HTTP status of the r
   CHECK(refused(422).first == ExitCode::cannot_start);
 }
 
-TEST_CASE("a submit fails if an object with the run's name never had an owner") {
+TEST_CASE("a submit refuses an existing object without an owner, and waits for one of another owner") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   json service = {{"apiVersion", "v1"},

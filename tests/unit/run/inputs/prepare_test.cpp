@@ -169,7 +169,7 @@ TEST_CASE("data folders travel with the run, and data on volumes does not") {
         std::map<std::string, std::map<std::string, std::string>>{{"e", {{"b", "2"}}}});
 }
 
-TEST_CASE("the experiment file does not travel with the code") {
+TEST_CASE("neither the experiment file nor its file of points travels with the code") {
   const Beside beside;
   beside.folder.write("work/points.csv", "a");
   const ExperimentFile file = beside.file("code: .\n");
@@ -241,7 +241,7 @@ std::string noise(std::size_t bytes) {
   return out;
 }
 
-TEST_CASE("code that does not fit into a ConfigMap becomes a layer if there is a registry") {
+TEST_CASE("code too large for a ConfigMap becomes a layer, or a file of this machine with --local") {
   const Beside beside;
   beside.folder.write("work/weights", noise(most_config_map_bytes));
   CHECK(beside.error("code: .\n").code() == ExitCode::usage);

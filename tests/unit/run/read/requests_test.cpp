@@ -93,7 +93,7 @@ TEST_CASE("a line of a log has its role, its rank and the number of its try") {
   CHECK(cluster.asked(log_of(1), "container=main"));
 }
 
-TEST_CASE("the logs of other ranks are read even if one rank has no log") {
+TEST_CASE("the logs of other ranks are read if one rank has no log, but not if a log is refused") {
   for (const int status : {400, 404, 500, 503}) {
     CAPTURE(status);
     Cluster cluster;
@@ -284,7 +284,7 @@ TEST_CASE("a list of runs reads events about nodes if the state of a doubtful no
   CHECK_THROWS_AS(broken.state(), kube::ApiError);
 }
 
-TEST_CASE("a list of runs requests no pods of sweeps") {
+TEST_CASE("a list of runs requests the pods of trials only if the filter names a sweep") {
   Cluster cluster;
   kube::Client client(cluster.server.start());
   const std::string path = std::string(in_lab) + "pods";

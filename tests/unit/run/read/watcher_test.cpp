@@ -142,7 +142,7 @@ TEST_CASE("a run does not exist any more after its owner is deleted") {
   CHECK_THROWS_WITH_AS(watcher.read_again(), "there is no run 'r' in namespace 'default'", Error);
 }
 
-TEST_CASE("a watcher works even if the user may not read events") {
+TEST_CASE("a watcher needs the right to read the owner, the Jobs and the pods, but not events") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   cluster.refuse("events", 403);
@@ -270,7 +270,7 @@ TEST_CASE("suspend_what_goes_on() suspends only the Jobs that would continue") {
   CHECK(problem->find("not for you") != std::string::npos);
 }
 
-TEST_CASE("a watcher throws if the server finally refuses the owner, the Jobs or the pods") {
+TEST_CASE("a watcher throws if the server answers 401 or 404 for the owner, the Jobs or the pods") {
   for (const char* plural : {"configmaps", "jobs", "pods"}) {
     for (const int status : {401, 404}) {
       Watched cluster;

@@ -223,7 +223,7 @@ TEST_CASE("the reason for a container before main that does not start names the 
   CHECK(why_of("", "") == Waiting{15, "waits for init container agent"});
 }
 
-TEST_CASE("a pod on a lost node is shown as waiting for the node") {
+TEST_CASE("a lost node hides why a container waits, but an old message of the scheduler does not") {
   CHECK(why([](PodFacts& pod) {
           pod.node_lost = true;
           pod.waiting_reason = "ErrImagePull";

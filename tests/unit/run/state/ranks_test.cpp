@@ -195,7 +195,7 @@ TEST_CASE("a disrupted pod is sorted by the time at which it was asked to end") 
   CHECK(run.order() == Codes{1, 143});
 }
 
-TEST_CASE("a pod has an end if the pod or its program failed") {
+TEST_CASE("a pod has an end if it or its program failed, or if it is being deleted on a lost node") {
   const auto ends = [](const std::function<void(PodFacts&)>& change) {
     OneJob run;
     run.add(0, change);

@@ -275,7 +275,7 @@ TEST_CASE("to_result() keeps at most 64 metrics, and drops names that are not pl
   CHECK_NOTHROW(told.dump());
 }
 
-TEST_CASE("the logs of a run are read if its record has no result") {
+TEST_CASE("the logs of a run are read unless its record has an end and a result") {
   Workers run;
   run.live("a", 0, start);
   for (const char* record : {R"({"schema":1,"phase":"Stopped","result":{"schema":1,"step":10}})",
