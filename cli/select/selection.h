@@ -34,8 +34,8 @@ void require_selection(const Selection& selection, const std::string& doing, con
 
 // The runs, sweeps and trials that match `where`. If the command line has no names, all runs and sweeps of
 // the namespace are searched. The name of a sweep stands for its trials. The name of an experiment stands for
-// its runs, or for the trials of its newest sweep if no run is newer. The newest runs are first, and trials
-// are in the order of their numbers. Throws Error.
+// its runs and sweeps; but if the newest of these is a sweep, for the trials of this sweep. The newest runs
+// are first, and trials are in the order of their numbers. Throws Error.
 std::vector<RunAddress> select_targets(Session& session, kube::Client& client, const Selection& selection);
 
 // Prints what would happen to `targets`, and asks for confirmation if --yes is missing. Returns whether the

@@ -30,7 +30,7 @@ constexpr std::chrono::seconds gone_timeout{120};  // of the wait until a delete
 constexpr int post_tries = 6;
 constexpr std::chrono::seconds post_timeout{60};  // after this time, no further retry of a POST
 
-// The resource of the object if every run uses its kind, so that it needs no discovery; else nullptr.
+// The resource of a ConfigMap, Secret, Service or Job, which needs no discovery; nullptr for other objects.
 const kube::Resource* usual_resource(const json& object) {
   using namespace kube::resources;
   for (const kube::Resource* resource : {&config_maps, &secrets, &services, &jobs}) {

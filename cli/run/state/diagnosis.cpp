@@ -67,7 +67,7 @@ std::string describe_disruption(const PodFacts& pod) {
   return "disrupted: " + line_of(pod.disruption_message.empty() ? pod.disruption : pod.disruption_message);
 }
 
-// Removes the text that the container runtime puts around an error. The program and the error are left.
+// Removes the text that the container runtime puts around the program and its error.
 std::string describe_start_error(const std::string& message) {
   std::string text = message;
   if (const std::size_t exec = text.find("exec: "); exec != std::string::npos) text = text.substr(exec + 6);

@@ -158,7 +158,7 @@ TEST_CASE("each kind of refusal has its own exit code, message and advice") {
   }
 }
 
-TEST_CASE("the error for an object of another owner names the object and tells the user what to do") {
+TEST_CASE("the error for an object that does not belong to the run says what the user can do") {
   Advised advised;
   const std::string run = advised.submit().run;
   advised.cluster.store.modify("services", "default", run,

@@ -179,7 +179,8 @@ TEST_CASE("a program that ended before the deletion of the Job has failed even i
   CHECK(run.phase() != "Failed");
 }
 
-TEST_CASE("a run that succeeded or was trained counts as succeeded after its Job is deleted") {
+TEST_CASE(
+    "a run whose Job is Complete or whose ranks all ended well has succeeded even if the Job is deleted") {
   Deleted run;
   run.says("Complete", second_after, "CompletionsReached");
   CHECK(run.phase() == "Succeeded");

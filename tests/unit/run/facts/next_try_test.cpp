@@ -47,7 +47,7 @@ TEST_CASE("the next try comes after a delay that doubles with each failure, up t
         seconds(15));
 }
 
-TEST_CASE("a rank has no next try if its tries are used up") {
+TEST_CASE("next_try() predicts no try if the tries are used up or if the run, Job or rank is over") {
   CHECK(next([](PodFacts& pod, JobFacts&) { pod.counted_before = 2; }));
   CHECK_FALSE(next([](PodFacts& pod, JobFacts&) { pod.counted_before = 3; }));
   CHECK_FALSE(next([](PodFacts&, JobFacts& job) { job.attempts = 1; }));  // retries: 0

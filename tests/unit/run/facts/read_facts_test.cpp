@@ -424,7 +424,7 @@ TEST_CASE("a pod was asked to end one grace period before its deletionTimestamp"
   CHECK(read_pod(patch).asked_to_end == midday);
 }
 
-TEST_CASE("a pod ends when the last of its containers has ended") {
+TEST_CASE("the end of a pod is the last end of main and the plain containers") {
   const auto finished = [](const char* kind, const json& side) {
     json pod = plain_pod();
     if (kind == std::string("initContainers")) pod["spec"]["containers"].erase(1);

@@ -136,7 +136,7 @@ TEST_CASE("a pod that was deleted before its Job decided to fail is the cause of
   CHECK_FALSE(first()->disruption);
 }
 
-TEST_CASE("a rank that blames a peer is not the cause if a peer failed within the next two seconds") {
+TEST_CASE("a rank that blames a peer is not the cause if a peer failed at most two seconds later") {
   Run run;
   const auto says = [&](int rank, const char* message) {
     run.pod(rank)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = message;

@@ -54,7 +54,7 @@ TEST_CASE("a good rank without an end time does not affect the end time of the r
   CHECK_FALSE(read_facts(run.objects).jobs[0].ended_at);
 }
 
-TEST_CASE("facts that no object has set have their default values") {
+TEST_CASE("PodFacts and JobFacts have default values") {
   const PodFacts pod;
   CHECK(pod.rank == 0);
   CHECK_FALSE(pod.scheduled);

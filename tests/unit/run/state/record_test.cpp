@@ -45,7 +45,7 @@ TEST_CASE("the end of a run can be read from the metadata of its owner") {
   CHECK(fixture.objects.owner["metadata"]["annotations"][annotations::phase] == "Failed");
 }
 
-TEST_CASE("the record of a stopped run keeps the result when the run is resumed") {
+TEST_CASE("a resumed run still shows the result from the record of its stop") {
   Fixture fixture = load("stopped");
   RunStatus stopped = fixture.observed();
   stopped.result = {{"schema", 1}, {"step", 70}};
