@@ -47,10 +47,10 @@ class Creation {
 
   // Creates the object. If it exists already and belongs to the owner with this uid, returns the existing
   // object. If it belongs to another owner or is being deleted, waits until it is gone. If it has no owner,
-  // throws Error{failure}. If an answer was lost, `created` may be false although this call created it. A
-  // cluster-scoped object cannot have an owner in a namespace: it gets the annotation mlk.dev/owner instead.
-  // An object with the label mlk.dev/shared is sent only if there is no object of its name. Otherwise the
-  // owner is added to the owners of the existing object, if that object has any owner.
+  // throws Error{failure}. If an answer was lost, `created` may be false although this call created the
+  // object. A cluster-scoped object cannot have an owner in a namespace: it gets the annotation mlk.dev/owner
+  // instead. An object with the label mlk.dev/shared is sent only if there is no object of its name.
+  // Otherwise the owner is added to the owners of the existing object, if that object has any owner.
   Stored create_owned(const nlohmann::json& object, const std::string& owner_uid);
 
   // Creates the missing objects of a run. Then sets the mark annotations::created on the owner, which says

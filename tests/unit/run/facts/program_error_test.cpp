@@ -60,7 +60,7 @@ std::string line_of_error(const std::string& text) { return program_error(text).
 
 std::string trim_text(const std::string& text) { return std::string(trim(text)); }
 
-TEST_CASE("line_of_error() quotes the last error of several Python tracebacks") {
+TEST_CASE("line_of_error() quotes the last error of Python, even if the traceback is cut off") {
   CHECK(line_of_error(frames + "ValueError: bad lr\n") == "ValueError: bad lr");
   CHECK(line_of_error(frames + "RuntimeError: boom\nsecond line\n") == "RuntimeError: boom");
   CHECK(line_of_error(frames +
