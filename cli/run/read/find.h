@@ -15,9 +15,9 @@ class Client;
 namespace mlk {
 
 struct RunFilter {
-  std::string sweep{};      // only its trials, if they are runs of their own; empty: all runs but trials
-  std::string name{};       // of the experiment; empty: any
-  std::string tag{};        // KEY or KEY=VALUE; empty: any
+  std::string sweep{};  // only trials of this sweep that are runs of their own; empty: all runs but trials
+  std::string name{};   // of the experiment; empty: any
+  std::string tag{};    // KEY or KEY=VALUE; empty: any
   bool configured = false;  // also fill RunStatus::experiment of each run, which takes longer
 };
 

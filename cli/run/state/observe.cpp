@@ -106,7 +106,8 @@ class Observation {
   // The table: the first line that applies decides. A trained run stays trained: a Job counts as succeeded as
   // soon as enough of its ranks have ended well (see JobFacts), and later losses change nothing.
   //
-  //   enough ranks of the deciding Job ended well, or the Job says so Succeeded
+  //   enough ranks of the deciding Job ended well,
+  //   or the Job says so                                              Succeeded
   //   the deciding Job failed, or will fail as its pods show
   //   (JobFacts::end)                                                 Failed
   //   the deciding Job will end, and its remaining pods are lost      Succeeded or Failed

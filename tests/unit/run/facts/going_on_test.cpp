@@ -37,7 +37,8 @@ TEST_CASE("a pod counts as live if it has not ended and its node is not lost") {
   CHECK_FALSE(has_live_pods({}, midday));
 }
 
-TEST_CASE("jobs_going_on() leaves out Jobs that are suspended, deleted or ending, or have no rank left") {
+TEST_CASE(
+    "jobs_going_on() leaves out Jobs that are suspended, deleted or ending, or whose ranks are all over") {
   const auto goes_on = [](const json& job_patch, const json& pod_patch = json::object()) {
     json job = plain_job(), pod = plain_pod();
     job.merge_patch(job_patch);

@@ -97,7 +97,7 @@ TEST_CASE("is_built_tag() accepts only mlk- with the first twelve digits of the 
     CHECK_FALSE(mlk::is_built_tag(tag, digest));
 }
 
-TEST_CASE("a node counts as Linux without a label for its system, but needs all labels of the selector") {
+TEST_CASE("a node without a label for its system counts as Linux, but must have all labels of the selector") {
   const mlk::Experiment any = built_experiment();
   json unsaid = labelled("arm64");
   unsaid["metadata"]["labels"].erase("kubernetes.io/os");

@@ -241,7 +241,7 @@ std::string noise(std::size_t bytes) {
   return out;
 }
 
-TEST_CASE("code too large for a ConfigMap becomes a layer, or a file of this machine with --local") {
+TEST_CASE("code too large for a ConfigMap becomes a layer, or with --local a file of this machine") {
   const Beside beside;
   beside.folder.write("work/weights", noise(most_config_map_bytes));
   CHECK(beside.error("code: .\n").code() == ExitCode::usage);

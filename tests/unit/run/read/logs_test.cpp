@@ -103,7 +103,8 @@ TEST_CASE("parse_metrics() accepts lines of at most 4096 bytes, words of at most
         std::map<std::string, std::string>{{"slowest", "worker/1"}, {"x", "~"}});
 }
 
-TEST_CASE("to_result() puts epoch, steps and checkpoint beside the metrics, and writes integers as such") {
+TEST_CASE(
+    "to_result() writes whole numbers as integers, and puts epoch, steps and checkpoint beside the metrics") {
   const nlohmann::json result = to_result(
       *parse_metrics("mlk step=5 loss=0.5 samples=64 epoch=2 steps=10 checkpoint=4 huge=1e15 who=worker/0"));
   CHECK(result ==
