@@ -17,8 +17,8 @@
 //   true for such a trial.
 // - Numbers compare by value (1 and 1.0 are equal), whole numbers of up to 64 bits exactly. Text compares
 //   byte by byte. Lists and maps may be equal or unequal, but have no order.
-// - Text whose whole content is a number, such as a value of `env:`, compares with a number by value: LR >
-// 0.5.
+// - Text whose whole content is a number, such as a value of `env:`, compares with a number by value:
+//   LR > 0.5.
 //   But the value of a trial that is a number is not equal to text in quotes, such as '0.5'.
 // - Other values of different types are unequal, and neither is less than the other.
 // - The text of `state` and of `phase` compares without case: state == succeeded.
