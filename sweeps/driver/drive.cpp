@@ -100,7 +100,7 @@ class Driver {
   std::optional<SweepObjects> listed() {
     std::optional<SweepObjects> objects;
     attempt([&] {
-      // Fetches no warnings, since to find them the server reads every event of the namespace from its disk.
+      // Fetches no warnings: to find them, the server would read every event of the namespace from its disk.
       SweepObjects found = fetch_sweep(client_, request_.name_space, sweep_, WithPods::no);
       set_pods(found, fetch_pods(client_, request_.name_space, sweep_));
       objects = std::move(found);
@@ -108,7 +108,7 @@ class Driver {
     return objects;
   }
 
-  // Waits for a change, for at most the time `tick`. nullopt if nothing has changed and no round is due.
+  // Waits at most the time `tick` for a change. nullopt if nothing has changed and no round is due.
   std::optional<SweepObjects> watched(std::optional<SweepWatch>& watch) {
     if (!watch) watch.emplace(client_, request_.name_space, sweep_);
     const bool changed = watch->wait(tick);
@@ -195,7 +195,7 @@ class Driver {
     if (next.hopeless) {
       stop_all(runs, status);
     } else {
-      // These Jobs are missing if a start was cut off, or if a start began before the sweep was driven.
+      // Creates the Jobs that an earlier start has registered and not created.
       TrialIndexes indexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner));
       indexes.start_missing(batches);
       indexes.mark_made(batches, objects.owner);
@@ -389,7 +389,7 @@ class Driver {
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, failed, status.ledger);
   }
 
-  // Fails trials that can never start, and trials that have waited for longer than start_timeout.
+  // Marks trials as failed if they can never start, or have waited for longer than start_timeout.
   void fail_those_that_cannot_start(const SweepStatus& status, const Runs& runs) {
     for (const auto& [number, why] : status.waits_for) {
       const auto run = runs.find(status.newest_runs.at(number));

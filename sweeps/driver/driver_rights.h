@@ -37,8 +37,9 @@ struct AccountRights {
   bool enough() const { return account != Account::missing && missing.empty(); }
 };
 
-// Asks the server for the rights of the driver's account. mlk impersonates the account for these questions. A
-// user with ClusterRole `edit` may impersonate the ServiceAccounts of the namespace. Throws ApiError.
+// Asks the server which of these rights the driver's account has. mlk impersonates the account for these
+// questions. A user with ClusterRole `edit` may impersonate the ServiceAccounts of the namespace. Throws
+// ApiError.
 AccountRights ask_for_account(kube::Client& client, const std::string& name_space,
                               const std::vector<nlohmann::json>& rights);
 

@@ -41,8 +41,8 @@ std::string text_of_shard(const std::map<int, Trial>& trials) {
   return text;
 }
 
-// A cheap check for thousands of trials without changes. If a line cannot store a trial unchanged, this check
-// fails, and the caller compares the texts.
+// A cheap check for thousands of trials without changes. If a line cannot store a trial unchanged, the result
+// is false, and Writer compares the texts.
 bool has_recorded(const std::map<int, Trial>& ledger, const Trial& trial) {
   const auto known = ledger.find(trial.number);
   return known != ledger.end() && combine(known->second, trial) == known->second;

@@ -48,7 +48,7 @@ enum class WithPods { no, yes };
 SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          WithPods pods);
 
-// The pods of a sweep.
+// The pods of a sweep, including those of its drivers.
 std::vector<nlohmann::json> fetch_pods(kube::Client& client, const std::string& name_space,
                                        const std::string& sweep);
 // Reads only the metadata of the running pods, for sweeps with many pods. The metadata shows which trials
@@ -103,8 +103,9 @@ std::vector<Batch> batches_of(const SweepObjects& objects);
 // The number of trials that the unfinished Jobs may run at a time, now and later. Pure.
 int places_taken(const std::vector<Batch>& batches);
 
-// The parallelism of each missing Job, by its number: the part of `parallel` that the other Jobs leave, and
-// at least 1. Pure.
+// The parallelism of each Job that is still to be made; the key is the number of the Job. It is an equal
+// share of what the other Jobs leave of `parallel`, at least 1 and at most the number of the Job's trials.
+// Pure.
 std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel);
 
 // Whether any Job has not finished. Pure.

@@ -1,8 +1,8 @@
 // The report of a sweep: one self-contained HTML file, to read, to send and to print. Pure.
 //
-// The charts are SVG, which a few hundred lines of our own draw (sweeps/results/report/). A charting library
-// would be larger than all other texts of mlk together, and the common libraries do not draw parallel
-// coordinates. All data of trials reaches the page as JSON, and the page shows the data as text. A
+// A few hundred lines of our own (sweeps/results/report/) draw the charts as SVG. A charting library would be
+// larger than all other texts of mlk together, and the common libraries do not draw parallel coordinates. All
+// data of trials reaches the page as JSON, and the page shows the data as text. A
 // Content-Security-Policy forbids every request, and every script except our own.
 #pragma once
 

@@ -346,8 +346,8 @@ nlohmann::json report_data(const ReportData& data, const ReportBounds& bounds) {
 
 std::string script_json(const nlohmann::json& value) {
   std::string text;
-  // In JSON these characters occur only inside strings. "</script>" and "<!--" would end the element or
-  // change how it is read; json_text() escapes line separators.
+  // Escapes characters that JSON has only inside strings, since "</script>" or "<!--" in a string would end
+  // the element or change how it is read. json_text() has already escaped line separators.
   for (const char c : json_text(value)) {
     switch (c) {
       case '<':

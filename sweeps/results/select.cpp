@@ -26,7 +26,7 @@ json seconds_between(const std::optional<Time>& from, const std::optional<Time>&
   return from && to ? json(std::chrono::duration<double>(*to - *from).count()) : json();
 }
 
-// Maps a metric whose name is the path or the last words of a parameter to the path of this parameter.
+// The names that mean both a metric and a parameter, each with the path of the parameter.
 using Clashes = std::map<std::string, std::string>;
 
 Clashes clashes_of(const NameSet& metrics, const NameSet& paths) {
@@ -39,8 +39,8 @@ Clashes clashes_of(const NameSet& metrics, const NameSet& paths) {
   return out;
 }
 
-// The unambiguous name of a parameter. A path of one word needs the prefix; a path of several words is
-// unambiguous itself. The columns of a table have the same names.
+// The unambiguous name of a parameter: its path, with "parameters." in front if the path is a single word.
+// The columns of a table have the same names.
 std::string longer_form(const std::string& path) {
   return path.find('.') == std::string::npos ? "parameters." + path : path;
 }

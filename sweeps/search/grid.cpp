@@ -131,7 +131,7 @@ class Lister {
     if (!holds(parameter.when, point)) return from(depth + 1, point);
     const std::uint64_t values = axes_[depth].cells();
     for (std::uint64_t i = 0; i < values && points_.size() < limit_; ++i) {
-      const bool is_choice = parameter.kind == Parameter::Kind::choice;  // an axis sorts its values
+      const bool is_choice = parameter.kind == Parameter::Kind::choice;  // an axis would sort the values
       point[parameter.path] = is_choice ? parameter.values[i] : axes_[depth].value_of(i);
       from(depth + 1, point);
     }

@@ -17,16 +17,15 @@ struct GridSize {
   bool exact = true;  // false: `points` is only a lower bound
 };
 
-// Counts the points of the space without building them: each parameter on which no condition depends
-// multiplies the number by the number of its values. The number is exact if it is below 10^18 and the
-// conditions do not make too many cases. Throws Error{usage} that names the parameter if the space is not
-// finite.
+// Counts the points of the space without building them: values that every condition treats alike are counted
+// together. The count is exact if it is below 10^18 and the conditions do not make too many cases. If the
+// space is not finite, throws Error{usage} that names the parameter.
 GridSize count_grid(const Space& space);
 
 // The first `limit` points; the last parameter varies fastest, and values come in the order written. A
 // parameter whose conditions do not hold is absent and adds no points; points that match `except` are
-// skipped. Throws Error{usage} as count_grid, and if `except` excludes so many combinations that the search
-// for the points takes too long.
+// skipped. Throws Error{usage} as count_grid() does, and also if `except` excludes so many combinations that
+// the search for the points takes too long.
 std::vector<Point> grid_points(const Space& space, std::size_t limit);
 
 }  // namespace mlk::sweeps

@@ -10,8 +10,8 @@ namespace {
 constexpr unsigned bits = 32;
 using Directions = std::array<std::uint32_t, bits>;
 
-// A primitive polynomial of degree s, x^s + a_1 x^(s-1) + ... + 1, with `inner` the bits a_1 ... a_(s-1), and
-// the first s direction numbers.
+// A primitive polynomial x^s + a_1 x^(s-1) + ... + a_(s-1) x + 1, and its first s direction numbers. `degree`
+// is s, and `inner` has the bits a_1 ... a_(s-1).
 struct Polynomial {
   std::uint8_t degree, inner;
   std::array<std::uint8_t, 7> first;
@@ -71,7 +71,8 @@ constexpr auto directions = all_directions();
 std::uint32_t scrambled(std::uint64_t key, std::uint32_t x) {
   std::uint32_t result = 0;
   for (unsigned bit = 0; bit < bits; ++bit) {
-    const std::uint64_t above = (1ull << bit) | (bit == 0 ? 0 : x >> (bits - bit));  // 1 marks the length
+    // The 1 in front makes bits such as 0 and 00 different.
+    const std::uint64_t above = (1ull << bit) | (bit == 0 ? 0 : x >> (bits - bit));
     const auto flip = static_cast<std::uint32_t>(mix(key + above) & 1);
     result = result << 1 | ((x >> (bits - 1 - bit) & 1) ^ flip);
   }

@@ -412,7 +412,7 @@ class Reader {
   Problems& problems_;
   Spec out_;
   std::vector<Parameter> unread_;        // parameters whose values were refused
-  std::set<std::string> typed_;          // paths of words of the command
+  std::set<std::string> typed_;          // the paths in the command's words
   std::map<std::string, Place> places_;  // of parameters, by path
 };
 

@@ -31,12 +31,12 @@ using Goal = Objective::Goal;
 struct AshaOptions {
   std::int64_t min = 1;  // no trial is judged below this resource
   std::int64_t max = 1;  // the full length of a trial
-  int factor = 4;        // each rung promotes one in `factor` trials; 4 in the paper, Determined and Ray
+  int factor = 4;        // each rung promotes one in `factor` trials; the paper uses 4
 };
 
-// The resources at which trials are compared, ascending: max, and below it max/factor, max/factor^2 ..., down
-// to min. They are computed downwards from max, so that also the two highest rungs differ by `factor`. Throws
-// Error{usage} if min or factor is too small, or max is below min.
+// The resources at which trials are compared, ascending: max, and below it max/factor, max/factor^2 ...,
+// rounded down, except those below min. They are computed downwards from max, so that also the two highest
+// rungs differ by `factor`. Throws Error{usage} if min or factor is too small, or max is below min.
 std::vector<std::int64_t> rungs_of(const AshaOptions& options);
 
 // The value of a trial at a rung is its last report up to the rung, or else its first report after the rung.

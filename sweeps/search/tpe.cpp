@@ -145,9 +145,10 @@ PlacedPoint drawn_near(const std::vector<Axis>& axes, const Places& center, doub
   });
 }
 
-// Scores candidates by the trend's mean less its deviation (the lower confidence bound of Cox and John 1992).
-// Also adds the ratio of the two densities: the expected improvement grows with this ratio (Bergstra et al.
-// 2011). The ratio has a small weight, since it also follows a value that is good by luck.
+// Chooses the candidates with the highest scores. Mainly, a candidate is good if the trend's mean minus its
+// deviation is small (the lower confidence bound of Cox and John 1992). The logarithm of the ratio of the two
+// densities is added, since the expected improvement grows with this ratio (Bergstra et al. 2011). It has a
+// small weight, since the ratio also follows a value that is good by luck.
 class Choice {
  public:
   Choice(const Space& space, const std::vector<Places>& running, const std::set<Point>& taken,

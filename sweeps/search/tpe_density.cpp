@@ -75,7 +75,7 @@ Density::Kernel Density::kernel_of(const Observation& observation, std::size_t a
   return {center, width, log_scale};
 }
 
-// All words share a part of the probability equally. The observed word also has the rest.
+// All words share a part of the probability equally. The observed word also gets the rest.
 std::vector<double> Density::logs_of_words(std::size_t axis) const {
   const std::vector<Kernel>& kernels = kernels_[axis];
   const auto words = static_cast<double>(axes_[axis].cells());

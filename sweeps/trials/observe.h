@@ -73,9 +73,9 @@ void select_trial(SweepStatus& status, int number);
 // Replaces the objective of the sweep: the objective of each trial is then the last value of another metric.
 void use_objective(SweepStatus& status, const Objective& objective);
 
-// Whether a driven sweep goes on only if somebody drives it again: it has neither ended nor been stopped, no
-// trial runs or waits in a run of its own, and no Job of a driver and no Job whose indexes are trials goes
-// on.
+// Whether a driven sweep stands still until somebody drives it: the sweep has neither ended nor been stopped,
+// no trial runs, no trial with a run of its own waits to start, no Job of a driver goes on, and no Job whose
+// indexes are trials goes on.
 bool needs_driver(const SweepStatus& status);
 
 // The best trial (ranking.h). nullptr if no trial has a rank, if the sweep has no objective, or if
