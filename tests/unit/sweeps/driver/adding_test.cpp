@@ -130,7 +130,7 @@ TEST_CASE("a driver goes on if another command adds points at any of its request
   }
 }
 
-TEST_CASE("a sweep needs a driver for added points, also if all of its Jobs have ended") {
+TEST_CASE("a sweep that needs a driver for added points still needs it when all Jobs have ended") {
   Sweeper sweeper(growing_experiment(2));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   const Started more = sweeper.start({"lr=0.1,0.2,0.3"});
@@ -159,7 +159,7 @@ TEST_CASE("a sweep needs no driver for added points if each of them has a free p
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4,0.6,0.7"}).driven != "");
 }
 
-TEST_CASE("stop and resume change the sweep's own Jobs, and the Jobs of its runs") {
+TEST_CASE("stop and resume of a sweep suspend and resume the sweep's own Jobs and the Jobs of its runs") {
   Sweeper sweeper(growing_experiment(2));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "", false);
@@ -365,7 +365,7 @@ TEST_CASE("a failed trial is started again beside running Jobs if there is a fre
   CHECK(sweeper.batches(first.sweep).size() == 4);
 }
 
-TEST_CASE("why_results_may_vanish() warns if a sweep has more than 12 500 trials") {
+TEST_CASE("why_results_may_vanish() warns if the cluster runs more than 12 500 trials by itself") {
   CHECK(why_results_may_vanish(12'500) == "");
   CHECK(why_results_may_vanish(12'501).find("keep only 12500 ended pods") != std::string::npos);
 }

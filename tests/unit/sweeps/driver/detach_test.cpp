@@ -407,7 +407,7 @@ TEST_CASE("require_own_rights() names the right that a driver lacks") {
   }
 }
 
-TEST_CASE("a driver that loses a right while it drives ends with the message of the server") {
+TEST_CASE("a driver ends with the message of the server if it loses a right while it drives") {
   // This test does not cover the rights that a driver needs only after a lost answer. It does not cover the
   // right to logs either, since mlk reads logs best effort.
   for (const std::string right :

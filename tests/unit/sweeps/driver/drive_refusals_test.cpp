@@ -284,7 +284,7 @@ TEST_CASE("a command says how many trials a search will have, and how many trial
   CHECK(prepare(sweeper, five).started == 0);
 }
 
-TEST_CASE("a dry run says how many trials there would be, and creates nothing") {
+TEST_CASE("a dry run of a driven sweep says how many trials there would be, and creates nothing") {
   Sweeper sweeper(refusing_experiment("parallel: 2"));
   const std::string before = sweeper.cluster.names("configmaps");
   kube::Client client(sweeper.cluster.config());

@@ -88,7 +88,7 @@ TEST_CASE("a driver acquires a Lease at once if the holder has released it") {
   CHECK(rivals.lease()["spec"]["holderIdentity"] != "");
 }
 
-TEST_CASE("one driver gets a free Lease if two drivers try to acquire it at the same time") {
+TEST_CASE("only one driver gets a free Lease if two drivers try to acquire it at the same time") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.one.release();
@@ -153,7 +153,7 @@ struct Onlooker : Rivals {
 
 }  // namespace
 
-TEST_CASE("an observer misses the driver if nobody has held the Lease for 15 s") {
+TEST_CASE("DriverWatch reports that nobody drives a sweep if nobody has held the Lease for 15 s") {
   Onlooker onlooker;
   CHECK_FALSE(onlooker.misses_a_driver());
   onlooker.pass(15);
@@ -165,7 +165,7 @@ TEST_CASE("an observer misses the driver if nobody has held the Lease for 15 s")
   CHECK_FALSE(onlooker.misses_a_driver());
 }
 
-TEST_CASE("an observer misses a killed driver after 15 s, and never a driver that renews the Lease") {
+TEST_CASE("DriverWatch reports a killed driver after 15 s, and never a driver that renews the Lease") {
   Onlooker onlooker;
   std::string renewed;
   for (int i = 0; i < 10; ++i) {
@@ -181,7 +181,7 @@ TEST_CASE("an observer misses a killed driver after 15 s, and never a driver tha
   CHECK(onlooker.misses_a_driver());
 }
 
-TEST_CASE("an observer misses no driver if one driver releases the Lease and another acquires it in time") {
+TEST_CASE("DriverWatch reports nothing if another driver acquires a released Lease within 15 s") {
   Onlooker onlooker;
   CHECK(onlooker.one.hold());
   CHECK_FALSE(onlooker.misses_a_driver());
@@ -202,7 +202,7 @@ TEST_CASE("an observer misses no driver if one driver releases the Lease and ano
   CHECK(onlooker.misses_a_driver());
 }
 
-TEST_CASE("an observer misses no driver while the server fails or refuses") {
+TEST_CASE("DriverWatch reports nothing while the server fails or refuses") {
   for (const int code : {403, 500}) {
     INFO(code);
     Onlooker onlooker;
@@ -220,7 +220,7 @@ TEST_CASE("an observer misses no driver while the server fails or refuses") {
   }
 }
 
-TEST_CASE("an observer asks the server at most once in two seconds") {
+TEST_CASE("DriverWatch asks the server at most once in two seconds") {
   Onlooker onlooker;
   std::atomic<int> asked{0};
   onlooker.cluster.before([&](const local::Request&) -> std::optional<local::Answer> {

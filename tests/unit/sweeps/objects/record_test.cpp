@@ -93,7 +93,7 @@ TEST_CASE("a record reads back with the same parameters, of every kind, and thei
   }
 }
 
-TEST_CASE("a record stores the first values of each parameter that fit into an equal share of the room") {
+TEST_CASE("a record stores the first values of each parameter, and has equal space for each parameter") {
   const json long_value = std::string(1000, 'v');
   Record record;
   for (const char* path : {"a", "b"}) {

@@ -86,7 +86,7 @@ TEST_CASE("a Job of trials has one index and one line of points for each trial")
   CHECK(trials[1].hash == hash_of(trials[1].point));
 }
 
-TEST_CASE("a trial that ends with an exit code without retry fails alone, and its Job continues") {
+TEST_CASE("a trial whose exit code forbids a retry fails alone, and its Job continues") {
   const json rules = render_of(train_text, {"lr=0.1,0.2"}).objects.job["spec"]["podFailurePolicy"]["rules"];
   REQUIRE(rules.size() == 2);
   CHECK(rules[0]["action"] == "Ignore");
@@ -95,7 +95,7 @@ TEST_CASE("a trial that ends with an exit code without retry fails alone, and it
   CHECK(rules[1]["onExitCodes"]["containerName"] == "main");
 }
 
-TEST_CASE("a trial with train: has rank 0, and reads its values from points.jsonl") {
+TEST_CASE("a trial with `train:` has rank 0, and reads its values from points.jsonl") {
   const json job = render_of(train_text, {"lr=0.1,0.2"}).objects.job;
   const json& variables = job["spec"]["template"]["spec"]["containers"][0]["env"];
   CHECK(variables[0]["name"] == "MLK_TRIAL_INDEX");  // before the variables that refer to it
@@ -115,7 +115,7 @@ TEST_CASE("a trial with `framework: torch` has WORLD_SIZE 1") {
   CHECK(variable_of(job, "WORLD_SIZE")["value"] == "1");
 }
 
-TEST_CASE("a trial with run: starts its program by sh, and its Job has the user's patches") {
+TEST_CASE("a trial with `run:` starts its program by sh, and its Job has the user's patches") {
   const RenderedTrials rendered = render_of(run_text, {"word=a,b"});
   const json& job = rendered.objects.job;
   const json& command = job["spec"]["template"]["spec"]["containers"][0]["command"];

@@ -64,7 +64,7 @@ void add_pods(Sweeper& sweeper, const std::string& sweep, int count) {
 
 }  // namespace
 
-TEST_CASE("mlk does not list pods of a large sweep that it no longer needs") {
+TEST_CASE("mlk lists no pods of a large sweep that has ended if the ledger has all results") {
   Sweeper sweeper(fetched_experiment);
   const std::string few = sweeper.start({"steps=1..3"}).sweep;
   CHECK(lists_of(sweeper, few, Harvest::running) == std::vector<std::string>{""});
@@ -116,7 +116,7 @@ TEST_CASE("mlk reads the Lease of a sweep if the sweep needs a driver to start i
   CHECK(lists_of(other, by_cluster, Harvest::running, "leases/" + by_cluster).empty());
 }
 
-TEST_CASE("the status says that nobody drives the sweep if the user may read the Lease") {
+TEST_CASE("the status says that nobody drives a sweep if the Lease has no holder and the user may read it") {
   Sweeper sweeper(fetched_experiment);
   const std::string sweep = prepare_three(sweeper);
   sweeper.cluster.ask("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases",

@@ -206,7 +206,7 @@ TEST_CASE("a trial gets a verdict if its whole log has no report of the objectiv
   }
 }
 
-TEST_CASE("mlk reads the log of a trial that has just ended up to six times before a verdict") {
+TEST_CASE("before a verdict, mlk reads the log of a trial up to six times if the trial has just ended") {
   Logged logged;
   logged.add_pod(0, true, nullptr, format_time(std::chrono::system_clock::now()));
   logged.logs[0] = "epoch 1";
@@ -222,7 +222,7 @@ TEST_CASE("mlk reads the log of a trial that has just ended up to six times befo
   CHECK(logged.asked.size() == 7);  // the log of the first trial only once
 }
 
-TEST_CASE("mlk requests the log of a trial that has just ended again if the server fails") {
+TEST_CASE("mlk repeats a request for a log if the server fails and the trial has just ended") {
   enum class Trial { runs, has_just_ended, ended_long_ago };
   struct Case {
     int code;

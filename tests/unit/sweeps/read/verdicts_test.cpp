@@ -92,7 +92,7 @@ TEST_CASE("a driven sweep fails if no trial has a finite number as the last valu
   check_that_all_failed(telling, "reported no finite accuracy");
 }
 
-TEST_CASE("mlk reads the log of a trial that has just ended again before a verdict") {
+TEST_CASE("before a verdict, mlk reads the log of a trial again if the trial has just ended") {
   for (const bool just_now : {true, false}) {
     INFO(just_now);
     std::atomic<int> readings{0};
@@ -121,7 +121,7 @@ TEST_CASE("a sweep succeeds if max_failures allows the trials that never report 
   CHECK(best_of(status)->number == 1);
 }
 
-TEST_CASE("a trial gets no verdict if mlk cannot read its log, or reads the end of it alone") {
+TEST_CASE("a trial gets no verdict if mlk cannot read its log, or can read only the end of the log") {
   std::string log;
   for (int i = 0; i < 1000; ++i) log += "line\n";
   for (const int code : {200, 404, 500}) {

@@ -140,7 +140,7 @@ TEST_CASE("importance() averages over the whole range of a parameter, also if mo
   CHECK(share_of(found, "kind") == doctest::Approx(3.0 / 6).epsilon(0.25));
 }
 
-TEST_CASE("importance() gives a conditional parameter no share of the parameter in its condition") {
+TEST_CASE("importance() separates a conditional parameter from the parameter in its condition") {
   Space space;
   space.parameters = {{"type", Parameter::Kind::choice, {"sgd", "adam"}, 0, 0, {}},
                       {"momentum", Parameter::Kind::uniform, {}, 0, 1, {{"type", {"sgd"}}}}};

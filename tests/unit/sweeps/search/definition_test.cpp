@@ -159,7 +159,7 @@ TEST_CASE("a point that cannot be run is reported with the line and the column o
   }
 }
 
-TEST_CASE("a search says so if its space has fewer points than it may try") {
+TEST_CASE("why_fewer_points() says that a space has fewer points than the search may try") {
   const auto why = [](const std::string& search, const std::string& words) {
     return why_fewer_points(
         define(smallest_train + ("sweep: {objective: minimize loss, " + search + "}\n"), {words}));

@@ -117,7 +117,7 @@ TEST_CASE("a sweep with a continuous range is refused if it has no number of tri
     check_good(std::string("parameters: {lr: ") + form + "}");
 }
 
-TEST_CASE("search list needs a points file, and search random refuses one") {
+TEST_CASE("search `list` needs a points file, and search `random` refuses one") {
   const OptionsRead read = with_sweep("points: p.csv");
   CHECK(read.problems == "");
   CHECK(read.spec.points_file == "p.csv");
@@ -129,7 +129,7 @@ TEST_CASE("search list needs a points file, and search random refuses one") {
   check_said(of_lr + "search: list", "search list takes its points from a file: give sweep.points");
 }
 
-TEST_CASE("stop: reads the options of asha and median within their bounds") {
+TEST_CASE("`stop:` accepts the options of asha and of median within their bounds, and no others") {
   const auto stop = [](const std::string& text) { return with_sweep(with_goal + "stop: " + text).spec.stop; };
   const EarlyStop asha = stop("{asha: {min: 10}}");
   CHECK(asha.asha.min == 10);

@@ -82,7 +82,7 @@ TEST_CASE("values on the command line replace the values in the file") {
   CHECK(read.base.find("sweep") == nullptr);
 }
 
-TEST_CASE("a user's own name must have values, and must occur in run or env") {
+TEST_CASE("a user's own name must have values, and must occur in `run` or `env`") {
   const SpecRead good = read_spec(program, {"lr=0.1", "depth=2"});
   CHECK(good.problems == "");
   CHECK(tells(read_spec(program, {"lr=0.1"}),
@@ -218,7 +218,7 @@ TEST_CASE("a sweep is refused, with line and column, if it is not a map or has a
   CHECK(tells(read_spec(trained + std::string("sweep: {paralel: 3}\n")), "did you mean 'parallel'?"));
 }
 
-TEST_CASE("put_values() replaces ${sweep.NAME} in run and env by the text of the value") {
+TEST_CASE("put_values() replaces ${sweep.NAME} in `run` and `env` by the text of the value") {
   YamlNode root = parse_yaml(program, "x.yaml");
   put_values(root, texts_of({}, {{"lr", 0.1}, {"depth", json{1, 2}}}));
   CHECK(root.find("run")->text == "python train.py --lr 0.1");

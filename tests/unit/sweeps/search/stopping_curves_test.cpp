@@ -135,7 +135,7 @@ struct Summary {
   }
 };
 
-TEST_CASE("ASHA with promotions usually finds one of the five best of 81 trials in 40% of the steps") {
+TEST_CASE("ASHA with promotions usually finds one of the five best of 81 trials with 40% of their steps") {
   for (const int factor : {3, 4}) {
     CAPTURE(factor);
     Summary summary;
@@ -145,7 +145,7 @@ TEST_CASE("ASHA with promotions usually finds one of the five best of 81 trials 
   }
 }
 
-TEST_CASE("ASHA with stops usually finds one of the five best of 81 trials in 40% of the steps") {
+TEST_CASE("ASHA with stops usually finds one of the five best of 81 trials with 40% of their steps") {
   for (const int factor : {3, 4}) {
     CAPTURE(factor);
     Summary summary;
@@ -162,7 +162,7 @@ TEST_CASE("ASHA with stops usually finds one of the five best of 81 trials in 40
   }
 }
 
-TEST_CASE("the median rule usually finds one of the five best trials in less than 90% of the steps") {
+TEST_CASE("the median rule usually finds one of the five best of 81 trials with less than 90% of their steps") {
   Summary summary;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     summary.add(with_stops(Curves(seed), [](std::vector<Progress>& trials) {

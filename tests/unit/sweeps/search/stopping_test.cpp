@@ -39,7 +39,7 @@ std::vector<Progress> running_at(std::int64_t resource, const std::vector<double
   return trials;
 }
 
-TEST_CASE("the highest rung is the length of a whole trial, and each lower rung is divided by the factor") {
+TEST_CASE("the highest rung is the length of a whole trial, divided by the factor for each lower rung") {
   CHECK(rungs_of({1, 64, 4}) == Rungs{1, 4, 16, 64});
   CHECK(rungs_of({1, 1000, 4}) == Rungs{3, 15, 62, 250, 1000});
   CHECK(rungs_of({4, 1000, 4}) == Rungs{15, 62, 250, 1000});

@@ -53,13 +53,13 @@ TEST_CASE("a name may be a user's own name, a whole path, or the last word of on
         std::string::npos);
 }
 
-TEST_CASE("name, tags, note and sweep cannot be parameters") {
+TEST_CASE("`name`, `tags`, `note` and `sweep` cannot be parameters") {
   for (const char* path : {"name", "tags", "note", "sweep", "sweep.parallel", "tags.0"})
     CHECK(meaning_of(path) ==
           "w:1:1: " + std::string(path) + " cannot be a parameter: it changes nothing that runs");
 }
 
-TEST_CASE("a user's own name in run or env needs a value, but repeat does not") {
+TEST_CASE("a user's own name in `run` or `env` needs a value, but `repeat` does not") {
   Problems problems;
   const Names names(
       parse_yaml("run: 'a ${sweep.lr}'\nenv: {A: '${sweep.repeat}', B: '${sweep.size}'}\n", "x.yaml"));
@@ -96,7 +96,7 @@ TEST_CASE("a value in a text is spelled as the user wrote it, or else as JSON") 
   CHECK(texts_of({{parameter}, {}}, {}).empty());
 }
 
-TEST_CASE("run and env keep the spelling of numbers, and other fields read numbers by value") {
+TEST_CASE("`run` and `env` keep the spelling of numbers, and other fields read numbers by value") {
   const json read = json_of_experiment(parse_yaml(
       "run: [go, 3.10, 7]\nenv: {B: 3.10, C: 1e3, D: 5, E: ['0x10']}\ntrain: {steps: 1e1}\n", "x.yaml"));
   CHECK(read["run"] == json{"go", "3.10", 7});
@@ -104,7 +104,7 @@ TEST_CASE("run and env keep the spelling of numbers, and other fields read numbe
   CHECK(read["train"]["steps"] == 10);
 }
 
-TEST_CASE("put_values() replaces ${sweep.NAME} in run and env, and not in other fields") {
+TEST_CASE("put_values() replaces ${sweep.NAME} in `run` and `env`, and not in other fields") {
   YamlNode root = parse_yaml(named_file, "x.yaml");
   CHECK(has_names(root));
   CHECK(has_names(*root.find("run")));

@@ -69,7 +69,7 @@ std::string run_trial(const std::vector<std::string>& lines, int index,
 
 }  // namespace
 
-TEST_CASE("a point sets the values at its paths, and replaces the names in run and env") {
+TEST_CASE("a point sets the values at its paths, and replaces the names in `run` and `env`") {
   const Experiment trained = Trials(trained_file).of({{"train.optimizer.lr", 0.25}, {"workers.cpu", 2}});
   CHECK(trained.effective["train"]["optimizer"]["lr"] == 0.25);
   CHECK(trained.roles.at("worker").cpu == "2");
@@ -90,7 +90,7 @@ TEST_CASE("the error about a point that cannot be run shows its values and the m
   }
 }
 
-TEST_CASE("the delta of a trial with train: is a merge patch for the configuration of the runtime") {
+TEST_CASE("the delta of a trial with `train:` is a merge patch for the configuration of the runtime") {
   const Trials trials(trained_file);
   const Point first{{"train.optimizer.lr", 0.5}};
   CHECK(trials.delta(first, first).config == json::object());
@@ -102,7 +102,7 @@ TEST_CASE("the delta of a trial with train: is a merge patch for the configurati
   CHECK(config["optimizer"].contains("momentum") == false);
 }
 
-TEST_CASE("delta() says which value keeps one Job from running all trials") {
+TEST_CASE("delta_of() says which value keeps one Job from running all trials") {
   const Trials trials(trained_file);
   CHECK(trials.delta({{"workers.cpu", 2}}, {{"workers.cpu", 1}}).obstacle ==
         "roles.worker.cpu differs from trial to trial");
@@ -115,7 +115,7 @@ TEST_CASE("delta() says which value keeps one Job from running all trials") {
   CHECK(trials.delta({{"train.steps", 5}}, {}).obstacle.empty());
 }
 
-TEST_CASE("the delta of a trial with run: is a line of sh that sets its values") {
+TEST_CASE("the delta of a trial with `run:` is a line of sh that sets the trial's values") {
   const Trials trials(program_file);
   const Delta delta = trials.delta({{"lr", 0.1}, {"word", "x"}}, {{"lr", 1}, {"word", "y"}});
   CHECK(delta.obstacle.empty());

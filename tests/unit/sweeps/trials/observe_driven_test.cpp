@@ -54,7 +54,7 @@ TEST_CASE("a driven sweep still needs a driver when all of its trials have ended
   CHECK_FALSE(needs_driver(with_jobs));
 }
 
-TEST_CASE("the status says whether a driven sweep waits for its command, its driver or a node") {
+TEST_CASE("the status says what a driven sweep waits for: its command, its driver or a node") {
   DrivenSweep sweep;
   CHECK(sweep.status().why == "no trial runs; its mlk sweep command starts them when it is typed again");
   sweep.add_driver();

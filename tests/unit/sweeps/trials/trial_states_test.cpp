@@ -168,7 +168,7 @@ TEST_CASE("a trial whose pod waits has no pod with a readable log") {
   CHECK(status.trials[0].tries == 1);
 }
 
-TEST_CASE("a trial in a second Job has one more try than its pods in the first Job") {
+TEST_CASE("a trial in a second Job counts its pods in the first Job as earlier tries") {
   Sweep sweep;
   sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
