@@ -116,7 +116,7 @@ def test_a_run_is_not_trained_again_after_the_time_to_live_of_its_job_has_passed
     never_trained_again(cluster, watched, run, {0: "Succeeded", 5: "Failed"}[code], code)
 
 
-def test_submit_with_the_option_again_makes_a_second_run_and_wait_does_not_find_the_first_run_after_mlk_delete(cluster, name, experiment):
+def test_a_run_whose_job_is_gone_can_be_submitted_again_and_deleted(cluster, name, experiment):
     file = experiment(text(name, "true", 0))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     until_gone(cluster, run)
@@ -201,7 +201,7 @@ def test_every_command_reports_pods_that_still_run_after_their_job_was_deleted(c
 
 
 @pytest.mark.nodes
-def test_submit_with_the_option_again_ends_the_pods_of_the_first_run_before_the_second_run_trains(cluster, orphaned):
+def test_submit_with_the_option_named_again_ends_the_pods_of_the_first_run_before_the_second_run_trains(cluster, orphaned):
     file, run = orphaned
     would = cluster.mlk("submit", "--again", "--dry-run=server", file, check=0)
     assert would.stdout.strip() == f"{run}-2" and "would be ended first" in would.stderr

@@ -204,7 +204,7 @@ def test_the_local_server_refuses_an_object_with_a_misspelt_field(k):
     k("delete", "configmap,service", "-l", "run=typo")
 
 
-def test_ordinary_kubectl_commands_work(k, name):
+def test_kubectl_creates_changes_describes_and_deletes_objects_of_the_local_server(k, name):
     # kubectl would send objects that it makes itself as protobuf. The server refuses protobuf, and its error names this workaround.
     assert "--dry-run=client" in mlk.run(k.program, "create", "configmap", name, "--from-literal=a=1", env=k.env).stderr
     k("apply", "-f", "-", input=k("create", "configmap", name, "--from-literal=a=1", "--dry-run=client", "-o", "yaml"))

@@ -88,7 +88,7 @@ def test_status_shows_the_metrics_of_a_live_rank_after_the_pod_of_another_rank_w
 
 
 @pytest.mark.nodes
-def test_the_record_has_the_last_line_of_metrics_if_the_program_writes_no_result(cluster, name, experiment):
+def test_the_record_of_a_run_has_the_last_line_of_metrics_if_the_program_writes_no_result(cluster, name, experiment):
     program = 'for step in 1 2 3; do echo "mlk step=$step loss=0.$step"; done; printf "1%%\\r50%%\\rmlk step=4 accuracy=0.9\\n"; echo done'
     run = cluster.mlk("submit", "--wait", experiment(counting(name, program=program)), check=0, timeout=120).stdout.strip()
     for pod in cluster.objects("pods", f"mlk.dev/run={run}"):

@@ -69,7 +69,7 @@ def test_the_next_worker_reports_when_the_reporting_worker_is_killed(tmp_path, m
 
 @pytest.mark.parametrize("consistency", ["async", "sync"])
 @pytest.mark.parametrize("servers_count,victim", [(1, 0), (2, 0), (2, 1)])
-def test_a_worker_seeds_the_server_that_replaces_a_killed_server(tmp_path, consistency, servers_count, victim):
+def test_a_worker_gives_its_weights_to_the_server_that_replaces_a_killed_server(tmp_path, consistency, servers_count, victim):
     with Run(tmp_path, "ps", servers=servers_count, consistency=consistency, steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 100)

@@ -89,7 +89,7 @@ def test_losses_of_fifty_steps_on_a_gpu_match_those_of_pytorch(tmp_path, name):
 
 @HEAVY
 @pytest.mark.parametrize("name", torch_curves.WITH_BFLOAT16)
-def test_losses_with_bfloat16_products_on_a_gpu_match_those_of_pytorch_within_its_noise(tmp_path, name):
+def test_losses_with_bfloat16_products_on_a_gpu_match_those_of_pytorch_within_the_noise_of_pytorch(tmp_path, name):
     curve = torch_curves.RECORDED["curves"][name]
     _, losses = torch_curves.train(tmp_path, curve, env=GPU, precision="bfloat16")
     assert torch_curves.are_within_noise(losses, curve["bfloat16"]["gpu"])

@@ -109,7 +109,7 @@ def test_sums_go_through_the_hosts_if_one_rank_cannot_use_the_same_nccl(tmp_path
 
 
 @HEAVY
-def test_the_weights_have_the_same_bits_for_any_order_of_the_streams(tmp_path):
+def test_the_weights_have_the_same_bits_for_any_order_of_the_gpu_streams(tmp_path):
     weights = []
     for seed in range(3):
         with Ranks(tmp_path / str(seed), "allreduce", checkpoints=True, steps=60, **MODELS["cnn"]) as run:

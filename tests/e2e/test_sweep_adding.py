@@ -36,7 +36,7 @@ def test_a_dry_run_of_a_sweep_shows_how_many_trials_are_new_and_what_they_need(c
     assert cluster.mlk("ls", name, "-o", "name", check=0).stdout == ""
 
 
-def test_the_option_same_continues_a_sweep_with_another_program(embedded, name, experiment):
+def test_the_option_named_same_continues_a_sweep_with_another_program(embedded, name, experiment):
     sweep = start(embedded, "--wait", experiment(program(name)), "lr=1").stdout.strip()
     changed = experiment(program(name, "echo accuracy=0.9"), "changed.yaml")
     told = embedded.mlk("sweep", "--dry-run=server", changed, "lr=1,2", "-o", "json", check=0).json()
@@ -75,7 +75,7 @@ def test_a_report_in_the_folder_of_the_code_does_not_make_a_new_sweep(embedded, 
     assert kept.stdout.strip() == sweep and "2 trials: 0 new" in kept.stderr, kept
 
 
-def test_the_option_trials_keeps_the_search_that_the_file_names(embedded, name, experiment):
+def test_the_option_named_trials_keeps_the_search_that_the_file_names(embedded, name, experiment):
     text = program(name).replace("sweep: {", "sweep: {search: {tpe: {trials: 50, seed: 7}}, ")
     told = embedded.mlk("sweep", "--dry-run", "--trials", 7, experiment(text), "lr=1..20", "-o", "json", check=0).json()
     assert (told["search"], told["trials"]) == ("tpe", 7)

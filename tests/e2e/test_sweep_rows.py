@@ -23,7 +23,7 @@ def row(cluster, name):
     return found["phase"], found["result"]["step"], found["steps"], found["why"]
 
 
-def test_ls_shows_a_sweep_as_failed_and_the_same_reason_as_status_if_its_trials_never_report(cluster, name, experiment):
+def test_ls_shows_a_sweep_as_failed_with_the_same_reason_as_status_if_its_trials_never_report(cluster, name, experiment):
     cluster.mlk("sweep", "--wait", experiment(sweep_of(name, "echo z=${sweep.k}", 1)), check=5, timeout=120)
     phase, step, steps, why = row(cluster, name)
     assert (phase, step, steps) == ("Failed", 3, 3) and "never reported y" in why

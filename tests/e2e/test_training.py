@@ -34,7 +34,7 @@ def test_losses_and_weights_of_fifty_steps_match_those_of_pytorch(tmp_path, curv
 
 
 @pytest.mark.parametrize("name", torch_curves.WITH_BFLOAT16)
-def test_losses_with_bfloat16_products_match_those_of_pytorch_within_its_noise(tmp_path, name):
+def test_losses_with_bfloat16_products_match_those_of_pytorch_within_the_noise_of_pytorch(tmp_path, name):
     _, losses = torch_curves.train(tmp_path, CURVES[name], precision="bfloat16")
     assert torch_curves.are_within_noise(losses, CURVES[name]["bfloat16"]["processor"])
 
