@@ -195,7 +195,7 @@ class Driver {
     if (next.hopeless) {
       stop_all(runs, status);
     } else {
-      // Creates the Jobs that an earlier start has registered and not created.
+      // Creates the missing Jobs of trials that an earlier start has registered.
       TrialIndexes indexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner));
       indexes.start_missing(batches);
       indexes.mark_made(batches, objects.owner);

@@ -85,7 +85,7 @@ TEST_CASE("a point that is added to a running sweep starts when a place becomes 
   CHECK(run_of_trial(client, "default", first.sweep, 4) == trial_run(first.sweep, hash_of(trials.at(4))));
 }
 
-TEST_CASE("a driver goes on if another command adds points at any of its requests") {
+TEST_CASE("a driver continues if another command adds points before any of the driver's requests") {
   constexpr int most_requests = 40;
   for (int which = 0; which < most_requests; ++which) {
     INFO("added before request ", which, " of the first driver");
@@ -292,7 +292,7 @@ TEST_CASE("a sweep needs a driver if it has more Jobs than trials that may run a
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4,0.5,0.6"}).driven.find("their points need 3 Jobs") == 0);
 }
 
-TEST_CASE("no objects of added points are left if the server refuses one of them") {
+TEST_CASE("no objects of added points are left if the server refuses one of these objects") {
   Sweeper sweeper(growing_experiment(5));
   sweeper.most_points_bytes = 300;
   const Started first = sweeper.start({"lr=0.1"});

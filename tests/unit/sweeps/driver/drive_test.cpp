@@ -184,7 +184,7 @@ TEST_CASE("each failed trial of a driven sweep is retried once, also if any requ
   }
 }
 
-TEST_CASE("a driver that must stop completes the trials that it has begun, and begins no others") {
+TEST_CASE("create() completes the runs that it has begun, and begins no others, if the driver must stop") {
   Sweeper sweeper(driven_experiment);
   kube::Client client(sweeper.cluster.config());
   const Definition sweep = sweeper.define({"lr=1..600"});

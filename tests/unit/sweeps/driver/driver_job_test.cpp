@@ -231,7 +231,7 @@ using Account = AccountRights::Account;
 
 }  // namespace
 
-TEST_CASE("a check of the driver's account says whether it exists, and which rights are missing") {
+TEST_CASE("a check of the driver's account says whether the account exists, and which rights it lacks") {
   Asked asked;
   CHECK(asked.ask().account == Account::there);
   CHECK(asked.ask().enough());

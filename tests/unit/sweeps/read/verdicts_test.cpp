@@ -82,7 +82,7 @@ void check_that_all_failed(Telling& telling, const std::string& reason) {
 
 }  // namespace
 
-TEST_CASE("a driven sweep fails with all its trials if its program never reports the objective") {
+TEST_CASE("a driven sweep and all its trials fail if its program never reports the objective") {
   Telling telling([](double) { return "hello\naccuracy is good\nmlk step=3 loss=0.5"; });
   check_that_all_failed(telling, "never reported accuracy");
 }

@@ -42,7 +42,7 @@ json each_of(const json& list, const char* inner) {
 
 }  // namespace
 
-TEST_CASE("a page names its sweep, its namespace and its objective") {
+TEST_CASE("the data of a report names the sweep, the namespace and the objective") {
   ReportData data = page_data();
   json page = report_data(data);
   CHECK(page["title"] == "digits-abcde");

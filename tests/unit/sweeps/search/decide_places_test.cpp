@@ -44,7 +44,7 @@ using Acts = std::vector<Decision>;
 
 }  // namespace
 
-TEST_CASE("decide() starts a point once, also if it is listed twice or has a trial already") {
+TEST_CASE("decide() starts a point at most once, also if it is listed twice or has a trial already") {
   Spec spec;
   spec.parallel = 9;
   std::vector<Point> points = listed_points(3);

@@ -204,7 +204,7 @@ TEST_CASE("asha_stops() judges a trial once at each rung") {
         std::vector<Decision>{{Kind::stop, 0, 2}, {Kind::promote, 1, 4}});
 }
 
-TEST_CASE("asha_stops() stops no trial before the first rung, and compares with ended trials") {
+TEST_CASE("asha_stops() stops no trial before the first rung, and also compares a trial with ended trials") {
   const AshaOptions from_two{.min = 2, .max = 8, .factor = 2};
   CHECK(asha_stops(from_two, Goal::minimize, running_at(1, {0.4, 0.1})).empty());
   std::vector<Progress> trials = running_at(2, {0.4, 0.1});

@@ -39,7 +39,7 @@ TEST_CASE("the middle of a logarithmic axis is the geometric mean of the bounds"
   CHECK(axis.value_at(1).get<double>() <= 1);
 }
 
-TEST_CASE("each whole number on an axis has a cell of the same width") {
+TEST_CASE("each whole number on a linear axis has a cell of the same width") {
   const Parameter parameter = integer("n", 3, 6);
   const Axis axis(parameter);
   CHECK(axis.cells() == 4);
