@@ -285,7 +285,7 @@ class Asked:
         os.close(self.terminal)
 
 
-def test_image_gc_keeps_an_image_that_a_run_begins_to_use_while_gc_waits_for_the_answer(embedded, images, builder, name):
+def test_image_gc_keeps_an_image_that_a_run_begins_to_use_while_gc_waits_for_the_answer_of_the_user(embedded, images, builder, name):
     where = f"{images.name}/team/trainer"
     built = []
     for word in ("wanted", "unwanted"):

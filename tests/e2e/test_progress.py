@@ -113,7 +113,7 @@ def test_ls_shows_all_runs_in_time_and_leaves_the_metrics_of_a_run_empty_if_its_
 
 
 @pytest.mark.nodes
-def test_wait_for_several_runs_exits_with_the_code_of_the_first_run_that_failed(cluster, name, experiment):
+def test_wait_for_several_runs_exits_with_the_code_of_the_run_that_failed(cluster, name, experiment):
     def submitted(program):
         return cluster.mlk("submit", experiment(counting(name, program=program).replace("retries: 3, on: [any]", "retries: 0")), check=0).stdout.strip()
     good, bad = submitted("echo fine; sleep 2"), submitted("exit 3")

@@ -23,7 +23,7 @@ def start_with_a_slow_worker(run, rank, delay_ms):
 
 
 @mode_and_consistency
-def test_metrics_lines_report_how_the_time_of_a_step_is_spent_and_the_state_of_the_run(tmp_path, mode, consistency):
+def test_metrics_lines_report_the_state_of_the_run_and_how_the_time_of_a_step_is_spent(tmp_path, mode, consistency):
     with Run(tmp_path, mode, consistency=consistency, step_delay_ms=4) as run:
         servers, workers = run.start_all()
         assert_trained(servers + workers, run.steps, workers[0])

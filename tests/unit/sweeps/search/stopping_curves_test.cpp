@@ -162,7 +162,7 @@ TEST_CASE("ASHA with stops usually finds one of the five best of 81 trials with 
   }
 }
 
-TEST_CASE("the median rule usually finds one of the five best of 81 trials with 90% of their steps") {
+TEST_CASE("the median rule usually finds one of the five best of 81 trials in under 90% of their steps") {
   Summary summary;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     summary.add(with_stops(Curves(seed), [](std::vector<Progress>& trials) {
