@@ -93,8 +93,8 @@ struct Batch {
 // Reads again those Jobs that were made and are missing, of the sweep and of trials that are runs
 // (run/facts/absence.h).
 void confirm_absences(kube::Client& client, const std::string& name_space, SweepObjects& objects);
-// Returns the objects of a watch. If a Job that was made is missing in these objects, reads the objects
-// again, twice.
+// Returns the objects of a watch. If a Job that was made is missing in these objects, reads all objects again
+// with fetch_sweep().
 SweepObjects without_doubt(kube::Client& client, const std::string& name_space, SweepObjects watched);
 
 // The batches of the sweep, ascending by number. Pure.

@@ -7,15 +7,15 @@
 
 namespace mlk::sweeps {
 
-// How long read_sweep() reads logs. mlk needs the log of a trial if the trial has no result: a user's own
+// How long read_sweep() reads logs. mlk needs the logs of trials without a complete result: a user's own
 // program leaves no result, and a running trial has no result yet.
 enum class Harvest {
   running,  // for a short time; begins with the logs of running trials
   all,      // for a longer time, which usually suffices for all logs
 };
 
-// Reads the logs of trials that have ended without a result, and adds their reports to `told`. Reads each log
-// once.
+// Reads the logs of ended trials without an objective, each log once. Adds their reports to `told`, and all
+// reports in `told` to the trials of `status`. Also applies verdicts (apply_verdicts()).
 void harvest_ended(kube::Client& client, const std::string& name_space, SweepStatus& status,
                    std::map<int, Trial>& told);
 

@@ -19,7 +19,7 @@ class Harvester {
   // The client and the name must outlive this object.
   Harvester(kube::Client& client, const std::string& name_space) : client_(client), name_space_(name_space) {}
 
-  // Reads the logs of trials that have ended without a result, each log once, and writes new reports into the
+  // Reads the logs of ended trials without an objective, each log once, and writes new reports into the
   // ledger, best effort. Does so at most every five seconds. `status`: as observed from `objects`.
   void collect(const SweepObjects& objects, SweepStatus& status);
 

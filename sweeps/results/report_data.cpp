@@ -34,7 +34,8 @@ double seconds_since_1970(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
-// The duration of a trial. For a running trial, the time until now. Nothing if the trial has not started.
+// The duration of a trial. For a running trial, the time until now. Nothing if the start is unknown, or if
+// the end is unknown and the trial does not run.
 std::optional<double> seconds_taken(const Trial& trial, Time now) {
   if (!trial.started || (!trial.ended && trial.state != TrialState::running)) return std::nullopt;
   return std::max(0.0, std::chrono::duration<double>(trial.ended.value_or(now) - *trial.started).count());

@@ -43,8 +43,8 @@ struct ReportBounds {
 // The index of the best trial among the trials that have a value and did not fail.
 std::optional<std::size_t> best_of(const std::vector<Trial>& trials, const Objective& objective);
 
-// The indices of at most `most` of the candidates, ascending: the best fifth, and an even sample of the
-// others.
+// The indices of at most `most` of the candidates, ascending: one fifth of `most` are the best candidates,
+// and the rest is an even sample of the others. If there are at most `most` candidates, all of them.
 std::vector<std::size_t> representative(const std::vector<Trial>& trials, const Objective& objective,
                                         const std::vector<std::size_t>& candidates, std::size_t most);
 
@@ -56,8 +56,8 @@ struct CountTimes {
   double speedup = 1;                            // the first entry's median divided by this entry's median
 };
 
-// The paths of the parameters that count workers, servers or nodes: "workers.count", "servers.count", or any
-// other path that ends in "count", "nodes" or "workers".
+// The paths of the parameters that vary and count workers, servers or nodes: "workers.count",
+// "servers.count", or any other path whose last word is "count", "nodes" or "workers".
 std::vector<std::string> count_paths(const Space& space);
 
 // One entry for each combination of counts, ascending by the counts. Empty if no count varies.

@@ -31,8 +31,8 @@ struct Order {
   std::size_t top = 0;  // keeps at most so many trials; 0 keeps all trials
 };
 
-// The trials in the requested order. Trials without a rank, or without a value in the sorted column, come
-// last. Throws Error{usage} if the column does not exist.
+// The trials in the requested order. If they are sorted by a column, trials without a value in this column
+// come last; otherwise trials without a rank come last. Throws Error{usage} if the column does not exist.
 std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                             const Order& order);
 

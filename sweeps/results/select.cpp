@@ -40,7 +40,7 @@ Clashes clashes_of(const NameSet& metrics, const NameSet& paths) {
 }
 
 // The unambiguous name of a parameter: its path, with "parameters." in front if the path is a single word.
-// The columns of a table have the same names.
+// Columns of a table with an ambiguous short name have the same names.
 std::string longer_form(const std::string& path) {
   return path.find('.') == std::string::npos ? "parameters." + path : path;
 }

@@ -114,8 +114,8 @@ std::vector<Point> searched(const Spec& spec, std::vector<Point> listed) {
   return grid_points(spec.space, most_points_of_sweep);
 }
 
-// Refuses points that are too long for the ledger. Checks each point only if the longest possible point of
-// the space is too long. Search tpe has no points yet, so in this case the function refuses the sweep.
+// Refuses points that are too long for the ledger. If the longest possible point of the space fits, checks no
+// point. Otherwise checks each point; if the search is tpe, refuses the sweep, since tpe has no points yet.
 void refuse_long_points(const Spec& spec, const std::vector<Point>& points) {
   constexpr std::size_t longest_number = 30, longest_repeat = 40;
   const auto bytes = [](const json& value) { return json_text(value).size(); };

@@ -42,8 +42,8 @@ class Names {
 // `workers.count` for `roles.worker.count`, as people write this path. Returns other paths unchanged.
 std::string with_short_role(const std::string& path);
 
-// Replaces each ${sweep.NAME} in `run` and `env` by the text of that name. If the name has no text, replaces
-// it by the empty text, and `repeat` by 1.
+// Replaces each ${sweep.NAME} in `run` and `env` by the text of that name. The default text of `repeat` is 1,
+// and that of any other name is empty.
 void put_values(YamlNode& root, const std::map<std::string, std::string>& texts);
 
 // The experiment's tree as JSON. A value in `run` or `env` whose spelling JSON would lose becomes text: 3.10,
