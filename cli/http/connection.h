@@ -31,7 +31,7 @@ struct Call {
   std::function<void(int)> begun{};           // called with the status of a good answer, before `take`
   std::size_t most_bytes = 1 << 20;           // of Reply::body
   std::function<void(std::uint64_t)> sent{};  // called with the number of newly sent bytes of `body`
-  bool is_long = false;                       // large body, or `take` waits: use a Connection without a pool
+  bool is_long = false;  // the body is large, or `take` waits; needs a Connection without a pool
 };
 
 struct Reply {

@@ -8,7 +8,7 @@
 
 namespace mlk::http {
 
-// The result of an attempt.
+// The result of the newest attempt, and what repeat_after() needs to know about its request.
 struct Attempt {
   Failure::Kind failure = Failure::Kind::none;
   int status = 0;                                     // of the answer, if there was no failure

@@ -40,7 +40,7 @@ struct DriverInput {
   std::string image;                                   // of the driver
   bool local = false;                                  // the driver runs on the embedded cluster
   Identity sweep;                                      // the sweep that the driver drives
-  std::string files_of;                                // the sweep whose copies of the files the trials mount
+  std::string files_of;      // the trials mount the copies of `files` whose names begin with this
   std::string defined_as{};  // the identity of the definition, as computed by the mlk that wrote the input
 };
 

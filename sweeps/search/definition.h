@@ -26,7 +26,7 @@ struct Definition {
   std::vector<std::string> warnings;  // as in Prepared
   Identity identity;                  // of the sweep
   std::string kin;                    // the result of kin_of_sweep()
-  std::string files_of;               // the sweep whose copies of `files` the trials mount
+  std::string files_of;               // the trials mount the copies of `files` whose names begin with this
 };
 
 // `words`: PATH=VALUES of the command line. Throws Error{usage} for mistakes in the file and in the words,

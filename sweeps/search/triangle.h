@@ -22,8 +22,7 @@ class Triangle {
 // The dot product. The order of the additions depends only on `count`, so every build gives the same bits.
 double dot(const double* a, const double* b, std::size_t count);
 
-// Computes Cholesky's factor in place. If rounding makes a pivot negative, uses a small positive pivot
-// instead.
+// Computes Cholesky's factor in place. A pivot below 1e-10, which rounding can cause, becomes 1e-10.
 void factorise(Triangle& matrix);
 
 // Solves factor * x = values for the first values.size() rows, in place.

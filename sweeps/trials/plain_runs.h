@@ -17,7 +17,7 @@ Objective usual_objective(const std::vector<RunStatus>& runs);
 Point parameters_of(const RunStatus& run);
 
 // The oldest run is number 0. Parameters are the values in which the experiments differ, and `run`, the name
-// of the run. `runs` must have their experiments (RunFilter::configured).
+// of the run. RunStatus::experiment of each run must be filled in (RunFilter::configured).
 std::vector<Trial> trials_of(std::vector<RunStatus> runs, const Objective& objective);
 
 }  // namespace mlk::sweeps

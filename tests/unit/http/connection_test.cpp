@@ -319,7 +319,7 @@ TEST_CASE("exchange() reports an incomplete answer as broken, and an unreachable
   CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::refused);
 }
 
-TEST_CASE("a reply has only the headers of the last answer") {
+TEST_CASE("a reply has the headers of the final answer, and none of an interim answer before it") {
   Connection connection({.pool = pool_or_none()});
   const RawServer raw([](int, const std::string&) {
     return "HTTP/1.1 103 Early Hints\r\nX-Early: yes\r\n\r\nHTTP/1.1 201 Created\r\nX-Late: "

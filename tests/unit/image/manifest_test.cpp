@@ -276,7 +276,7 @@ TEST_CASE("parse_manifest() refuses more than 500 layers, 50 levels or 200000 va
         std::string::npos);
 }
 
-TEST_CASE("parse_configuration() refuses a configuration without one digest for each layer of the manifest") {
+TEST_CASE("parse_configuration() refuses a configuration unless it has exactly one digest for each layer") {
   const json good = configuration_with({digest_with('1')});
   const auto read = mlk::image::parse_configuration(good.dump(), 1, "image x");
   CHECK(read.platform.text() == "linux/amd64");

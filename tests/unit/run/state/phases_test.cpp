@@ -277,7 +277,7 @@ TEST_CASE("a Job that failed without a failed pod is shown with its own message"
   CHECK(run.why() == "a?[1m");
 }
 
-TEST_CASE("the cause of a failed run is a rank that used up its tries by itself") {
+TEST_CASE("the cause of a failed run is a rank whose own failures used up its tries") {
   Run run;
   run.condition("Failed", "FailedIndexes");
   run.job()["status"]["failedIndexes"] = "0-1";

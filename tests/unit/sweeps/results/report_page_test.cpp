@@ -208,7 +208,7 @@ TEST_CASE("the report cuts a text that is too long, and marks the cut") {
   CHECK(report_data(data)["trials"][0]["f"] == std::string(500, 'z') + "…");
 }
 
-TEST_CASE("a number of a point becomes text in the report if JSON cannot represent it") {
+TEST_CASE("a value of a point becomes text in the report if JSON has no such number") {
   ReportData data = page_data();
   data.space.parameters = {{"a", Parameter::Kind::uniform, {}, 0, 1, {}}};
   data.trials = {page_trial(0, 1)};

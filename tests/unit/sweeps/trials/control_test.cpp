@@ -185,7 +185,7 @@ TEST_CASE("a stop or resume of one trial completes if it is cut off at any reque
         }) == 2);
 }
 
-TEST_CASE("resuming a sweep resumes no trial that is paused or has ended for good") {
+TEST_CASE("resuming a sweep does not resume a trial that early stopping has paused or ended") {
   Controlled controlled(true);
   const std::vector<RunObjects> runs = controlled.runs();
   REQUIRE(runs.size() == 2);
