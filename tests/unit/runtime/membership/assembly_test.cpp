@@ -210,7 +210,7 @@ TEST_CASE("if all states are equal, the proposer is the source, and no rank rece
   CHECK(stage.assembly.restarts() == 0);
 }
 
-TEST_CASE("a rank with a state of the newest step lags if another generation made this state") {
+TEST_CASE("a rank with a state of the newest step lags if the state comes from an older generation") {
   AmongRanks stage(0, 4);
   stage.tell_statuses({1, 2, 3}, 0, 10);
   Assembling assembling(stage);
@@ -370,7 +370,7 @@ TEST_CASE("a rank sends its generation, its step and its lineage to a peer that 
   CHECK(PayloadReader(status.payload).get<std::uint64_t>() == lineage);
 }
 
-TEST_CASE("if two runs started apart, a rank of the run that is further sends its status to the other run") {
+TEST_CASE("a rank sends its status to a rank of another run that started apart and is behind") {
   AmongRanks stage(1, 2);
   stage.start_generation(1, {0, 1});
   (void)stage.was_told(rank_at(0), MessageType::status);  // drops the earlier statuses to rank 0

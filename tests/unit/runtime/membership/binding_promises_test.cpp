@@ -10,8 +10,8 @@ using namespace mlk::rt;
 using namespace mlk::test;
 
 TEST_CASE(
-    "a rank that has accepted a proposal refuses a later one of another process with a minority of its "
-    "members") {
+    "after it has accepted a proposal, a rank refuses another process's proposal that keeps a minority of "
+    "the members") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
@@ -25,7 +25,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank accepts another proposal of the same proposer, or with a majority of the accepted members") {
+    "after it has accepted a proposal, a rank accepts another one of the same process, or one that keeps a "
+    "majority") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);

@@ -43,7 +43,9 @@ TEST_CASE("a process of a trained run does not fail if a late rank cannot start"
   CHECK_NOTHROW(others.end(second_worker, ExitCode::bad_data));
 }
 
-TEST_CASE("a trained process stays up to a limit while a rank is connected or may return, and else 5 s") {
+TEST_CASE(
+    "a trained process waits 5 s, or longer if a rank is connected or may return, but never beyond its "
+    "limit") {
   const SteadyTime trained{seconds(1000)};
   const auto stay = [&](std::optional<SteadyTime> last_loss, bool somebody_is_there, seconds late) {
     return late_deadline(trained, last_loss, somebody_is_there, late) - trained;

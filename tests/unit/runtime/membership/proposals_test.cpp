@@ -120,8 +120,7 @@ TEST_CASE("a rank does not propose if other ranks train without it, even if thes
   CHECK(stage.gives_up().starts_with("gave up"));
 }
 
-TEST_CASE(
-    "a member proposes if the status of the only lower member shows that this one is in no generation") {
+TEST_CASE("a member proposes if the only lower member has reported that it is in no generation") {
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({0, 2}, 1, 10);
@@ -161,7 +160,8 @@ TEST_CASE("a rank that accepts another rank's proposal abandons its own") {
   CHECK(stage.assembly.generation().number == own + 1);
 }
 
-TEST_CASE("a refusal of an earlier proposal has no effect, and of two accepts the last one counts") {
+TEST_CASE(
+    "a refusal of an earlier proposal has no effect, and of two accepts from one rank the later one counts") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
@@ -348,7 +348,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a generation ends if a member reports trouble, is lost, silent or replaced, or if the run is trained") {
+    "a generation ends by trouble, by a lost, silent or replaced member, by a new proposal, or with the "
+    "run") {
   AmongRanks stage(1, 4);
   stage.depart(rank_at(3));
   stage.start_generation(4, {0, 1, 2});
@@ -426,7 +427,9 @@ TEST_CASE("a rank that connects again is let in only after it has sent a complet
   CHECK(stage.assembly.wants_newcomers(stage.now));
 }
 
-TEST_CASE("last_loss() is the time of the last loss, and ignores ranks that ended with exit code 0") {
+TEST_CASE(
+    "last_loss() is the time at which the last rank was lost, and ignores ranks that ended with exit code "
+    "0") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.depart(rank_at(1));
