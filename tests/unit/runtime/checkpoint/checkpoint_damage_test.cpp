@@ -127,7 +127,8 @@ TEST_CASE("a checkpoint in the folder of another step is skipped") {
 }
 
 TEST_CASE(
-    "load_newest throws a failure with the newest checkpoint and the reason if no checkpoint is usable") {
+    "if no checkpoint is usable, load_newest throws a failure that names the newest checkpoint and its "
+    "fault") {
   Checkpoints run;
   run.save(1);
   run.save(2);

@@ -102,7 +102,8 @@ TEST_CASE("a tensor is found by its whole name, also if the name of another tens
   }
 }
 
-TEST_CASE("require_whole() has one error for missing or repeated floats, and another if pieces end early") {
+TEST_CASE(
+    "require_whole() reports one error for missing or repeated floats, and another if the pieces end early") {
   using checkpoint_format_bounds::words_of;
   const std::string twice = "its files leave out some of the model or hold it twice";
   const std::string not_whole = "its files do not hold the whole model";

@@ -248,7 +248,7 @@ TEST_CASE("a save keeps only the newest checkpoints, and removes leftovers of a 
   CHECK(run.names() == std::set<std::string>{"step-000000000004", "step-000000000005"});
 }
 
-TEST_CASE("a save on a full disk logs a warning, leaves nothing behind, and keeps the older checkpoint") {
+TEST_CASE("a save on a full disk returns false, leaves nothing behind, and keeps the older checkpoint") {
   Checkpoints run;
   run.save(1);
   const auto before = run.names();
@@ -263,7 +263,7 @@ TEST_CASE("a save on a full disk logs a warning, leaves nothing behind, and keep
   CHECK(run.loaded() == 1);
 }
 
-TEST_CASE("a save on a disk that is really full logs a warning") {
+TEST_CASE("a save on a disk that is really full returns false, and the older checkpoints stay usable") {
   constexpr int no_mount = 77;
   Checkpoints run;
   fs::create_directories(run.checkpoints);
@@ -292,7 +292,7 @@ TEST_CASE("a save on a disk that is really full logs a warning") {
   CHECK(result == 42);
 }
 
-TEST_CASE("a save into a read-only folder logs a warning, and the checkpoints in it stay usable") {
+TEST_CASE("a save into a read-only folder returns false, and the checkpoints in the folder stay usable") {
   constexpr int no_mount = 77;
   Checkpoints run;
   fs::create_directories(run.checkpoints);
@@ -315,7 +315,7 @@ TEST_CASE("a save into a read-only folder logs a warning, and the checkpoints in
   CHECK(result == 42);
 }
 
-TEST_CASE("a save into a folder that cannot be made logs a warning") {
+TEST_CASE("a save into a folder that cannot be made returns false") {
   Checkpoints run;
   fs::create_directories(run.checkpoints.parent_path());
   write_file(run.checkpoints, "a file is in the way");

@@ -164,7 +164,8 @@ TEST_CASE("a save keeps the configured number of checkpoints up to its own step,
   CHECK(run.names() == std::set<std::string>{"step-000000000009"});
 }
 
-TEST_CASE("a save succeeds although a killed process has left a folder with another name of the same step") {
+TEST_CASE(
+    "a save succeeds although there is a folder of the same step whose name has another number of zeros") {
   using namespace checkpoint_words;
   const Kept run;
   REQUIRE(run.save(7));
@@ -322,7 +323,7 @@ TEST_CASE("a checkpoint is refused if the step or position in a file differs fro
   CHECK(run.store().load_newest(nine)->history == RunHistory{0, 64});
 }
 
-TEST_CASE("a loaded checkpoint takes each count of the history from the file with the largest value") {
+TEST_CASE("each count in the history of a loaded checkpoint is the largest of those in its files") {
   using namespace checkpoint_words;
   const std::vector<TensorInfo> one = {{"w", {4}, 0, 4}};
   const Kept run;
@@ -357,7 +358,8 @@ TEST_CASE(
   CHECK(unsaved("").what() == sentence);
 }
 
-TEST_CASE("the reason of an error is the message of the system, without the name of the file") {
+TEST_CASE(
+    "reason_of() returns the system's message without the name of the file, and other messages unchanged") {
   CHECK(reason_of(std::system_error(ENOSPC, std::generic_category(), "/a/file")) ==
         "No space left on device");
   CHECK(reason_of(std::runtime_error("state.safetensors does not match its checksum")) ==

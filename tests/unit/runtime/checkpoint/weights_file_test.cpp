@@ -189,7 +189,9 @@ TEST_CASE("weights of a model that is not a GPT are read by the names of its ten
   }
 }
 
-TEST_CASE("tensors of float16 and bfloat16 are read as the floats that they represent") {
+TEST_CASE(
+    "tensors of float16 and bfloat16 are read as the floats that they represent, and a NaN or infinity is "
+    "refused") {
   const Folder of;
   const TensorInfo bias{"b", {10}, 0, 10};
   const auto read_as = [&](const std::string& type, const std::vector<std::uint16_t>& bits) {
