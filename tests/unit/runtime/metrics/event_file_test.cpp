@@ -45,7 +45,7 @@ TEST_CASE("an event has the bytes of its protocol buffer") {
   CHECK(hex_of(restart_event(1, 5)) == "09000000000000f03f10053a020801");
 }
 
-TEST_CASE("each process writes its own event file, which it makes at its first report") {
+TEST_CASE("each EventFile writes a file of its own, and makes this file at its first report") {
   mlk::test::TemporaryFolder folder;
   const Log log("test", -1);
   const std::string events = folder / "below/events";

@@ -33,7 +33,9 @@ std::string value_of_loss(double loss) {
 
 }  // namespace whole_exposition
 
-TEST_CASE("a process that has done nothing yet exports only its counters") {
+TEST_CASE(
+    "a process that has done nothing yet exports only its counters and the histogram of its steps, all "
+    "zero") {
   CHECK(prometheus_text({}) ==
         "# HELP mlk_samples_total Samples that this process has trained on.\n"
         "# TYPE mlk_samples_total counter\n"
@@ -124,7 +126,8 @@ TEST_CASE("prometheus_text() gives every family a name, a type, a help text and 
 }
 
 TEST_CASE(
-    "values have fifteen digits, and values that are not finite are written as Prometheus spells them") {
+    "values have at most fifteen digits, and values that are not finite are written as Prometheus spells "
+    "them") {
   using whole_exposition::value_of_loss;
   CHECK(value_of_loss(0.123456789012345) == "0.123456789012345");
   CHECK(value_of_loss(-1e-7) == "-1e-07");

@@ -34,7 +34,9 @@ struct Bench {
 
 }  // namespace reporter_result
 
-TEST_CASE("throughput counts from the start of the training, and keeps its value if no sample is trained") {
+TEST_CASE(
+    "the first throughput counts from the start of the training, and a report without new time or samples "
+    "keeps it") {
   reporter_result::Bench bench;
   bench.now = 50;
   bench.reporter.started(40, 1000);
@@ -65,7 +67,7 @@ TEST_CASE("report() leaves out steps from before the start of the training") {
   CHECK(bench.line() == "mlk step=1 epoch=0 loss=0.5 samples_per_s=0\n");
 }
 
-TEST_CASE("an accuracy appears in the next line alone, but in every later result") {
+TEST_CASE("an accuracy appears only in the next line, but in every later result") {
   reporter_result::Bench bench;
   bench.reporter.started(0, 0);
   bench.reporter.evaluation(0.12345678);
@@ -162,7 +164,7 @@ TEST_CASE("a result file is closed after each report") {
   CHECK(open_files() == before);
 }
 
-TEST_CASE("a curve keeps each of the first sixty-three points and then every second point") {
+TEST_CASE("a curve keeps all of its first 63 points, and only every second one when the 64th is added") {
   Curve curve;
   for (std::uint64_t step = 1; step <= 63; ++step) curve.add(step * 10, static_cast<double>(step));
   auto points = curve.points();

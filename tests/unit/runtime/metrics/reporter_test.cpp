@@ -182,7 +182,7 @@ TEST_CASE("the newest checkpoint is in the result, also in the result of a rank 
         json::parse(R"({"schema":1,"rank":7,"checkpoint":70,"done":false,"message":"terminated"})"));
 }
 
-TEST_CASE("the result of a rank that never reported has only its rank and the reason why it ends") {
+TEST_CASE("the result of a rank that never reported has no metrics, and has the reason why the rank ends") {
   Reports bench;
   bench.reporter.finish(false, "peers lost");
   CHECK(bench.result() == json::parse(R"({"schema":1,"rank":7,"done":false,"message":"peers lost"})"));
@@ -279,7 +279,7 @@ TEST_CASE("the result is valid JSON although the loss is NaN") {
   CHECK(bench.result()["metrics"]["loss"].is_null());
 }
 
-TEST_CASE("a curve keeps its first and last point and thins evenly") {
+TEST_CASE("a curve keeps its first and last point, and is thinned evenly") {
   Curve curve;
   for (std::uint64_t step = 1; step <= 10'000; ++step) {
     curve.add(step, 1.0 / static_cast<double>(step));

@@ -62,7 +62,9 @@ void when_told_to_stop(const std::function<void()>& body) {
 
 }  // namespace
 
-TEST_CASE("a report is due at each multiple of its interval, with the mean loss since the previous report") {
+TEST_CASE(
+    "a report is due at or after each multiple of the interval, and has the mean loss since the previous "
+    "report") {
   ReportingWorker worker;
   Trainer trainer(worker.own);
   RunReports reports(worker.own, trainer);
@@ -115,7 +117,7 @@ TEST_CASE("an evaluation that is due is reported, also if no report is due") {
   CHECK(worker.result()["curve"].size() == 4);
 }
 
-TEST_CASE("the reported loss is that of the evaluation if nothing was trained") {
+TEST_CASE("if no step was trained, the reported loss is the loss of the evaluation") {
   ReportingWorker worker;
   Trainer trainer(worker.own);
   RunReports reports(worker.own, trainer);
@@ -128,7 +130,8 @@ TEST_CASE("the reported loss is that of the evaluation if nothing was trained") 
   CHECK(worker.said().starts_with("mlk step=100 epoch=16 loss="));
 }
 
-TEST_CASE("the reported loss is not that of the evaluation at the end if a step was trained") {
+TEST_CASE(
+    "if a step was trained, the last report has the loss of the training, and not that of the evaluation") {
   ReportingWorker worker;
   worker.config.report_every = 1000;
   Trainer trainer(worker.own);
