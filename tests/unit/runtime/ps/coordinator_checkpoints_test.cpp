@@ -110,7 +110,7 @@ TEST_CASE("a checkpoint is abandoned if a part is not written within the patienc
   CHECK(run.coordinator.committed() == 0);
 }
 
-TEST_CASE("a checkpoint after SIGTERM is not tried again if it fails") {
+TEST_CASE("an unfinished run that gets SIGTERM tries only once to write its checkpoint") {
   Run run({.workers = 1, .servers = 2, .saves = true});
   run.start_both();
   run.done(0, 0, 0);

@@ -93,7 +93,8 @@ TEST_CASE("the rank that reports gets the name of a clearly slower worker, until
 }
 
 TEST_CASE(
-    "server 0 counts the staleness that workers report if it has a bound, and else that of its updates") {
+    "if the staleness has a bound, server 0 counts the values that workers report, and else those of its "
+    "updates") {
   for (const bool bounded : {true, false}) {
     CAPTURE(bounded);
     Run run({.workers = 1, .sync = false, .staleness = bounded ? std::optional(2) : std::nullopt});
@@ -143,7 +144,8 @@ TEST_CASE("a worker that is lost or joins later is logged and counted, and chang
   CHECK(run.work(0).header.generation == 7);
 }
 
-TEST_CASE("losses before the first step are logged, and do not count as restarts") {
+TEST_CASE(
+    "a worker or server that is lost before the training begins is logged, and is not counted as a restart") {
   Run run({.workers = 2, .servers = 2});
   run.peer_down(server(1));  // the server was never there
   CHECK(run.logged().empty());
@@ -393,7 +395,7 @@ TEST_CASE("after SIGTERM a run ends as soon as no step is under way") {
     CHECK(run.coordinator.terminated());
     CHECK_FALSE(run.coordinator.saving());
   }
-  SUBCASE("with sync, when all workers are lost, and nothing is logged about the losses") {
+  SUBCASE("with sync, when all workers are lost, and the log does not mention them") {
     Run run({});
     run.start();
     run.done(0, 0, 0);

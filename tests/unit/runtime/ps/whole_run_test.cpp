@@ -91,7 +91,8 @@ void check_close(const kernels::Floats& one, const kernels::Floats& other) {
 
 }  // namespace
 
-TEST_CASE("sync: two workers and two servers reach the weights of one process with both batches") {
+TEST_CASE(
+    "sync: two workers with two servers reach the weights of one process whose batch is twice as large") {
   WholeRun run(2, 2);
   const json result = run.train();
   CHECK(result.at("done") == true);

@@ -81,7 +81,7 @@ TEST_CASE("with async every slice is an update, and no more are granted than ste
   CHECK_FALSE(leases.grant(0));
 }
 
-TEST_CASE("with a bound of staleness a fast worker waits until the slowest has done its slice or has left") {
+TEST_CASE("a fast worker waits at the bound of staleness until the slowest has done a slice or has left") {
   Leases leases(config_of(false, 2));
   leases.join(0);
   leases.join(1);

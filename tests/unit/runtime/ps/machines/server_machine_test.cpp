@@ -106,7 +106,8 @@ struct Served {
 };
 
 TEST_CASE(
-    "a first server waits a day for its first worker, and a replacement only for the patience of the run") {
+    "the first process of a server waits a day for a worker, and its replacement only the patience of the "
+    "run") {
   Served first(0, {.patience = 60});
   first.pass(hours(24));
   CHECK_FALSE(first.end);
@@ -248,7 +249,8 @@ TEST_CASE("a slow worker gets a chunk once, in the newest version, when the conn
 }
 
 TEST_CASE(
-    "a server that cannot save a step also reports missing weights if its weights are of another step") {
+    "a server that cannot save a step because its weights are of another one also reports the missing "
+    "weights") {
   Served first(0, {.workers = 1});
   first.happens(Event::Kind::up, worker(0));
   first.joins(worker(0));

@@ -177,7 +177,7 @@ TEST_CASE("a worker asks again every 500 ms for weights of a step that do not ar
 }
 
 TEST_CASE(
-    "a worker that has lost one server reports that to server 0 after a second, once, and joins again "
+    "a worker without one server for more than a second reports this once to server 0, and joins again "
     "later") {
   Played worker({.servers = 2});
   worker.happens(Event::Kind::up, 0);
@@ -242,7 +242,7 @@ TEST_CASE("a worker fails if server 0 sends no work and no wait message within t
   CHECK(std::string(worker.failure->what()) == "gave up waiting for the servers' answer (30 s)");
 }
 
-TEST_CASE("a worker waits longer if server 0 reports that it waits for others") {
+TEST_CASE("a worker waits longer than its patience if server 0 says that the run has not begun") {
   Played worker({.patience = 30});
   worker.happens(Event::Kind::up, 0);
   for (int told = 0; told < 30; ++told) {
