@@ -164,7 +164,7 @@ TEST_CASE("a paused link still reports that it can write its queue") {
   CHECK(ends.come() == frame_of(0, {}, 0));
 }
 
-TEST_CASE("a link queues all frames before it is connected, and the first flush sends them in order") {
+TEST_CASE("a link queues frames before it is connected, and the first flush sends them in order") {
   const Ends ends(Medium::tcp);
   ends.link->want_write();
   CHECK(ends.reported() == EPOLLOUT);
@@ -286,7 +286,8 @@ TEST_CASE("after shut_down_sending() the other end reads an end of the stream, a
   CHECK((ends.reported() & EPOLLIN) != 0);
 }
 
-TEST_CASE("within a host a payload of 16 KiB goes through the lane, which a separate frame opens once") {
+TEST_CASE(
+    "within a host payloads from 16 KiB go through the lane, and a separate frame opens the lane once") {
   const Ends ends(Medium::one_host);
   const Bytes small(16383, std::byte{1}), large(16384, std::byte{2});
   CHECK(ends.link->send(some_header(), small, no_limit) == Link::Sent::yes);

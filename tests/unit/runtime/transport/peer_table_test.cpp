@@ -27,7 +27,7 @@ TEST_CASE("an incarnation is fenced as soon as another incarnation of its rank i
 }
 
 TEST_CASE(
-    "the death of a lost incarnation is reported once, because of its successor or of refused connections") {
+    "the death of a lost incarnation is reported once, when its successor connects or when nobody listens") {
   PeerTable peers;
   peers.connected(zero, 1);
   CHECK_FALSE(peers.nobody_listens(zero));  // the peer was not lost

@@ -212,7 +212,8 @@ TEST_CASE("a goodbye with the flag for a newer incarnation is reported as replac
   CHECK(subject.told().starts_with("replaced worker/0 #7 proven"));
 }
 
-TEST_CASE("a peer that was lost without proof counts as dead when no process listens at its address") {
+TEST_CASE(
+    "a peer that was lost without proof counts as dead when the next connection to it is refused or reset") {
   for (const bool by_reset : {false, true}) {
     CAPTURE(by_reset);
     Subject subject;
@@ -237,7 +238,7 @@ TEST_CASE("a peer that was lost without proof counts as dead when no process lis
   }
 }
 
-TEST_CASE("an attempt that ends before the handshake does not prove the death of the peer") {
+TEST_CASE("an attempt that ends without a reset before the handshake does not prove the death of the peer") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(server, listener.address());

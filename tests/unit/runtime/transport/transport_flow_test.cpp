@@ -67,7 +67,7 @@ TEST_CASE("the error for an invalid address of this process or of a peer names t
   CHECK(subject.transport->address() != "127.0.0.1:0");
 }
 
-TEST_CASE("a process whose UNIX socket another process holds logs that peers of this host use TCP") {
+TEST_CASE("a process logs that peers of its host use TCP if another process holds its UNIX socket") {
   std::string address;
   {
     const Subject probe;
@@ -203,7 +203,8 @@ TEST_CASE("a send that waits for room returns when all earlier messages are writ
   CHECK(subject.quiet());
 }
 
-TEST_CASE("a transport reads at most the credit from a peer, and continues when half of the credit is free") {
+TEST_CASE(
+    "a transport reads at most one message beyond the credit of a peer, and reads more after receive()") {
   TransportOptions options = test::calm_options();
   options.credit = 64 * 1024;
   Subject subject(options);

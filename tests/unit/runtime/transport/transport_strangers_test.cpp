@@ -270,8 +270,7 @@ TEST_CASE("a newer connection of the same process replaces the older one, which 
   CHECK(subject.said().empty());
 }
 
-TEST_CASE(
-    "the other attempts of a peer end when it is connected, and a slow handshake of another continues") {
+TEST_CASE("when one peer is connected, slow handshakes with other peers continue, in both directions") {
   TransportOptions options = test::calm_options();
   options.heartbeat = 10ms;
   Subject subject(options);

@@ -130,7 +130,7 @@ TEST_CASE("a nudge ends one wait, and not the next") {
   other.join();
 }
 
-TEST_CASE("a transport does not write to a buffer after cancel_all(), and the buffer can be posted again") {
+TEST_CASE("after cancel_all() a posted buffer is no longer written, and it can be posted again") {
   PostedReceives posted_receives;
   std::vector<std::byte> buffer(10);
   const ReceiveKey key{worker0, MessageType::push, 1, 2, 3};
