@@ -73,7 +73,7 @@ TEST_CASE("a Resolver looks up names in order, and each answer has the number of
   for (std::uint64_t i = 0; i < 3; ++i) CHECK(results[i].ticket == 5 + i);
 }
 
-TEST_CASE("listen_at() listens at the given address, or on all interfaces if it gets a name") {
+TEST_CASE("listen_at() listens at the given address, or on all interfaces if the given host is a name") {
   const auto name_of = [](int fd) {
     SocketAddress address;
     address.length = sizeof address.storage;

@@ -386,7 +386,7 @@ TEST_CASE("a rank that lags offers its own state until the first part of a newer
   stage.end_elsewhere();
 }
 
-TEST_CASE("a proposer whose state is partly overwritten starts the run anew if no rank has a state") {
+TEST_CASE("a proposer whose state is partly overwritten starts the run anew if no other rank has a state") {
   TwoRanks stage(0);
   stage.start();
   stage.say(MessageType::status, 0, no_step, 0,

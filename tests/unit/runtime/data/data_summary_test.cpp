@@ -25,7 +25,9 @@ TEST_CASE("sampled_crc32c() of few bytes notices a changed byte and another numb
   CHECK(sampled_crc32c({}, 9, 0) != sampled_crc32c({}, 9, 1));
 }
 
-TEST_CASE("sampled_crc32c() of many bytes depends on the first and last block and on some between") {
+TEST_CASE(
+    "sampled_crc32c() of many bytes depends on the first block, the last block and some blocks between "
+    "them") {
   std::vector<std::uint8_t> bytes(100 * block + 5, 7);
   const std::uint64_t most = 4 * block;
   const std::uint32_t whole = sampled_crc32c(bytes, most, 0);

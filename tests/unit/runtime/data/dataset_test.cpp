@@ -39,7 +39,7 @@ std::string message_for(const TemporaryFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("samples are gathered by id, scaled by the largest training pixel") {
+TEST_CASE("samples are gathered by id, and their pixels are divided by the largest training pixel") {
   TemporaryFolder folder;
   write_tiny(folder.path());
   const ImageSplit data = load_idx(folder.path().string());

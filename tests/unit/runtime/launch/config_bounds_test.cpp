@@ -183,7 +183,9 @@ TEST_CASE("every real number of the configuration is accepted within its bounds 
   for (const Real& key : keys) check_real(key);
 }
 
-TEST_CASE("each word that a key of the configuration allows is read as its own value") {
+TEST_CASE(
+    "each word that a key of the configuration allows is read as its own value, and other words are "
+    "refused") {
   using namespace config_bounds;
   const auto read = [](const char* key, const json& value) {
     json config = usual();

@@ -95,7 +95,7 @@ TEST_CASE("load_config() applies a merge patch before it checks the configuratio
   CHECK(said({{"seed", 1}}) == path + ", changed by trial 7: configuration: must be an object");
 }
 
-TEST_CASE("adam, adamw and each schedule have their own keys") {
+TEST_CASE("adam, adamw and the schedules cosine and step have their own keys") {
   json changed = contract_example;
   changed["optimizer"] = {{"type", "adamw"},
                           {"lr", 0.001},
@@ -193,7 +193,7 @@ TEST_CASE("a GPT has its own keys, and its data are a text or tokens") {
         "configuration: data.vocabulary must be a whole number from 1 to 65536");
 }
 
-TEST_CASE("a cnn has a list of 1 to 16 channels, and a list of hidden layers") {
+TEST_CASE("a cnn has a list of the channels of its 1 to 16 convolutions, and a list of hidden layers") {
   json config = contract_example;
   config["model"] = {{"type", "cnn"}, {"channels", {8, 16}}, {"hidden", {32}}};
   config["data"]["format"] = "cifar10";
@@ -388,7 +388,7 @@ TEST_CASE("the mode allreduce accepts a configuration without servers") {
   CHECK(parse_config(changed.dump()).servers.count == 0);
 }
 
-TEST_CASE("text that is not JSON is refused") {
+TEST_CASE("text that is not a JSON object, or is nested too deeply, is refused") {
   for (const char* text : {"", "{", "[]", "1", "nan", "{\"schema\":1}}", "\xff\xfe"}) {
     CHECK_THROWS_AS(parse_config(text), Failure);
   }

@@ -133,7 +133,7 @@ TEST_CASE("the error for a missing variable names the variable") {
   CHECK(refusal_of("MLK_METRICS_PORT", "") == "accepted");
 }
 
-TEST_CASE("UNIX sockets are used unless MLK_TRANSPORT is tcp") {
+TEST_CASE("UNIX sockets are used unless MLK_TRANSPORT is tcp, and any other value is refused") {
   CHECK(refusal_of("MLK_TRANSPORT", "pigeon") ==
         "environment: MLK_TRANSPORT must be tcp or unset, not 'pigeon'");
   CHECK(refusal_of("MLK_TRANSPORT", "udp") == "environment: MLK_TRANSPORT must be tcp or unset, not 'udp'");

@@ -15,7 +15,9 @@ TEST_SUITE_BEGIN("runtime/launch/processes");
 using namespace mlk::rt;
 using mlk::test::Environment;
 
-TEST_CASE("end_of_pod() stops all processes after a failure, and returns the code of the first failure") {
+TEST_CASE(
+    "if no process is trained, the first failure stops the other processes, and end_of_pod() returns its "
+    "code") {
   const std::vector<EndOfProcess> running = {{}, {}}, failed = {{}, 75}, ended = {143, 75};
   CHECK_FALSE(end_of_pod(running, {}).stop_others);
   CHECK(end_of_pod(failed, 75).stop_others);

@@ -180,7 +180,8 @@ TEST_CASE("an evaluation covers all samples, also if they are more than one batc
         doctest::Approx(0.9 * std::log1p(std::exp(-2.0)) + 0.1 * std::log1p(std::exp(2.0))));
 }
 
-TEST_CASE("an evaluation calls `stop` before each part of the samples") {
+TEST_CASE(
+    "an evaluation calls `stop` before each part of the samples, and has no result if `stop` returns true") {
   auto ops = kernels::make_cpu_ops();
   const ImageDataset data(std::vector<std::uint8_t>(513, 1), std::vector<std::uint8_t>(513, 0), {1, 2}, 1);
   Mlp model({}, {1, 2}, 1, *ops);
@@ -195,7 +196,8 @@ TEST_CASE("an evaluation calls `stop` before each part of the samples") {
   }
 }
 
-TEST_CASE("an mlp learns with the reference, on the processor, and with bfloat16") {
+TEST_CASE(
+    "an mlp learns with the operations of the reference, with those of the processor, and with bfloat16") {
   TemporaryFolder folder;
   write_learnable(folder.path());
   const ImageSplit data = load_idx(folder.path().string());

@@ -235,7 +235,7 @@ TEST_CASE(
   CHECK(cut.state() == whole.state());
 }
 
-TEST_CASE("SIGTERM interrupts an evaluation that takes longer than a grace period") {
+TEST_CASE("SIGTERM interrupts an evaluation that takes longer than the grace period of a pod") {
   Training bench;
   const std::uint32_t held_out = 800'000;  // a minute's work
   write_file(bench.folder.path() / held_out_images,
