@@ -53,7 +53,7 @@ TEST_CASE(
   cudaStreamDestroy(stream);
 }
 
-TEST_CASE("an event fixes the order of the operations of two streams, which otherwise may run in any order") {
+TEST_CASE("an event fixes the order of operations in two streams, and without it they may run in any order") {
   bool too_early = false;
   for (const bool waits : {false, true}) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {

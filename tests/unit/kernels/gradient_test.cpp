@@ -53,7 +53,7 @@ TEST_CASE("the gradients of a product agree with finite differences for every tr
   });
 }
 
-TEST_CASE("the gradient of a bias is the sum over the rows") {
+TEST_CASE("the gradient of a bias agrees with finite differences") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     const int rows = 9, columns = 37;

@@ -229,7 +229,8 @@ TEST_CASE("the first pod gives up after its patience, and names the pod that has
 }
 
 TEST_CASE(
-    "mpirun gets no descriptor or blocked signal of the launcher, and other users cannot read its files") {
+    "mpirun gets no descriptor and no blocked signal of the launcher, and other users cannot read mpirun's "
+    "files") {
   const Run run;
   run.folder.write("tell", tell_descriptors);
   run.write_mpirun(open_mpi, "sh -c \"$(cat $HERE/tell)\"; cat /proc/self/status");

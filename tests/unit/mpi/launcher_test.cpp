@@ -50,7 +50,7 @@ TEST_CASE(
   CHECK(environment.find("127.1.2.3") != nullptr);
 }
 
-TEST_CASE("at_fault() names the first process that failed by itself") {
+TEST_CASE("at_fault() names the first process that failed without being told to end") {
   const std::vector<Reported> reports{{2, {.rank = 4, .code = 143, .told = true}},
                                       {1, {.rank = 3, .code = 7, .told = false}},
                                       {0, {.rank = 0, .code = 1, .told = false}}};
@@ -60,7 +60,7 @@ TEST_CASE("at_fault() names the first process that failed by itself") {
   CHECK(fault->end.code == 7);
 }
 
-TEST_CASE("at_fault() names an aborted process if no other process failed by itself") {
+TEST_CASE("at_fault() names an aborted process only if no other process failed without being told to end") {
   const Reported aborted{2, {.rank = 4, .code = 134, .told = false}};
   const Reported failed{1, {.rank = 3, .code = 7, .told = false}};
   const Reported told{0, {.rank = 0, .code = 9, .told = true}};
@@ -76,7 +76,8 @@ TEST_CASE("at_fault() names no process if a pod was lost") {
 }
 
 TEST_CASE(
-    "if all failed processes were told to end, at_fault() names one with its own exit code, or else mpirun") {
+    "if all processes were told to end, at_fault() names one that neither SIGTERM nor SIGKILL ended, or else "
+    "mpirun") {
   const std::vector<Reported> reports{{2, {.rank = 4, .code = 143, .told = true}},
                                       {1, {.rank = 2, .code = 9, .told = true}}};
   CHECK(at_fault(reports, false, 9)->pod == 1);

@@ -115,7 +115,7 @@ TEST_CASE("a program gets a signal from the agent, also if the signal arrives to
   CHECK(next_of(link) == "ended 0 " + number(128 + SIGUSR1) + " told");
 }
 
-TEST_CASE("a program ends when its agent ends") {
+TEST_CASE("a program ends when the agent closes the connection") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   {
@@ -243,7 +243,7 @@ TEST_CASE("a process ends with the program's code if the agent closes the connec
 }
 
 TEST_CASE(
-    "a process waits for an ended frame after the report, and ignores a signal frame without a signal") {
+    "a process waits for the frame `ended` after its report, and ignores a frame `signal` without a number") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "trap 'exit 5' USR1; echo ready; while :; do sleep 0.01; done"});

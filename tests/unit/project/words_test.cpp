@@ -53,7 +53,7 @@ std::vector<std::string> words_in(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the code contains no name that a standard term has replaced") {
+TEST_CASE("the code contains no word of retired_words.txt as a name") {
   const std::map<std::string, std::string> retired = retired_words();
   REQUIRE(retired.size() > 10);
   int files = 0;
