@@ -242,7 +242,7 @@ TEST_CASE("a worker fails if server 0 sends no work and no wait message within t
   CHECK(std::string(worker.failure->what()) == "gave up waiting for the servers' answer (30 s)");
 }
 
-TEST_CASE("a worker waits longer than its patience if server 0 says that the run has not begun") {
+TEST_CASE("a worker waits longer than its patience if server 0 says that the run is not training") {
   Played worker({.patience = 30});
   worker.happens(Event::Kind::up, 0);
   for (int told = 0; told < 30; ++told) {
