@@ -199,7 +199,8 @@ Creation::Stored Creation::store_owner(const json& owner) {
   const std::string name = kube::name_of(owner);
   const auto deadline = steady_clock::now() + gone_timeout;
   bool waiting_said = false;
-  // If an answer was lost, the retry finds a stored object. The mark shows that this call has stored it.
+  // If an answer was lost, the retry finds a stored object. A random mark in the object shows that this call
+  // has stored it.
   json wanted = owner;
   const std::string mark = hex(random_bytes(8));
   wanted["metadata"]["annotations"][annotations::submit] = mark;
@@ -392,8 +393,9 @@ void Creation::check_dropped(const json& sent, const json& answered) {
               "a feature is switched off there; take the field out with patch:, or ask for the feature");
 }
 
-// A quota may refuse an object that exists already: another command has stored it, or a request whose answer
-// was lost. If mlk deleted such an object, it would delete a run that may already train.
+// A quota may refuse an object that exists already: another command has stored it, or an earlier request
+// stored it and its answer was lost. If mlk deleted such an object, it would delete a run that may already
+// train.
 bool Creation::is_there(const json& object, const ApiError& error) {
   if (exists_already(error)) return true;
   if (is_inconclusive(error) || error.status() == 404) return false;

@@ -1,5 +1,5 @@
 // Creates an owner and the objects that belong to it. The creation may be cut off and repeated at any point.
-// No object is made twice. After undo(), a run with a refused object leaves no objects behind.
+// No object is made twice. If the server refuses an object, undo() deletes the objects that were made before.
 #pragma once
 
 #include <chrono>
@@ -73,7 +73,8 @@ class Creation {
   [[nodiscard]] std::optional<nlohmann::json> find_owned(const nlohmann::json& object,
                                                          const std::string& owner_uid);
 
-  // Deletes the owner, and so everything that belongs to it, and the created cluster-scoped objects.
+  // Deletes the created cluster-scoped objects and the owner. With the owner, the cluster deletes all objects
+  // that belong to it.
   void undo(const std::string& owner, const std::string& uid);
   // Deletes an object that create_owned() has created. If the object cannot be deleted, reports the object to
   // the user.

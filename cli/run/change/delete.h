@@ -40,7 +40,7 @@ class Deletion {
 
   // Waits until all objects are gone. If the user may not list objects, reports this and does not wait.
   // Throws Error: timed_out with the objects that are left, and interrupted. The cluster continues the
-  // deletion by itself.
+  // deletion without mlk.
   void wait(std::chrono::steady_clock::time_point deadline, const ChangeHooks& hooks);
 
  private:

@@ -1,4 +1,4 @@
-// Changes several runs one after the other, also if the change of one run fails.
+// Keeps the first error while a command changes several runs, so that one error does not end the command.
 #pragma once
 
 #include <exception>

@@ -143,7 +143,7 @@ FileContents fetch_stored_files(kube::Client& client, const std::string& name_sp
     const std::string name = text_of(entry, {"name"});
     out.folders[name] = files_in(config_map(client, name_space, run.run + "-data-" + name, run));
   }
-  if (is_digest_of(run.image)) out.image = run.image;  // a digest names the same image again
+  if (is_digest_of(run.image)) out.image = run.image;  // a tag may name another image by now
   if (run.code.empty()) return out;
   const json source = json_or_null(run.code_source);
   out.code = CodeArchive{.digest = run.code,

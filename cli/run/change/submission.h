@@ -1,5 +1,5 @@
-// Submits a run. Never creates two runs of one experiment at a time, and never leaves a partial run that
-// looks complete.
+// Submits a run. Never creates a second run of an experiment while the first run continues, and never leaves
+// a partial run that looks complete.
 #pragma once
 
 #include <optional>

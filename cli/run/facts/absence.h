@@ -42,8 +42,7 @@ std::vector<std::string> jobs_made(const nlohmann::json& owner);
 // The names of the Jobs that two lists have lacked (annotations::gone).
 std::vector<std::string> jobs_found_gone(const nlohmann::json& owner);
 
-// Whether no absence is left to confirm: each Job that was made is among `jobs`, the names of the Jobs that
-// exist, or was found gone before.
+// Whether each Job that was made is among `jobs` (the names of the Jobs that exist) or was found gone before.
 bool are_gone(const nlohmann::json& owner, const std::set<std::string>& jobs);
 
 // The Jobs for which a second list is needed: they were made, are not among `jobs` (the names of the Jobs

@@ -1,4 +1,5 @@
-// Finds the pods of a run that have not ended, and the Jobs that would continue. Pure.
+// Finds the pods of a run that have not ended, and the Jobs that would continue after the end of the run.
+// Pure.
 #pragma once
 
 #include <chrono>
@@ -21,7 +22,7 @@ bool has_running_programs(const RunObjects& objects, Time now);
 bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
                  std::chrono::seconds patience);
 
-// The names of the Jobs that would continue by themselves: they have pods, or would start a pod again.
+// The names of the Jobs that continue unless mlk suspends them: they have pods, or would start a pod again.
 std::vector<std::string> jobs_going_on(const RunObjects& objects);
 
 }  // namespace mlk

@@ -1,7 +1,7 @@
 // Pods that have not ended although their Job is gone. After `kubectl delete job --cascade=orphan` such pods
-// have no owner: neither a Job nor the garbage collector ends them, and they train for good. Other pods of a
-// gone Job are being garbage collected and are in their grace period. A second training must not start beside
-// such a pod, so end_pods_left.h ends the pods first. Pure.
+// have no owner: neither a Job nor the garbage collector ends them, so they continue to train. Other pods of
+// a gone Job are being garbage collected and are in their grace period. A second training must not start
+// beside such a pod, so end_pods_left.h ends the pods first. Pure.
 #pragma once
 
 #include <set>

@@ -112,8 +112,8 @@ bool is_footer(std::string_view line) {
                                      [&](const char* each) { return words.starts_with(each); });
 }
 
-// Whether a process that waits for other processes has printed the error. Such an error only repeats that one
-// of the other processes has failed.
+// Whether a process that waits for other processes has printed the error. Such an error says only that
+// one of the other processes has failed.
 bool is_error_of_launcher(std::string_view error) {
   constexpr std::array types = {"ChildFailedError", "CalledProcessError", "ProcessExitedException",
                                 "ProcessRaisedException",

@@ -74,8 +74,8 @@ std::optional<image::Platform> platform_of_nodes(const std::vector<nlohmann::jso
 // The user as whom an image runs its programs.
 ImageUser user_of(const image::Configuration& configuration);
 
-// Asks the registry once for the user of a named image, as long as `access.go_on` allows. Returns nullopt if
-// the registry gave no answer; `why` then has the reason. Throws no Error.
+// Asks the registry for the user of a named image, without a retry. Returns nullopt if the image could not be
+// read, or if `access.go_on` has ended the request; `why` then has the reason. Throws no Error.
 std::optional<ImageUser> ask_user_of_image(const std::string& image, registry::Access access,
                                            std::string& why);
 

@@ -104,7 +104,8 @@ void refuse_home(const fs::path& folder) {
 }
 
 // `own_place`: files that are left out of the code, since the identity of a run already includes their
-// relevant content. So a new remark, or one more point of a sweep, does not change the identity of a run.
+// relevant content. So a new comment in the experiment file does not change the identity of a run, and
+// neither does one more point of a sweep.
 void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, const PrepareOptions& options,
               const Experiment& experiment, FileContents& files) {
   const nlohmann::json& code = experiment.effective["code"];

@@ -9,7 +9,8 @@
 
 namespace mlk {
 
-// The folder of code whose packages `requirements` lists.
+// The folder of an experiment's code, and the file `requirements`, which lists the packages that this code
+// needs.
 struct PythonCode {
   std::filesystem::path folder, requirements;
   const std::vector<std::string>& travelling;  // paths in the folder, in the order of their bytes
@@ -20,9 +21,10 @@ struct PythonCode {
 // files.
 //
 // A list may come from another person, and may name files by variables of this machine. What pip reads from
-// such files can reach package indexes and the image. So a list may name only files that user_files.h allows,
-// also for the wheels in folders of --find-links. Files that travel with the code are always allowed. A wheel
-// that does not exist is no error here, since its line in the list may have a condition that excludes it.
+// such files can reach package indexes and the image. So a list may name only files that user_files.h allows.
+// This rule also applies to the wheels in folders of --find-links. Files that travel with the code are always
+// allowed. A wheel that does not exist is no error here, since its line in the list may have a condition that
+// excludes it.
 // Throws Error: usage, not_found, and as read_requirements().
 std::string digest_of_python_files(const UserFiles& from, const PythonCode& code);
 

@@ -21,7 +21,7 @@ bool may_have_late_lines(const std::optional<Time>& ended, Time now);
 bool may_complete_record(const RunStatus& status, Time now);
 
 // Calls `read` as long as `lacks` returns true, at most five times, each time after 0.4 s. Returns false if
-// `deadline` passed first, so the missing lines may still arrive.
+// the next call would be after `deadline`: then the missing lines may still arrive.
 bool read_late_lines(const std::function<bool()>& lacks, const std::function<void()>& read,
                      std::chrono::steady_clock::time_point deadline);
 

@@ -54,8 +54,8 @@ struct LogShape {
 };
 
 // Whether the node has probably deleted the beginning of the log. A node keeps about the newest 10 MiB of a
-// log, and does not report that it has deleted older lines. True if the program would have printed more than
-// that before the first line of the log, at the rate at which it printed the lines in the log.
+// log, and does not report that it has deleted older lines. True if the program, at the rate at which it
+// printed the lines in the log, would have printed 8 MiB or more before the first of these lines.
 bool seems_cut(const LogShape& shape);
 
 }  // namespace mlk

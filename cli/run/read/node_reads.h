@@ -27,7 +27,7 @@ class NodeReads {
       : client_(client), ask_again_(ask_again) {}
 
   // Reads the answers so far, and sends requests for Nodes that may change. Does not wait. Watches at most 64
-  // nodes, the first by name, and polls at most 64 nodes within `ask_again`.
+  // nodes, in the order of their names, and polls at most 64 nodes within `ask_again`.
   void poll(const std::vector<const RunObjects*>& runs);
 
   // Reads the answers so far. Returns whether all requests were answered.

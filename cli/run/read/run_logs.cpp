@@ -75,8 +75,8 @@ std::vector<std::string> problems_of(const std::vector<LogRead>& logs, const Sou
       continue;
     }
     // A status from 500 up usually means that the API server does not reach the node of this pod, and 400 or
-    // 404 that there is no log. So only this log is missing. No answer may also mean that the API server
-    // itself is silent. This is certain only if no log had an answer.
+    // 404 that there is no log. So only this log is missing. A log without an answer may also mean that the
+    // API server itself is silent. mlk assumes this only if all logs are without an answer.
     const kube::ApiError error = kube::log_error(log.end, config);
     const bool silent = error.status() == 0;
     if (!silent && error.status() != 400 && error.status() != 404 && error.status() < 500)

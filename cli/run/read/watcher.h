@@ -25,7 +25,7 @@ class PodMemory {
   void remember(const nlohmann::json& pod);
 
   // Call it with all pods of the run after every change. Returns these pods, and the gone pods in their last
-  // state. A gone pod that had not ended becomes a failed pod.
+  // state. A gone pod that ran and had not ended becomes a failed pod. A gone pod that never ran is left out.
   std::vector<nlohmann::json> with_gone(std::vector<nlohmann::json> pods);
 
  private:

@@ -200,7 +200,7 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
   Cause cause;
   const Starting container = starting_of(pod);
   const std::string& reason = container.reason;
-  // While the kubelet pulls an image again, only an event has the last failure.
+  // While the kubelet pulls an image again, only an event says why the last pull has failed.
   const auto pull = facts.failed_pulls.find(pod.uid);
   const bool pulls_again = pod.phase == "Pending" && pod.scheduled && reason == "ContainerCreating" &&
                            pull != facts.failed_pulls.end() &&

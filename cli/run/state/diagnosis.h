@@ -10,8 +10,8 @@
 
 namespace mlk {
 
-// The weights of causes. A cause that only the user can remove weighs most; a cause that passes by itself
-// weighs least.
+// The weights of causes. In general, a cause weighs more if only the user can remove it, and less if it soon
+// passes or does not keep the program from running.
 namespace cause_weight {
 inline constexpr int beside = 5;       // the program runs, or has ended well; another container has a problem
 inline constexpr int removed = 10;     // the Job of the rank had succeeded

@@ -10,8 +10,8 @@
 
 namespace mlk {
 
-// Adds to `status` the facts that only the record still has, which an earlier watcher has written: facts
-// about pods of a stopped run, and about lost pods that were deleted.
+// Adds to `status` the facts that only the record still has: facts about pods of a stopped run, and about
+// lost pods that were deleted.
 void fill_from(const RunStatus& recorded, RunStatus& status);
 
 // Updates in `recorded` the ranks that had not ended when the record was written: they get their newer states
