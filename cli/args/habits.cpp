@@ -95,7 +95,7 @@ bool has(std::string_view list, std::string_view word) {
   return word.find(' ') == std::string_view::npos && list.find(" " + std::string(word) + " ") != list.npos;
 }
 
-// Names of runs and trials have no dot. A slash proves nothing: the name of a trial, such as x/3, has one.
+// Names of runs and trials have no dot. But a word with a slash may be a file or a trial, such as x/3.
 bool may_be_run(const std::string& operand) { return operand.find('.') == operand.npos; }
 bool may_be_file(const std::string& operand) { return operand.find_first_of("./") != operand.npos; }
 

@@ -8,10 +8,11 @@
 
 namespace mlk {
 
-// These validators replace those of CLI11, whose messages show bounds as doubles and words as sets.
+// Replaces a validator of CLI11, whose message shows the bound as a double.
 CLI::Validator whole_number(int least = 0);
 CLI::Validator number_above_zero();
-// Help and completion read the words from the description of the validator, "{a,b}".
+// Replaces a validator of CLI11, whose message shows the words as a set. Help and completion read the words
+// from the description of the validator, "{a,b}".
 CLI::Validator one_of(std::vector<std::string> words);
 
 }  // namespace mlk

@@ -54,8 +54,8 @@ std::string name_of(const RunAddress& address);
 // The numbers of the trials among `targets`, by sweep.
 std::map<std::string, std::vector<int>> trials_by_sweep(const std::vector<RunAddress>& targets);
 
-// Call after the user has confirmed the selection. Removes from `targets`, and reports, what does not match
-// the expression any more.
+// Call after the user has confirmed the selection. Removes from `targets` the runs and trials that do not
+// match the expression any more, or that a new run of the same name has replaced. Reports each of these.
 void retain_matching(Session& session, kube::Client& client, const Selection& selection,
                      std::vector<RunAddress>& targets);
 

@@ -184,7 +184,8 @@ class Await {
   }
 
   // Stops following the logs. With `follow`, first prints the logs until they end, or until no line has
-  // arrived for drain_timeout. If pods of the run continue, prints the logs for drain_timeout in all.
+  // arrived for drain_timeout. If pods without a Job continue, prints the logs for at most drain_timeout in
+  // all.
   void drain_logs() {
     if (follower_ && options_.follow) {
       const bool go_on = last_->pods_left > last_->pods_ending;
