@@ -273,7 +273,7 @@ TEST_CASE("the error for an invalid expression shows the place of the mistake") 
         "                  ^");
 }
 
-TEST_CASE("every mistake has its own message") {
+TEST_CASE("each kind of mistake in an expression has its own message") {
   const auto said = [](const std::string& text) {
     const std::string all = parse_refusal(text);
     return all.substr(0, all.find('\n'));

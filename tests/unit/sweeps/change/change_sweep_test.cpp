@@ -75,7 +75,7 @@ struct ChangedSweep {
 
 }  // namespace
 
-TEST_CASE("a trial that is deleted before its end is stored as stopped, with a reason") {
+TEST_CASE("a trial that was deleted before it had ended is stored as stopped, with the reason") {
   ChangedSweep changed;
   const std::vector<json> owners =
       give_up_trials(changed.client, changed.sweep, all_changed, changed.hooks());
@@ -115,7 +115,7 @@ TEST_CASE("trials are stopped and resumed if they have not ended, and a note say
                        ("sweep " + changed.sweep + " has no trial 6").c_str(), Error);
 }
 
-TEST_CASE("a sweep is drained only while it is not stopped, and a resume undoes the drain and the stop") {
+TEST_CASE("a stopped sweep is not drained, and a resume undoes a drain or a stop") {
   ChangedSweep changed;
   const auto first_note = [&] { return changed.told().at(0); };
   drain_sweep(changed.client, changed.sweep, changed.hooks());

@@ -85,7 +85,7 @@ TEST_CASE("a point that is added to a running sweep starts when a place becomes 
   CHECK(run_of_trial(client, "default", first.sweep, 4) == trial_run(first.sweep, hash_of(trials.at(4))));
 }
 
-TEST_CASE("a driver continues if another command adds points before any of the driver's requests") {
+TEST_CASE("a driver continues if another command adds points just before one of the driver's requests") {
   constexpr int most_requests = 40;
   for (int which = 0; which < most_requests; ++which) {
     INFO("added before request ", which, " of the first driver");
@@ -365,7 +365,7 @@ TEST_CASE("a failed trial is started again beside running Jobs if there is a fre
   CHECK(sweeper.batches(first.sweep).size() == 4);
 }
 
-TEST_CASE("why_results_may_vanish() warns if the cluster runs more than 12 500 trials by itself") {
+TEST_CASE("why_results_may_vanish() warns if a sweep without a driver has more than 12 500 trials") {
   CHECK(why_results_may_vanish(12'500) == "");
   CHECK(why_results_may_vanish(12'501).find("keep only 12500 ended pods") != std::string::npos);
 }

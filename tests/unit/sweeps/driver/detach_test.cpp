@@ -165,7 +165,7 @@ TEST_CASE("a driver reads the same sweep from its input as the command that wrot
   CHECK(driven.spec.parallel == 7);
 }
 
-TEST_CASE("a driver refuses an input that another version of mlk wrote, or that is no input") {
+TEST_CASE("a driver refuses the input that another version of mlk wrote, and a text that is no input") {
   const Sweeper sweeper(detached_experiment);
   DriverInput input = input_for(sweeper, {"lr=0.1,0.2"});
   input.defined_as = "x-other";
@@ -198,7 +198,7 @@ TEST_CASE("input_objects() splits a long input into several ConfigMaps, but neve
   CHECK_THROWS_AS(input_objects(test::owner_of("x-abcde"), to_text(input)), Error);
 }
 
-TEST_CASE("a driver refuses an input that was changed") {
+TEST_CASE("a driver refuses an input that is missing, or that was changed after it was stored") {
   Sweeper sweeper(detached_experiment);
   const Detached detached = detach(sweeper, {"lr=0.1,0.2"});
   kube::Client client(sweeper.cluster.config());
@@ -326,7 +326,7 @@ TEST_CASE("a driver with the new values replaces the old driver if values are ad
   CHECK(sweeper.cluster.has("configmaps", input_part_name(second.sweep, second.key, 0)));
 }
 
-TEST_CASE("a command that was cut off at any request completes its work when it is repeated") {
+TEST_CASE("if detaching a sweep is cut off at any request, the same command completes it later") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = Sweeper::first_to_cut(cut); which < 20; which += Sweeper::to_next_to_cut) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);

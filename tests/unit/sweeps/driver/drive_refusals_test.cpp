@@ -270,7 +270,7 @@ TEST_CASE("a command says how many trials a driven sweep has, and how many trial
   CHECK(read_record(owner).driven);
 }
 
-TEST_CASE("a command says how many trials a search will have, and how many a larger `trials` adds") {
+TEST_CASE("a command says how many trials a search will have, and how many are added if `trials` is raised") {
   Sweeper sweeper(refusing_experiment("parallel: 2"));
   const Definition five = sweeper.define({"lr=0.1..0.9"}, "5"), nine = sweeper.define({"lr=0.1..0.9"}, "9");
   CHECK(prepare(sweeper, five).started == 5);

@@ -118,7 +118,8 @@ TEST_CASE(
   cut_drivers("lr=0.1", "lr=0.1,0.2", 2, 6);
 }
 
-TEST_CASE("points that do not fit into one ConfigMap are written into several, with one trial for each") {
+TEST_CASE(
+    "points that do not fit into one ConfigMap are written into several, and each point has one trial") {
   Sweeper sweeper(
       "name: x\nmode: allreduce\nrun: echo\nenv: {A: \"${sweep.a}${sweep.b}\"}\nsweep: {parallel: 300}\n");
   kube::Client client(sweeper.cluster.config());

@@ -67,7 +67,8 @@ TEST_CASE("a driver loses the Lease to another driver if it does not renew the L
   CHECK(rivals.one.holder() == rivals.lease()["spec"]["holderIdentity"]);
 }
 
-TEST_CASE("a Lease expires 15 s after another driver has read it, also if the machines' clocks differ") {
+TEST_CASE(
+    "a Lease that is not renewed expires 15 s after another driver first reads it, also if clocks differ") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.pass(1000);

@@ -286,7 +286,7 @@ TEST_CASE("harvest_running() reads the logs of running trials, and keeps earlier
   CHECK(told.at(0).curve.size() == 2);
 }
 
-TEST_CASE("mlk reads the warnings of a large sweep while trials are left and none runs") {
+TEST_CASE("mlk reads the warnings of a large sweep only if some trials have not ended and none runs") {
   for (const int trials : {1000, 1001}) {
     INFO(trials);
     Logged logged("", "1.." + std::to_string(trials));

@@ -75,7 +75,7 @@ bool says(const nlohmann::json& page, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("best_of() returns the trial with the best value that has not failed") {
+TEST_CASE("best_of() returns the trial with the best value among the trials that have not failed") {
   const std::vector<Trial> trials{
       valued(0, 0.5),          valued(1, 0.9, TrialState::failed),  valued(2, std::nullopt),
       valued(3, not_a_number), valued(4, 0.7, TrialState::running), valued(5, 0.1)};

@@ -63,7 +63,7 @@ std::vector<int> cell_order(const std::vector<Trial>& trials, const std::string&
 }  // namespace
 
 TEST_CASE(
-    "a table for people has numbers with four digits, but all digits before the point up to a billion") {
+    "a table for people shows four significant digits, but below a billion all digits before the point") {
   const struct {
     double value;
     std::string text;
@@ -134,7 +134,7 @@ TEST_CASE(
   CHECK(best({trials[0]}, cell_objective()) == nullptr);
 }
 
-TEST_CASE("trials can be sorted by any column, also if two names differ in case alone") {
+TEST_CASE("trials can be sorted by any column, also if two names differ only in case") {
   std::vector<Trial> trials{cell_trial(0, 3), cell_trial(1, 2), cell_trial(2, 1)};
   trials[0].failure = "b";
   trials[1].failure = "a";

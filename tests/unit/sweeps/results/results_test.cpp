@@ -125,7 +125,7 @@ TEST_CASE("a table has the objective first, and then the parameters that vary") 
         ResultNames{"trial", "state", "lr", "steps", "hidden", "duration", "tries", "failure"});
 }
 
-TEST_CASE("a column has the shortest end of the parameter's path that no other name has") {
+TEST_CASE("the name of a parameter's column is the shortest end of its path that no other name has") {
   const Point point{{"train.optimizer.lr", 1},
                     {"train.schedule.lr", 2},
                     {"a.b.c", 3},

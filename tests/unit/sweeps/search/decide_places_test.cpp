@@ -77,7 +77,7 @@ TEST_CASE("a promoted trial occupies a place again before it continues") {
   CHECK(next.judged.empty());
 }
 
-TEST_CASE("without_starts() starts and resumes no trial in a drained sweep") {
+TEST_CASE("without_starts() neither starts nor resumes a trial in a drained sweep") {
   // The first trial is paused at its rung and is the best; the second trial has just reached the rung.
   const std::vector<Trial> trials{placed_trial(0, TrialState::waiting, 10, {{10, 0.1}}),
                                   placed_trial(1, TrialState::running, 10, {{10, 0.2}}),

@@ -253,7 +253,7 @@ TEST_CASE("each column of a points file is a parameter") {
                 "x.yaml:4:17: sweep.points must name a .csv, .tsv, .json or .yaml file"));
 }
 
-TEST_CASE("a random search with more trials begins with the points of a smaller one") {
+TEST_CASE("a random search with more trials begins with the points of a search with fewer trials") {
   const auto points = [](const char* trials) {
     return define(std::string(smallest_train) +
                   "sweep: {parameters: {lr: {log_uniform: [1e-5, 1]}}, search: "

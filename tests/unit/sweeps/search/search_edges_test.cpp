@@ -78,7 +78,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("count_grid() counts conditions with impossible or repeated values correctly") {
+TEST_CASE("count_grid() counts the points correctly if conditions have impossible or repeated values") {
   const Space space{{integer("a", 1, 5), choice("b", {1, 2}, {{"a", {2, 2, 9}}}),
                      choice("c", {1, 2, 3}, {{"a", {2, 3}}, {"b", {1}}})},
                     {{{"a", {5}}}}};

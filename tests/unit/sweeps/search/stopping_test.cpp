@@ -39,7 +39,7 @@ std::vector<Progress> running_at(std::int64_t resource, const std::vector<double
   return trials;
 }
 
-TEST_CASE("the highest rung is the length of a whole trial, divided by the factor for each lower rung") {
+TEST_CASE("the highest rung is the length of a whole trial, and each lower rung is smaller by the factor") {
   CHECK(rungs_of({1, 64, 4}) == Rungs{1, 4, 16, 64});
   CHECK(rungs_of({1, 1000, 4}) == Rungs{3, 15, 62, 250, 1000});
   CHECK(rungs_of({4, 1000, 4}) == Rungs{15, 62, 250, 1000});
@@ -135,7 +135,7 @@ TEST_CASE("a trial that succeeded early counts with its last value at the rungs 
 }
 
 TEST_CASE(
-    "a trial has the value of its last report up to the rung, else of the first report after the rung") {
+    "the value of a trial at a rung is its last report up to the rung, or else its first report after it") {
   const auto promoted = [](const Reports& first, const Reports& second) {
     return asha_promotions(
                {.min = 10, .max = 20, .factor = 2}, Goal::minimize,

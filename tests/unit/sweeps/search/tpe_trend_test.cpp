@@ -99,7 +99,7 @@ TEST_CASE("a trend works for words, and for a parameter that some points lack") 
   CHECK(trend.at({0.25, absent}).mean < trend.at({0.75, absent}).mean);
 }
 
-TEST_CASE("a trend becomes more certain at running points, with the same mean") {
+TEST_CASE("a trend becomes more certain at the points of running trials, and its mean does not change") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   std::vector<Places> points;

@@ -183,7 +183,7 @@ TEST_CASE("combine() returns the same trial in any order of the views") {
   }
 }
 
-TEST_CASE("continued() puts reports from before a pause before the later ones") {
+TEST_CASE("continued() joins the reports that a trial made before a pause and after it") {
   Trial before, now;
   before.state = TrialState::running;
   before.step = 20;

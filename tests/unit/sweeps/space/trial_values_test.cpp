@@ -69,7 +69,7 @@ std::string run_trial(const std::vector<std::string>& lines, int index,
 
 }  // namespace
 
-TEST_CASE("a point sets the values at its paths, and replaces the names in `run` and `env`") {
+TEST_CASE("a point sets the values at its paths, and replaces ${sweep.NAME} in `run` and `env`") {
   const Experiment trained = Trials(trained_file).of({{"train.optimizer.lr", 0.25}, {"workers.cpu", 2}});
   CHECK(trained.effective["train"]["optimizer"]["lr"] == 0.25);
   CHECK(trained.roles.at("worker").cpu == "2");
@@ -165,7 +165,7 @@ TEST_CASE("the program of a trial gets its variables `n` and `line` unchanged") 
   CHECK(run_trial({"export MLK_TRIAL=3"}, 0, {"sh", "-c", "echo $$n $$line"}, "n=5 line=abc") == "5 abc\n");
 }
 
-TEST_CASE("one Job cannot run trials if $(NAME) in the pod refers to a swept variable") {
+TEST_CASE("one Job cannot run all trials if $(NAME) in the pod refers to a swept variable") {
   const auto obstacle = [](const std::string& text) {
     const Trials trials("name: x\nmode: single\n" + text,
                         {{{"env.LR", Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
@@ -186,7 +186,7 @@ TEST_CASE("describe() lists the values of a point, or says that it has no parame
   CHECK(describe(Point{{"a", "x y"}, {"b", json{1, 2}}}) == "a=x y b=[1,2]");
 }
 
-TEST_CASE("one Job cannot run trials if sh cannot set one of the swept variables") {
+TEST_CASE("one Job cannot run all trials if sh cannot set one of the swept variables") {
   const auto obstacle = [](const std::string& text, const std::string& path, const Point& point) {
     const Trials trials(text, {{{path, Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
     return trials.delta(point, point).obstacle;

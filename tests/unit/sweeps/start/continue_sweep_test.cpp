@@ -29,7 +29,7 @@ std::string kin_of(const std::string& text, const std::string& words = "lr=0.1")
 
 }  // namespace
 
-TEST_CASE("two sweeps are of the same kind if they differ in image, program, data or values alone") {
+TEST_CASE("two sweeps are of the same kind if they differ only in image, program, data or values") {
   const std::string kin = kin_of(with_code("a"));
   CHECK(kin_of(with_code("b", "/other")) == kin);
   CHECK(kin_of(with_code("a"), "lr=7,8") == kin);
@@ -92,7 +92,7 @@ TEST_CASE("--same continues the newest sweep of the same kind") {
   CHECK(kube::name_of(found.front()) == "x-2");
 }
 
-TEST_CASE("find_with_other_code() finds a sweep that differs in its code alone") {
+TEST_CASE("find_with_other_code() finds a sweep that differs only in its code") {
   Sweeper sweeper("name: x\nmode: single\nimage: a\nrun: python3 x.py ${sweep.lr}\ncode: .\n");
   const TemporaryFolder folder;
   folder.write("x.py", "1");

@@ -38,7 +38,7 @@ json pod_on(const std::string& node, const std::string& cpu, const std::string& 
 
 }  // namespace
 
-TEST_CASE("cost_of() adds up groups of trials that have equal needs") {
+TEST_CASE("cost_of() adds up the costs of all groups of trials") {
   Sweeper sweeper(
       "name: x\nmode: ps\nworkers: {count: 2, cpu: 500m, gpu: 1}\nservers: {cpu: 1, memory: 2Gi}\n"
       "train: {data: {path: /d}, steps: 1}\n");

@@ -128,7 +128,7 @@ TEST_CASE("the last value of a metric becomes the objective if trials are compar
   CHECK(best_of(status) == nullptr);
 }
 
-TEST_CASE("a trial that exited with 0 has failed if the ledger has a verdict on this try") {
+TEST_CASE("a trial that exited with 0 counts as failed if the ledger has a verdict on this try") {
   const auto status_with = [](int tries_of_verdict, int attempts) {
     DrivenSweep sweep;
     Trial known;
@@ -167,7 +167,7 @@ TEST_CASE("a trial that exited with 0 has failed if the ledger has a verdict on 
   CHECK(newer.trials[0].failure == "");
 }
 
-TEST_CASE("a sweep marked as succeeded has failed if the ledger has verdicts on all its trials") {
+TEST_CASE("a sweep marked as succeeded counts as failed if the ledger has verdicts on all its trials") {
   DrivenSweep sweep;
   std::string lines;
   for (const int number : {0, 1}) {

@@ -25,7 +25,7 @@ RunStatus plain_run(const std::string& name, double lr, int age, const json& met
 
 }  // namespace
 
-TEST_CASE("trials_of() makes trials of runs, with the values in which the runs differ as parameters") {
+TEST_CASE("trials_of() makes a trial of each run, and a parameter of each value in which the runs differ") {
   const std::vector<RunStatus> runs{plain_run("x-b", 0.1, 1, {{"accuracy", 0.8}}),
                                     plain_run("x-a", 0.9, 9, {{"accuracy", 0.7}})};
   const Objective objective = usual_objective(runs);
@@ -40,7 +40,8 @@ TEST_CASE("trials_of() makes trials of runs, with the values in which the runs d
   CHECK(trials[1].state == TrialState::succeeded);
 }
 
-TEST_CASE("trials_of() has the parameters `run`, for the name, and `program` if runs differ in `run:`") {
+TEST_CASE(
+    "trials_of() adds the parameter `run` with the run's name, and `program` if runs differ in `run:`") {
   std::vector<RunStatus> runs{plain_run("x-b", 0.1, 1, {{"loss", 2}}),
                               plain_run("x-a", 0.1, 9, {{"loss", 1}})};
   runs[0].experiment["run"] = "python3 b.py";

@@ -49,7 +49,7 @@ TEST_CASE("the row of a driven sweep shows an end when the driver has written th
   CHECK(sweep.row().phase == Phase::succeeded);
 }
 
-TEST_CASE("the row of a sweep counts its indexes and its runs together") {
+TEST_CASE("the row of a sweep counts the trials of its Jobs and the trials that are runs of their own") {
   DrivenSweep sweep;
   json job = {{"metadata",
                {{"name", "s-abcde-trials-0"},

@@ -31,7 +31,7 @@ TEST_CASE("the log of a trial comes from the program's container, at any positio
   CHECK(status.program_of.at(status.newest_pods.at(2)) == "main");
 }
 
-TEST_CASE("a trial has the state of its index, and the report of its newest pod") {
+TEST_CASE("a trial has the state of its index in the Job, and the report of its newest pod") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0"}, {"failedIndexes", "1"}});
   sweep.add_pod(0, "Succeeded", Sweep::ended(0, Sweep::result(0.9)));
