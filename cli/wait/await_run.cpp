@@ -369,7 +369,7 @@ class AwaitAll {
     if (progress_.live() && !live.empty()) progress_.show(join(live, "   "));
   }
 
-  // The code of the first run that did not end well.
+  // The code of the first run, in the order of await_runs(), that did not end well.
   ExitCode code() const {
     for (const auto& one : awaits_) {
       if (*one->code() != ExitCode::ok) return *one->code();

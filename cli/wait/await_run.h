@@ -26,8 +26,8 @@ struct AwaitOptions {
 };
 
 // Blocks until each run has ended, is stopped or cannot start. Writes the final records of the runs, and
-// reports on stderr. Returns the code of the first run that did not end well. If the user interrupts mlk, the
-// runs continue, and a message names the command that waits again. Throws Error.
+// reports on stderr. Returns the code of the first of `runs` that did not end well. If the user interrupts
+// mlk, the runs continue, and a message names the command that waits again. Throws Error.
 ExitCode await_runs(Session& session, kube::Client& client, const std::vector<std::string>& runs,
                     const AwaitOptions& options);
 

@@ -10,8 +10,8 @@
 
 namespace mlk {
 
-// Returns the words of `run:` that name files below `beside`, the folder of the experiment file. Leaves out
-// files that travel with the run. The result is a guess: the image may contain the files.
+// Returns the words of `run:` that are paths of files, relative to `beside`, the folder of the experiment
+// file. Leaves out files that travel with the run. The result is a guess: the image may contain the files.
 std::vector<std::string> files_left_behind(const Experiment& experiment, const FileContents& files,
                                            const std::filesystem::path& beside);
 

@@ -1,7 +1,7 @@
-// Sends further requests for facts that the objects of a run do not show: whether the nodes of its pods
-// exist, the last words of a container that failed, and whether the Service of a live run exists. The pod's
-// status has no last words of injected containers, and lacks words for which the kubelet did not wait. A
-// missing Secret needs no request: the kubelet of each pod that needs it reports this.
+// Sends further requests for facts that the objects of a run do not show: the state of the nodes of its pods,
+// the last words of a container other than main that failed, and whether the Service of a live run exists.
+// The status of a pod has no last words of injected containers, and lacks words for which the kubelet did not
+// wait. A missing Secret needs no request: the kubelet of each pod that needs it reports this.
 #pragma once
 
 #include <chrono>
