@@ -98,7 +98,7 @@ TEST_CASE("parse_driver_input() refuses a text that is no input, and ignores val
   CHECK(odd.overrides.env.empty());
 }
 
-TEST_CASE("key_of_input() gives different inputs different keys") {
+TEST_CASE("different inputs have different keys, and the objects of a driver have the key in their names") {
   CHECK(key_of_input("a").size() == 5);
   CHECK(key_of_input("a") != key_of_input("b"));
   CHECK(driver_name("x-abcde", "fghij") == "x-abcde-driver-fghij");

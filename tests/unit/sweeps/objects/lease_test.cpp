@@ -42,7 +42,7 @@ struct Rivals {
 
 }  // namespace
 
-TEST_CASE("a driver that does not get the Lease gets the name of its holder") {
+TEST_CASE("a driver that renews the Lease keeps it, and another driver gets the name of the holder") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());

@@ -64,8 +64,7 @@ TEST_CASE("fractional bounds of whole numbers are rounded towards the inside of 
   CHECK(Axis(mixed).value_of(0) == 2);
 }
 
-TEST_CASE(
-    "grid_points() returns no points if none are wanted, and a continuous range gets an error with a hint") {
+TEST_CASE("grid_points() returns no points if none are wanted, and count_grid() refuses a continuous range") {
   const Space space{{integer("a", 1, 3)}, {}};
   CHECK(grid_points(space, 0).empty());
   CHECK(is_finite({{integer("a", 1, 3), log_integer("b", 1, 3), choice("c", {1})}, {}}));
@@ -162,7 +161,7 @@ TEST_CASE("importance() gives nearly the whole share to the only parameter that 
   }
 }
 
-TEST_CASE("importance() needs twelve trials, and uses at most a thousand") {
+TEST_CASE("importance() works with twelve trials, and uses at most a thousand") {
   const auto itself = [](double x) { return x; };
   CHECK(importance_of(uniform("n", 0, 1), 12, itself).reason == "");
   CHECK(importance_of(uniform("n", 0, 1), 12, itself).trials == 12);

@@ -8,7 +8,7 @@ TEST_SUITE_BEGIN("sweeps/search/triangle");
 
 using namespace mlk::sweeps;
 
-TEST_CASE("dot() adds the products of all elements, for each length from 0 to 9") {
+TEST_CASE("dot() adds the products of the elements of two vectors, for each length from 0 to 9") {
   for (std::size_t count = 0; count <= 9; ++count) {
     std::vector<double> a(count), b(count, 2);
     double expected = 0;

@@ -251,7 +251,7 @@ TEST_CASE("combine() takes the earlier start time, and fills a missing end time 
   CHECK(continued(Trial(), now, false).started == now.started);
 }
 
-TEST_CASE("combine() gives a success without metrics the metrics of a view that did not fail") {
+TEST_CASE("combine() fills the metrics of a success from a view with no failure and at least as many tries") {
   struct Case {
     int tries;
     TrialState state;

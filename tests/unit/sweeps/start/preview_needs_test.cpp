@@ -83,7 +83,7 @@ TEST_CASE("the needs of a pod include the node selector and the tolerations of t
   CHECK(pod.tolerations == json{{{"key", "k"}}});
 }
 
-TEST_CASE("a trial needs the sum of all its pods, with GPUs of every vendor") {
+TEST_CASE("the needs of a trial are the sum over all its pods, with GPUs of every vendor") {
   PodNeed workers = small_pod(2), server = small_pod(1);
   workers.count = 3;
   workers.requests["nvidia.com/gpu"] = 2;
