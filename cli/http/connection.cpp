@@ -86,8 +86,8 @@ struct Connection::State {
     }
   }
 
-  // When a reused connection ends without an answer, libcurl sends the request again by itself. mlk forbids
-  // this for a request with a body, because the server may have received the body already.
+  // When a reused connection ends without an answer, libcurl sends the request again without telling mlk. mlk
+  // forbids this for a request with a body, because the server may have received the body already.
   static int on_start(void* self, char*, char*, int, int) {
     auto& state = *static_cast<State*>(self);
     const bool again = std::exchange(state.is_under_way, true);

@@ -28,7 +28,7 @@ struct Call {
   // empty. If `take` returns false, the exchange ends with Failure::Kind::closed. Without a pool, `take` may
   // wait for an exchange of another Connection. Exceptions of `take` pass through exchange().
   std::function<bool(std::string_view)> take{};
-  std::function<void(int)> begun{};           // called with the status of a good answer, before `take`
+  std::function<void(int)> begun{};           // called before the first `take`, with the status of the answer
   std::size_t most_bytes = 1 << 20;           // of Reply::body
   std::function<void(std::uint64_t)> sent{};  // called with the number of newly sent bytes of `body`
   bool is_long = false;  // the body is large, or `take` waits; needs a Connection without a pool
@@ -54,8 +54,8 @@ struct ConnectionOptions {
   std::shared_ptr<ConnectionPool> pool{};  // if not null: shared connections, and Call::take must not wait
 };
 
-// For one thread at a time. Returns a redirect as an answer, since the caller decides which servers may get
-// credentials.
+// For one thread at a time. exchange() does not follow redirects, since the caller decides which servers may
+// get credentials.
 class Connection {
  public:
   explicit Connection(ConnectionOptions options);

@@ -28,7 +28,8 @@ std::string without_stream_number(std::string text) {
   return end == number ? text : text.erase(number, std::min(end + 1, text.size()) - number);
 }
 
-// The text of libcurl for a message. The first letter becomes lower case, except in an abbreviation.
+// libcurl's text as a part of a message of mlk: the first letter becomes lower case, except in an
+// abbreviation.
 std::string detail_of(CURLcode code, const std::string& text) {
   std::string detail = without_stream_number(printable(text.empty() ? curl_easy_strerror(code) : text));
   if (detail.size() > 1 && std::islower(static_cast<unsigned char>(detail[1])) != 0)

@@ -18,7 +18,8 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds poll_interval{100};
 
 // About a hundred streams fit on one HTTP/2 connection. Without a limit, libcurl would open a connection for
-// each further transfer of a burst. Beside many transfers, each POST has its own connection (set_network).
+// each further transfer of a burst. While many transfers run, each new POST has its own connection
+// (Transfer::set_network).
 constexpr long connections_http2 = 40;
 constexpr long connections_http1 = 512;
 

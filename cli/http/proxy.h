@@ -19,8 +19,8 @@ using ProxyEnvironment = std::map<std::string, std::string>;
 // NO_PROXY in upper and lower case, and REQUEST_METHOD.
 ProxyEnvironment proxy_environment();
 
-// The proxy for a request to this http or https URL. A variable in upper case wins. ALL_PROXY is ignored, as
-// in Go. This machine is always reached directly. Pure.
+// The proxy for a request to this http or https URL. A variable in upper case wins over the same variable in
+// lower case. ALL_PROXY is ignored, as in Go. This machine is always reached directly. Pure.
 [[nodiscard]] Proxy proxy_for(const std::string& url, const ProxyEnvironment& environment);
 
 // The proxy at the address `text`. No proxy if `text` is no address. Pure.

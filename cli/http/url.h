@@ -23,8 +23,8 @@ struct UrlParts {
 // The host as URLs write it: an address of IPv6 in brackets. Pure.
 std::string in_url(const std::string& host);
 
-// Whether the host is this machine by its address: 127.0.0.0/8, ::1, or the name localhost. False for any
-// other name, even if it begins with localhost or resolves to such an address.
+// Whether the host is a loopback address (127.0.0.0/8 or ::1) or the name localhost. False for any other
+// name, even if it begins with localhost or resolves to a loopback address.
 bool is_loopback(const std::string& host);
 
 std::string percent_encode(std::string_view text);  // all but unreserved characters (RFC 3986)

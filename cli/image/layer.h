@@ -72,7 +72,7 @@ std::optional<Layer> find_layer(const std::filesystem::path& file);
 std::optional<Layer> find_whole_layer(const std::filesystem::path& file, const std::string& diff_id,
                                       const std::function<bool()>& go_on = {});
 
-// Reads the whole layer and compares its bytes with the digest; to call before the layer is used. If they
+// Call it before the layer is used. Reads the whole layer and compares its bytes with the digest. If they
 // differ, removes the layer, so that the next build makes the layer again, and throws Error{failure}.
 void check_layer(const Layer& layer, const std::function<bool()>& go_on = {});
 

@@ -69,11 +69,11 @@ std::variant<Manifest, Index> parse_manifest(std::string_view bytes, const std::
                                              const std::string& name);
 
 // Returns the entry for the platform. First choice is an entry of the same variant, where amd64 is amd64/v1,
-// arm64 is arm64/v8 and arm is arm/v7. Second choice is the newest older variant. Third choice, if `wanted`
-// has no variant, is the oldest newer variant. Among equal entries, returns the first entry. Returns an entry
-// that needs features of the system only if no other entry fits. If no entry names a platform, and exactly
-// one entry has no platform at all (is_unsaid), returns that entry. Throws Error{not_found}, with the
-// available platforms in the hint.
+// arm64 is arm64/v8 and arm is arm/v7. Second choice is the newest of the older variants. Third choice, if
+// `wanted` has no variant, is the oldest of the newer variants. Among equal entries, returns the first entry.
+// Returns an entry that needs features of the system only if no other entry fits. If no entry names a
+// platform, and exactly one entry has no platform at all (is_unsaid), returns that entry. Throws
+// Error{not_found}, with the available platforms in the hint.
 const Index::Entry& choose(const Index& index, const Platform& wanted, const std::string& name);
 
 struct Configuration {

@@ -31,7 +31,7 @@ std::vector<std::pair<std::string, std::string>> entry_scripts(const std::string
 // The last package that pip began to collect, as pip's output names it: "own@ git+https://... (from other)".
 std::string last_collected(const std::string& output);
 
-// The text with *** in place of logins and queries of URLs, since a query may be a token.
+// The text with *** in place of logins and queries of URLs, since a query may contain a token.
 std::string without_secrets(std::string text);
 
 }  // namespace mlk::image

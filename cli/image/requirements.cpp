@@ -285,7 +285,8 @@ class RequirementReader {
     goal += safe(requirement) + kept + "\n";
   }
 
-  // The option that mlk passes to pip, with a blank before it; empty if mlk passes no option.
+  // Applies the option. Returns it as mlk passes it to pip, with a blank before it; empty if mlk does not
+  // pass it.
   std::string effect(const Given& given, const std::string& requirement, const fs::path& file, int depth) {
     const std::string name = given.option.name;
     const Line line = line_;
@@ -342,7 +343,8 @@ class RequirementReader {
     refuse("is no wheel: it would be built, and so executed, on this machine", wheel);
   }
 
-  // The requirement with absolute paths, because pip runs in another folder.
+  // Refuses a requirement for anything but a wheel. Returns the requirement with absolute paths, because pip
+  // runs in another folder.
   std::string safe(const std::string& requirement) {
     const NamedSource source = classify_requirement(expanded(requirement));
     switch (source.kind) {

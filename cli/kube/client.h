@@ -89,8 +89,8 @@ class Stream {
 
 struct StreamEnd {
   int status = 0;       // HTTP status; 0: no answer or a broken one; 401 with `error`: no credentials
-  std::string error;    // empty if the server closed the stream in good order
-  std::string body;     // the body of an answer other than 200, bounded
+  std::string error;    // why there is no whole answer; empty if the answer came to its end
+  std::string body;     // of an answer with another status than 200: at most 64 KiB
   bool silent = false;  // the client abandoned the silent connection; a new one may work
 };
 
@@ -133,10 +133,11 @@ class Client {
   Response send(const Request& request);
   [[nodiscard]] std::future<Answer> ask(const Request& request);
 
-  // Calls `line` for each line of the body as it arrives, on the loop thread; then `ended` once. A line is at
-  // most 16 MiB, or Request::longest_line. `opened` gets the HTTP status, except 401, when the head of the
-  // answer has come. The callbacks must be quick. A stream may be destroyed in any thread, also in its own
-  // callback; a stream that outlives the client makes no more calls.
+  // Calls `line` on the loop thread for each line of an answer with the status 200, as the line arrives; then
+  // calls `ended` once. A line of more than 16 MiB ends the stream. If Request::longest_line is set, a longer
+  // line loses its middle instead. `opened` gets the HTTP status, except 401, when the head of the answer has
+  // come. The callbacks must be quick. A stream may be destroyed in any thread, also in its own callback; a
+  // stream that outlives the client makes no more calls.
   [[nodiscard]] std::unique_ptr<Stream> stream(const Request& request,
                                                std::function<void(std::string_view)> line,
                                                std::function<void(StreamEnd)> ended,

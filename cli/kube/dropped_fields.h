@@ -12,10 +12,11 @@ namespace mlk::kube {
 // The paths of the fields of the object `sent` that are missing in `answered`, the answer of the server:
 // "spec.podFailurePolicy", "spec.template.spec.containers[worker].env[RANK]". Pure.
 //
-// null, false, 0, "" and empty lists and maps are ignored: a server may drop them as "not set". A field with
-// another value is not missing, because servers write 1000m as 1, and admission may change an image. An item
-// of a list is found by the first of mountPath, name, key and topologyKey that it has, otherwise by its
-// index. Additions of the server are ignored. The stringData of a Secret is compared with its data.
+// null, false, 0, "" and empty lists and maps are ignored: a server may drop them as "not set". A number or
+// text with another value is not missing, because servers write 1000m as 1, and admission may change an
+// image. An item of a list is found by the first of mountPath, name, key and topologyKey that it has,
+// otherwise by its index. Additions of the server are ignored. For a key in the stringData of a Secret, the
+// answer must have the same key in data.
 std::vector<std::string> dropped_fields(const nlohmann::json& sent, const nlohmann::json& answered);
 
 }  // namespace mlk::kube

@@ -14,9 +14,10 @@ namespace mlk::kube {
 Request list_request(const Resource& resource, const std::string& name_space, const ListOptions& options,
                      bool watch);
 
-// Requests all pages of one consistent list. `send` makes one request; its exceptions pass through. If the
-// server refuses a later page because its snapshot of the list has expired, the whole list is requested again
-// without pages. Items get kind and apiVersion, which servers omit in lists. Throws ApiError.
+// Requests all pages of one consistent list, or as many pages as ListOptions::enough needs. `send` makes one
+// request; its exceptions pass through. If the server refuses a later page because its snapshot of the list
+// has expired, the whole list is requested again without pages. Items get kind and apiVersion, which servers
+// omit in lists. Throws ApiError.
 ListResult list_pages(const std::function<Response(const Request&)>& send, const Resource& resource,
                       const std::string& name_space, const ListOptions& options, const Config* config);
 
@@ -24,7 +25,7 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
 std::string describe(const Resource& resource, const std::string& name_space, const std::string& name = "");
 
 // The text of a server's answer without metadata.managedFields. mlk never reads these fields. They are about
-// half of the text, and to parse them takes half of the time, so mlk removes them before parsing.
+// half of the text and cost half of the time for parsing, so mlk removes them first.
 std::string without_managed_fields(std::string_view text);
 
 // parse_response() with the names of the server, the user and the file in the messages of its errors.

@@ -61,7 +61,7 @@ struct LogFollower::State {
   Mode mode = Mode::follow;       // the mode of the open stream, or of the last one
   milliseconds wait;              // the wait before the next attempt
   Clock::time_point due{};        // the time of the next attempt
-  bool drained = false;           // the end of the previous incarnation was read, or cannot be read
+  bool drained = false;           // the previous incarnation is being read, was read, or cannot be read
   Clock::time_point follow_at{};  // until this time mlk polls the node
   std::optional<Clock::time_point> refused_since;
   bool whole = false;  // the log has lines, and their stream ended in good order
@@ -162,7 +162,7 @@ void LogFollower::State::step() {
   }
   if (now.phase == ContainerState::Phase::waiting || Clock::now() < due) return;
   if (now.restarts > instance && instance >= 0) {
-    // Only the last incarnation can still be read; the logs of earlier ones are gone.
+    // A node keeps the log of the previous incarnation, but not the logs of earlier ones.
     if (now.ran_before && now.restarts == instance + 1 && !drained) {
       drained = true;
       open(Mode::previous);
@@ -195,8 +195,8 @@ void LogFollower::State::open(Mode how) {
     end.reset();
   }
   Request request = log_request(name_space, pod, options);
-  // A node answers a follower only when it has a first line. So this request has no time-out, and step() ends
-  // a stream that is silent for too long.
+  // A node answers a request that follows a log only when the log has its first line. So such a request has
+  // no time-out, and step() ends a stream that is silent for too long.
   request.timeout = how == Mode::follow ? milliseconds(0) : times.answer;
   std::unique_ptr<Stream> opened = client.stream(
       request, [this](std::string_view text) { consume(text); },
@@ -251,7 +251,7 @@ void LogFollower::State::on_end(const StreamEnd& ended) {
   const bool goes_on = mode == Mode::follow || mode == Mode::poll;
   if (goes_on && progress) wait = times.first_wait;
   const bool without_pod = pod_is_gone(ended);
-  // LogTimes::refusal says why such a refusal may pass.
+  // The comment of LogTimes::refusal says why these refusals may be temporary.
   const bool doubtful = ended.status == 403 || (ended.status == 404 && !without_pod);
   if (!doubtful) refused_since.reset();
   if (lacks_followers) follow_at = Clock::now() + times.follow_again;
@@ -259,8 +259,8 @@ void LogFollower::State::on_end(const StreamEnd& ended) {
     trouble.clear();
     whole = position.since().has_value();
     if (mode == Mode::final) is_finished = true;
-    // In a mode other than Mode::final, the pod's status decides whether the log is finished. The pod's
-    // status may change a moment after the log ends.
+    // In any other mode the log may go on. Only the pod's status tells whether the container has ended, and
+    // this status may change a moment after the log ends.
     if (mode == Mode::poll || lacks_followers) {
       due = Clock::now() + times.poll;
     } else if (mode == Mode::follow) {
@@ -282,7 +282,8 @@ void LogFollower::State::on_end(const StreamEnd& ended) {
   // after the container has ended.
   const bool gone =
       without_pod || ended.status == 401 || (refused && (ended.status == 403 || mode == Mode::final));
-  // For a log that was cleaned up, a node answers with a status 4xx. After 429 or 5xx a retry may succeed.
+  // If a log was removed from its node, the node answers with a status 4xx. After 429 or 5xx a retry may
+  // succeed.
   const bool lost = !doubtful && ended.status >= 400 && ended.status < 500 && ended.status != 429;
   if (gone || (lost && mode == Mode::final)) is_finished = true;
   postpone();

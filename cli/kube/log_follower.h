@@ -36,8 +36,8 @@ class LogFollower {
     std::optional<std::chrono::seconds> since{};
   };
 
-  // The receiver of the lines. Both functions run on the client's loop thread and must not wait; update()
-  // also calls `room`.
+  // The receiver of the lines. Both functions run on the client's loop thread and must not wait; update() and
+  // resume() also call `room`.
   struct Reader {
     std::function<void(const LogLine&)> line;  // in the order of the log
     // Returns whether there is room for one more line. If not, the follower closes the log; resume() and
@@ -57,12 +57,13 @@ class LogFollower {
   void update(const json& pod);
   // Continues a log that was closed for lack of room, if there is room again. The rules of update() apply.
   void resume();
-  // True if the container has ended and its last line was delivered, or if its log is no longer available.
+  // True if the container has ended and its last line was delivered, or if no more of its log can be read.
   [[nodiscard]] bool finished() const;
   // The reason why no lines come, for people; empty if there is no problem. The text is the same for all pods
   // with the same cause.
   std::string problem() const;
-  // The node's messages about the log, each once: they say why lines come late or are missing.
+  // Messages about the log on its node, each once and 20 at most: they say why lines come late or are
+  // missing.
   std::vector<std::string> notes() const;
 
  private:

@@ -29,7 +29,7 @@ struct TailAnswer {
   bool whole = false;            // `lines` has all lines of the log
 };
 
-// Not thread-safe. An error of the server becomes an answer and is never thrown.
+// Not thread-safe. A failed request becomes an answer; no function throws because of it.
 class LogTails {
  public:
   using Take = std::function<void(const TailAnswer&)>;  // may add further logs

@@ -40,10 +40,10 @@ std::optional<Login> parse_helper_answer(std::string_view output, const std::str
 // The files of logins, in the order in which mlk reads them. `env`: the value of a variable, "" when unset.
 std::vector<std::filesystem::path> login_files(const std::function<std::string(const std::string&)>& env);
 
-// The first login in the files or from the helpers of the files. nullopt: there is none. Skips a helper that
-// is not installed or cannot be executed, and describes this helper in `missing`. Waits 30 s at most for each
-// helper. Throws Error{failure} for a file or a helper that cannot be used, and Error{interrupted} when go_on
-// returns false.
+// The first login in the files or from the helpers of the files. nullopt: there is none. Skips each helper
+// that is not installed or cannot be executed, and describes the first such helper in `missing`. Waits 30 s
+// at most for each helper. Throws Error{failure} for a file or a helper that cannot be used, and
+// Error{interrupted} when go_on returns false.
 std::optional<Login> find_login(const std::vector<std::filesystem::path>& files,
                                 const image::Reference& reference, const std::function<bool()>& go_on,
                                 std::string* missing = nullptr);

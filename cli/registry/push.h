@@ -39,7 +39,7 @@ class BaseMount {
   BaseMount(const BaseMount&) = delete;
   BaseMount& operator=(const BaseMount&) = delete;
 
-  // These functions wait for their result, throw Error, and are safe from several threads.
+  // These functions wait for their result, may throw Error, and are safe from several threads.
   bool base_was_missing() const { return was_missing_.get(); }
   bool has_mounted(const std::string& digest) const { return mounted_.get().contains(digest); }
 

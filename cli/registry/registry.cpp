@@ -356,8 +356,8 @@ void Registry::put_manifest(const std::string& repository, const std::string& ve
                   .headers = {{"Content-Type", type}},
                   .body = bytes},
                  push_scope(repository));
-    // docker-registry also gives this answer if it read a tag while another push to this repository wrote the
-    // tag. So mlk sends the request again.
+    // docker-registry also answers with DIGEST_INVALID if it read a tag while another push to this repository
+    // wrote the tag. So mlk sends the request again.
     const bool may_be_other_push = reply.status == 400 && words_of(reply.body).starts_with("DIGEST_INVALID");
     if (!may_be_other_push || attempt == most_attempts) break;
     wait(milliseconds(50 << attempt), "was disturbed by another push");

@@ -16,7 +16,8 @@ namespace mlk::kube {
 
 http::ServerAccess server_of(const Config& config);
 
-// Runs the credential plugin, if there is one, on its own thread, because the plugin may wait for the user.
+// Runs the credential plugin, if there is one, on a separate thread, because the plugin may wait for the
+// user.
 class ClusterLogin : public http::CredentialSource {
  public:
   ClusterLogin(Config config, PluginHost host);

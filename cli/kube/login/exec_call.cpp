@@ -13,7 +13,7 @@ constexpr std::size_t output_limit = 1u << 20;
 // the plugin runs, because the text may say what to do: "open this page".
 constexpr std::chrono::seconds telling_after{2};
 
-// Passes whole lines of a program's stderr to `say`.
+// Passes the new lines of a plugin's stderr, without secrets, to PluginHost::say.
 class StderrPrinter {
  public:
   StderrPrinter(const ExecPlugin& plugin, const PluginHost& host) : plugin_(plugin), host_(host) {}

@@ -33,8 +33,8 @@ struct ExecPlugin {
   std::string cluster_extension;  // JSON of the cluster's extension for plugins; empty: none
 };
 
-// Reads and checks `exec` of a user entry. A command with a slash is relative to the folder of the entry's
-// file. `here` names the entry in errors. Throws Error{usage}.
+// Reads and checks `exec` of a user entry. A command with a slash that is no absolute path is relative to the
+// folder of the entry's file. `here` names the entry in errors. Throws Error{usage}.
 ExecPlugin read_exec_plugin(const nlohmann::json& exec, const KubeconfigEntry& user, const std::string& here);
 
 // Whether the program may interact with the user. Throws Error{cluster} if the program has to

@@ -33,7 +33,7 @@ struct Config {
   Login login = Login::none;
   std::string token;               // for oidc: the id-token, which may be empty or expired
   std::string token_file;          // re-read every minute, and after a 401
-  std::optional<ExecPlugin> exec;  // the plugin for credentials; set only if the entry has no others
+  std::optional<ExecPlugin> exec;  // the credential plugin; set only if the entry has no credentials
   std::string username, password;
   std::vector<std::pair<std::string, std::string>> impersonation;  // headers: Impersonate-User ...
   std::string tls_server_name;
