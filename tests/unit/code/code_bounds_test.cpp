@@ -103,7 +103,8 @@ TEST_CASE("pack_code() refuses code above 64 MiB without an image, and above 16 
         std::string::npos);
 }
 
-TEST_CASE("pack_code() without an archive writes a layer if the code has at most 64 MiB") {
+TEST_CASE(
+    "if no archive of the allowed size is possible, pack_code() writes a layer for code of at most 64 MiB") {
   const TemporaryFolder folder;
   write(folder.path() / "zeros", "");
   const auto layers_of = [&](std::uintmax_t size, std::size_t most) {
@@ -150,7 +151,7 @@ TEST_CASE("pack_code() packs all bytes of each file, also of files near the batc
   CHECK(size == 4 * at_once + 601);
 }
 
-TEST_CASE("the error of pack_code() names the file if a file changes while it is packed") {
+TEST_CASE("the error of pack_code() names a file that changes while it is packed") {
   const fs::path folder = "/proc/sys/kernel/random";  // files in this folder report a size of 0
   if (!fs::exists(folder / "boot_id")) return;
   const TemporaryFolder cache;
@@ -173,7 +174,7 @@ TEST_CASE("the error of pack_code() names the file if a file changes while it is
   CHECK(fs::is_empty(cache.path()));
 }
 
-TEST_CASE("a warning names three pointers of Git LFS, and counts the rest") {
+TEST_CASE("a warning counts all pointers of Git LFS, and names three of them") {
   const TemporaryFolder folder;
   write(folder.path() / ".gitattributes", "");
   const std::string pointer =

@@ -79,7 +79,7 @@ TEST_CASE("pack_code() leaves out files that mlk, Slurm or Weights & Biases wrot
   CHECK(std::find(brought.begin(), brought.end(), "best.yaml") != brought.end());
 }
 
-TEST_CASE("the digest of code depends on names, contents, executable bits and links, not on times or modes") {
+TEST_CASE("the digest of code depends on names, contents, executable bits and links, not on other metadata") {
   const TemporaryFolder one, two;
   for (const TemporaryFolder* folder : {&one, &two}) {
     const bool first = folder == &one;
@@ -296,7 +296,7 @@ TEST_CASE("pack_code() leaves out the same paths as git, for rules in any of git
         Paths{"A.TMP", "a.log", "bin/", "sub/b.log"});
 }
 
-TEST_CASE("pack_code() returns only a digest if the archive is too large, and refuses code above 16 GiB") {
+TEST_CASE("pack_code() returns no archive if it would be too large, and refuses code above 16 GiB") {
   const TemporaryFolder folder;
   write(folder.path() / "noise", mlk::random_bytes(200'000));
   const auto packed = [&](std::size_t most) {

@@ -181,7 +181,7 @@ TEST_CASE("pack_code() returns the digest also if no record can be stored") {
               .digest == code.true_digest());
 }
 
-TEST_CASE("pack_code() stores a separate record for other rules and for other bounds") {
+TEST_CASE("pack_code() stores a separate record for each set of rules and for each bound") {
   const Kept code;
   const auto pack = [&](const mlk::image::TreeRules& rules, std::size_t most) {
     return mlk::image::pack_code(

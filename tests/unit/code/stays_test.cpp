@@ -35,7 +35,8 @@ TEST_CASE("describe_what_stays() names an uncommitted secret if its name is not 
   CHECK(describe_what_stays({.secrets = {"key.pem"}}, {"key.pem"}).size() == 1);
 }
 
-TEST_CASE("describe_what_stays() says that ignored files may travel if git does not tell which it ignores") {
+TEST_CASE(
+    "describe_what_stays() says that ignored files may travel if git does not tell which files it ignores") {
   const std::string unknown =
       "code: git does not tell which files its settings ignore, so such files may travel; see: git status";
   CHECK(describe_what_stays({.are_ignored_known = false}, {}) == PathsThatStay{unknown});

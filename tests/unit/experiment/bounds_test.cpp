@@ -24,7 +24,7 @@ struct Bounds {
   std::string end = {};  // the text after the value
 };
 
-TEST_CASE("a number is accepted from its smallest to its largest value") {
+TEST_CASE("a key with a number accepts its smallest and its largest value, and no value beyond these") {
   const Bounds table[] = {
       {"train.epochs=", "0", "1", "1000000", "1000001", "from 1 to 1000000"},
       {"train={data: {path: /d}, steps: ", "0", "1", "1000000000000", "1000000000001",
@@ -134,7 +134,7 @@ TEST_CASE("a name is refused if it is too long or has other characters than allo
   }
 }
 
-TEST_CASE("a path is accepted if it is absolute and has neither '..' nor ':'") {
+TEST_CASE("a path is accepted if it is absolute, has no ':', and none of its parts is '..'") {
   for (const char* good : {"/a", "/a..b", "/...", "/a b"})
     CHECK_MESSAGE(with(std::string("data.0.mount=") + good) == "accepted", good);
   for (const char* bad : {"a", "./a", "/a:b", "/..", "/a/../b", "/a/.."}) {

@@ -19,7 +19,7 @@ using test::problems_of;
 using test::set;
 using test::smallest;
 
-TEST_CASE("settable_keys() lists all keys that have a value, in the order of the schema") {
+TEST_CASE("settable_keys() lists all keys that --set can give a value, in the order of the schema") {
   std::string all;
   for (const std::string& key : settable_keys()) all += key + " ";
   CHECK(
@@ -235,7 +235,7 @@ TEST_CASE("keys of patches and unsupported keys are not suggested") {
   CHECK(suggest_key("service", schema_section("csi"), "csi") == "; it has driver, fsType, volumeAttributes");
 }
 
-TEST_CASE("each alias of a map counts as all values of the map") {
+TEST_CASE("an alias of a map counts as all values of the map towards the limit of values") {
   std::string map = "{";
   for (int i = 0; i < 98; ++i) map += "k" + std::to_string(i) + ": v, ";
   std::string text = "[&a " + map + "}";

@@ -40,7 +40,7 @@ TEST_CASE("keys of text accept any scalar except empty text") {
        {"image_pull_secrets: a", "x.yaml:4:21: image_pull_secrets must be a list of names, not 'a'"}});
 }
 
-TEST_CASE("a number in quotes is refused") {
+TEST_CASE("keys of numbers and booleans refuse values in quotes") {
   check_rows(
       {{"restart: {retries: '1'}",
         "x.yaml:4:20: restart.retries must be a whole number without quotes, not '1'"},
@@ -136,7 +136,7 @@ TEST_CASE("a variable refers to a key of a Secret as name/key") {
         json{{"A", {{"secret", "s/k"}}}});
 }
 
-TEST_CASE("a variable that is named like a secret may be a number, empty or true") {
+TEST_CASE("a variable that is named like a secret may have a number, true or empty text as its value") {
   for (const char* good : {"5", "1.5", "true", "\"\""})
     CHECK_MESSAGE(of_line(std::string("env: {MAX_TOKEN: ") + good + "}") == "accepted", good);
   for (const char* bad : {"a", "'5'", "yes"})
@@ -147,7 +147,7 @@ TEST_CASE("a variable that is named like a secret may be a number, empty or true
                  "-e:1:1: MAX_TOKEN looks like a secret"));
 }
 
-TEST_CASE("maps for Kubernetes accept any content, and maps of text accept only text") {
+TEST_CASE("patch.pod accepts a map with any content, and scheduling.node.selector a map with texts only") {
   check_rows({{"patch: {pod: {a: [1, {b: c}]}}", "accepted"},
               {"patch: {pod: a}", "x.yaml:4:14: patch.pod must be a map, not 'a'"},
               {"patch: {pod:}", "x.yaml:4:13: patch.pod has no value; it must be a map"},
@@ -162,7 +162,7 @@ TEST_CASE("maps for Kubernetes accept any content, and maps of text accept only 
             .effective["scheduling"]["node"]["selector"] == json{{"a", "1"}});
 }
 
-TEST_CASE("describe() quotes at most 40 bytes of the first line") {
+TEST_CASE("describe() quotes at most 40 bytes of the first line of a value") {
   const std::string forty(40, 'b');
   const auto described = [](const std::string& text) {
     YamlNode node;

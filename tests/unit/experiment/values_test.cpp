@@ -11,7 +11,7 @@ TEST_SUITE_BEGIN("experiment/values");
 namespace mlk {
 namespace {
 
-TEST_CASE("memory_bytes() reads a quantity as Kubernetes does") {
+TEST_CASE("memory_bytes() reads a number with or without a unit such as k, G or Gi") {
   CHECK(memory_bytes("1Gi") == 1LL << 30);
   CHECK(memory_bytes("1.5Gi") == 3LL << 29);
   CHECK(memory_bytes("512Mi") == 512LL << 20);

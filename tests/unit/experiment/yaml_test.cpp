@@ -77,7 +77,7 @@ TEST_CASE("a value with quotes or the tag !!str is text") {
   CHECK(yaml_refusal("a: ! [b]") == "accepted");
 }
 
-TEST_CASE("errors of the parser are translated into the user's terms") {
+TEST_CASE("errors of the YAML parser are reported in words for users") {
   CHECK(yaml_refusal("a: 'b").ends_with(": a quote is not closed"));
   CHECK(yaml_refusal("a: [b").ends_with(": a '[' is not closed, or a comma is missing"));
   CHECK(yaml_refusal("a: [b c: d e: f]").find("not valid YAML") == std::string::npos);

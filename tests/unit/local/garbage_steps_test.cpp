@@ -79,7 +79,7 @@ TEST_CASE("an owner in foreground deletion does not wait for a dependent without
   CHECK(metadata_in(store, "secrets", "ns", "s").contains("deletionTimestamp"));
 }
 
-TEST_CASE("an orphan pod gets 0 s if it has no node or has ended, else its grace period (30 s by default)") {
+TEST_CASE("the grace period of an orphan pod is 0 if it has no node or has ended, else its own or 30 s") {
   const Folder folder;
   Store store(folder.path());
   const json lost = {{"ownerReferences", json::array({reference_to("gone", true)})},

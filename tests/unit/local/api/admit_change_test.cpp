@@ -149,7 +149,7 @@ json merged_lists(const json& before, const json& patch) {
   return apply_patch("application/strategic-merge-patch+json", before, patch.dump());
 }
 
-TEST_CASE("a patch replaces a whole list if the lists cannot be merged element by element") {
+TEST_CASE("a strategic patch replaces a whole list if the lists cannot be merged element by element") {
   const json before = R"({"env": [{"name": "a", "value": "1"}]})"_json;
   CHECK(merged_lists(before, R"({"env": []})"_json) == R"({"env": []})"_json);
   CHECK(merged_lists(before, R"({"env": [{"name": "b"}, 5]})"_json) == R"({"env": [{"name": "b"}, 5]})"_json);
@@ -165,7 +165,7 @@ TEST_CASE("a patch replaces a whole list if the lists cannot be merged element b
         R"({"m": {"finalizers": "a"}})"_json);
 }
 
-TEST_CASE("a patch appends an element without the merge key, and keeps old elements without this key") {
+TEST_CASE("a strategic patch appends an element without the merge key, and keeps old elements without it") {
   CHECK(merged_lists(R"({"env": [{"name": "a"}]})"_json, R"({"env": [{"value": "1"}]})"_json) ==
         R"({"env": [{"name": "a"}, {"value": "1"}]})"_json);
   CHECK(merged_lists(R"({"env": [5, {"value": "1"}, {"name": "a"}]})"_json,
@@ -182,7 +182,7 @@ TEST_CASE("a merge patch replaces whole lists, and stores $patch as an ordinary 
         R"({"env": [{"name": "b"}], "x": {"z": 2, "$patch": "delete"}})"_json);
 }
 
-TEST_CASE("a patch or body that cannot be read is refused with the reason") {
+TEST_CASE("a patch or body that cannot be read or applied is refused with the reason") {
   const auto reason = [](const char* type, const std::string& body) {
     try {
       apply_patch(type, json::object(), body);

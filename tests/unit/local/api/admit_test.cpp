@@ -307,7 +307,8 @@ TEST_CASE(
             .starts_with("422 spec.completions: "));
 }
 
-TEST_CASE("a pod can change the tolerations, the grace period and the scheduling gates of its spec") {
+TEST_CASE(
+    "the tolerations, grace period and scheduling gates of a pod can change, but not its image or node") {
   const json before = stored("pods", bare_pod());
   for (const json& patch :
        {json{{"tolerations", {{{"key", "a"}}}}}, json{{"terminationGracePeriodSeconds", 1}},

@@ -126,7 +126,7 @@ TEST_CASE("an unknown field causes a warning, but with Strict an error, and with
         "unknown field \"dat\"");
 }
 
-TEST_CASE("a request with dryRun gets the same answer as a real request, and changes nothing") {
+TEST_CASE("a request with dryRun is checked and answered, but changes nothing") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   const std::uint64_t before = cluster.store.revision();
@@ -321,7 +321,8 @@ TEST_CASE("PUT and PATCH give the object a new version if they change anything")
   CHECK(not_there.at("message") == "configmaps \"none\" not found");
 }
 
-TEST_CASE("the first apply creates an object with the name in the path, and the next apply changes it") {
+TEST_CASE(
+    "the first apply creates an object with the name in the path, and the next apply changes this object") {
   Cluster cluster;
   const std::string apply = "application/apply-patch+yaml";
   json object = map_named("other", labelled("1"));

@@ -73,7 +73,7 @@ TEST_CASE("a ConfigMap or Secret holds at most 1 MiB") {
         "Secret \"t\" is invalid: data: Too long: may not be more than 1048576 bytes");
 }
 
-TEST_CASE("a targetPort of a Service that is missing, 0 or empty gets the value of port") {
+TEST_CASE("if targetPort of a Service is missing, 0 or empty, it gets the value of port") {
   Cluster cluster;
   json service = {{"apiVersion", "v1"}, {"kind", "Service"}, {"metadata", {{"name", "s"}}}};
   service["spec"] = {{"clusterIP", "None"},

@@ -213,7 +213,7 @@ TEST_CASE("the server ends its open streams when it is stopped") {
   watcher.join();
 }
 
-TEST_CASE("the controllers create the pods of a Job while clients watch") {
+TEST_CASE("the controllers create the pods of a Job that a client creates, and remove them with the Job") {
   Served served;
   const Controllers controllers(served.store, served.logs, served.paths, "/nowhere/mlk");
   const json gpu = {{"limits", {{"nvidia.com/gpu", 1}}}};  // the node has no GPU, so no process is started

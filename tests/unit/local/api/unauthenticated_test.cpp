@@ -68,7 +68,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("user_of_peer() returns the user of this process until the client closes the connection") {
+TEST_CASE("user_of_peer() returns the user of the client until the client closes the connection") {
   OnLoopback loopback;
   loopback.client = loopback.connected();
   loopback.accept();
