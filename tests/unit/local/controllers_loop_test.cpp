@@ -146,7 +146,7 @@ TEST_CASE("the loop syncs the pod that a notice names, also if the notice arrive
   }
 }
 
-TEST_CASE("the loop handles a change or a notice at once, before the next sweep") {
+TEST_CASE("the loop handles a change or a notice at once, before its next sweep") {
   Looped looped;
   const Controllers controllers(looped.store, looped.logs, looped.paths, looped.program);
   const PodFolder record(looped.paths.pods() / Looped::uid);

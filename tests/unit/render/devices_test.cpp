@@ -56,7 +56,7 @@ TEST_CASE("a pod without a GPU has NVIDIA_VISIBLE_DEVICES=void") {
   CHECK_FALSE(shared_memory(both).is_null());
 }
 
-TEST_CASE("mlk leaves /dev/shm and NVIDIA_VISIBLE_DEVICES as a file or patch sets them") {
+TEST_CASE("mlk does not change /dev/shm or NVIDIA_VISIBLE_DEVICES if the experiment or its patch sets them") {
   CHECK(visible_devices(pod_of(std::string(run) + "env: {NVIDIA_VISIBLE_DEVICES: all}\n"))["value"] == "all");
   const std::string own =
       "workers: {gpu: 1}\n"

@@ -105,7 +105,7 @@ TEST_CASE("the name of a run ends with the number of the attempt from the second
   CHECK(first.hash.size() == 64);
 }
 
-TEST_CASE("the name of a run does not depend on the registry") {
+TEST_CASE("the name of a run does not depend on the registry, nor on changes of built-in templates") {
   const std::string plain = whole_run(one_program).hash;
   CHECK(whole_run(std::string(one_program) + "registry: registry.example/team\n").hash == plain);
   Templates templates;
@@ -231,7 +231,8 @@ TEST_CASE("each folder of files has its own ConfigMap") {
                      [](const json& each) { return each["kind"] == "ConfigMap"; }));
 }
 
-TEST_CASE("the patch of a role is merged last, after the framework, the job type and the patch") {
+TEST_CASE(
+    "the patch of a role is merged last, after the framework, the job type and the experiment's patch") {
   Templates templates = with_job_type(
       "roles:\n  - name: a\n    ends_run: true\n    environment: {WHO: type, TYPE: t}\n"
       "    pod: {spec: {hostname: type, dnsPolicy: type, priority: 2, schedulerName: type}}\n"
@@ -266,7 +267,7 @@ TEST_CASE("the patch of a role is merged last, after the framework, the job type
   CHECK(env.find(R"({"name":"FRAMEWORK","value":"f"})") != std::string::npos);
 }
 
-TEST_CASE("the error for a broken pod or Job names the layer at fault") {
+TEST_CASE("the error for a broken pod or Job names the template or the patch at fault") {
   const auto refused = [&](const std::string& role, const std::string& framework, const std::string& text) {
     Templates templates = with_job_type("roles: [{name: a, ends_run: true" + role + "}]\n");
     templates.add("frameworks/own.yaml", {framework, "/home/me/own.yaml"});

@@ -193,7 +193,7 @@ TEST_CASE("a pod unpacks the code, and starts the program in workdir") {
   CHECK(script.find("$(") == std::string::npos);
 }
 
-TEST_CASE("the script for checkpoints gets mlk and the words of the program as arguments") {
+TEST_CASE("the script that makes the folder for checkpoints gets the words of the program as arguments") {
   const json command = pod_spec_of(
       run_of(std::string(plain_program) + "checkpoint: {volume: {pvc: c}}\n"))["containers"][0]["command"];
   REQUIRE(command.size() == 6);
@@ -223,7 +223,7 @@ TEST_CASE("the ConfigMap of code is named after the digest of the code") {
   CHECK(base64_decode((*map)["binaryData"]["code.tar.gz"].get<std::string>()) == "xy");
 }
 
-TEST_CASE("all users of a pod can read the key of a run without train") {
+TEST_CASE("in a run without train, all users of a pod can read the key of the run") {
   CHECK(named(pod_spec_of(run_of(training_ps))["volumes"], "mlk-secret")["secret"]["defaultMode"] == 0440);
   const Rendered mpi = run_of("name: x\nmode: allreduce\nimage: i\nframework: mpi\nrun: a\n");
   CHECK(named(pod_spec_of(mpi)["volumes"], "mlk-secret")["secret"]["defaultMode"] == 0444);
@@ -262,7 +262,7 @@ TEST_CASE("a range in restart.on includes its first and its last exit code") {
   CHECK(codes.count(0) == 0);
 }
 
-TEST_CASE("other containers report the end of their logs as their last words") {
+TEST_CASE("containers other than the program's report the end of their logs as their last words") {
   const std::string patch =
       "patch: {pod: {spec: {initContainers: [{name: first, image: i}],\n"
       "  containers: [{name: side, image: i}, {name: own, image: i, terminationMessagePolicy: File}]}}}\n";

@@ -61,7 +61,7 @@ accuracy
 )");
 }
 
-TEST_CASE("a logarithmic axis has powers of ten, and no place for zero") {
+TEST_CASE("a logarithmic axis has powers of ten if it spans several of them, and no place for zero") {
   PlotOptions options = labelled();
   options.x.logarithmic = true;
   CHECK(shown(scatter({{0.0001, 0.1}, {0.001, 0.5}, {0.01, 0.9}, {0.1, 0.95}, {0, 9}, {1, 0.1}, {-1, 9}},

@@ -81,7 +81,7 @@ TEST_CASE("program_line() keeps the colours that a terminal would show") {
   CHECK(kept(once) == once);
 }
 
-TEST_CASE("program_text() replaces a line that moves the cursor up by the next line") {
+TEST_CASE("program_text() shows the next line in place of a line that moves the cursor up") {
   CHECK(mlk::program_text("") == "");
   CHECK(mlk::program_text("one\n\n\033[31mtwo\033[0m\n") == "one\n\ntwo\n");
   CHECK(mlk::program_text("\router 0/2\n\rinner 1/2\033[A\n\rinner 2/2\033[A\router 1/2\nend") ==

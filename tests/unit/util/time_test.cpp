@@ -50,7 +50,7 @@ TEST_CASE("format_time() writes a time in the form that parse_time() reads") {
         "2026-11-21T07:40:25.123456Z");
 }
 
-TEST_CASE("parse_duration() reads a number without a unit as seconds") {
+TEST_CASE("parse_duration() reads the units s, m, h and d, and a number without a unit as seconds") {
   CHECK(parse_duration("90s") == seconds(90));
   CHECK(parse_duration("15m") == seconds(900));
   CHECK(parse_duration("1h30m") == seconds(5400));

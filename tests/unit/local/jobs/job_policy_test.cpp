@@ -69,7 +69,7 @@ TEST_CASE("match_failure() counts a failure if no rule matches the pod") {
   CHECK(matched(rules, waiting).action == FailureAction::count);
 }
 
-TEST_CASE("matched_success_rule() returns the first rule that is met") {
+TEST_CASE("matched_success_rule() returns the index of the first rule that is met") {
   CHECK_FALSE(matched_success_rule(json::object(), *mlk::Indexes::parse("0-9")));
   const json count = R"([{"succeededCount": 2}])"_json;
   CHECK_FALSE(success_rule(count, "0"));
@@ -115,7 +115,7 @@ TEST_CASE("JobPod::of() reads the index, the failures and the state of a pod") {
   CHECK_FALSE(bare.tracked);
 }
 
-TEST_CASE("a deleted pod has failed at once, but with podReplacementPolicy Failed only when it has ended") {
+TEST_CASE("a deleted pod counts as failed at once, with podReplacementPolicy Failed only when it has ended") {
   json going = pod(0, "Running");
   going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z";
   CHECK(JobPod::of(going, false).failed);

@@ -49,7 +49,8 @@ TEST_CASE("the deadline of a Job counts from now if its start has a time in the 
   CHECK(actions.again == noon + seconds(60));
 }
 
-TEST_CASE("of two failed pods of an index with the same number of failures, the earlier one is released") {
+TEST_CASE(
+    "of two failed pods of an index with the same number of failures, the first in the list is released") {
   const json first = ended_at(pod(0, "Failed", 1, 1), "2026-11-21T12:00:50Z"),
              second = pod(0, "Failed", 1, 1);
   const JobActions actions = passed(job(1), {first, second});
@@ -102,7 +103,7 @@ TEST_CASE("a Job continues if its condition has no type, or not the status True"
   }
 }
 
-TEST_CASE("a Job without pods ends in one step, for each reason that can end a Job") {
+TEST_CASE("a Job without pods ends in one step, for each reason that the status or the spec alone can give") {
   const struct {
     json spec, status;
     const char* type;

@@ -233,7 +233,7 @@ TEST_CASE("a deleted pod that has failed is released if its Job is suspended") {
   CHECK(decide(suspended, {ended}).release == std::vector<std::string>{ended["metadata"]["name"]});
 }
 
-TEST_CASE("a pod that a suspended Job has stopped counts as no failure") {
+TEST_CASE("a pod that a suspended Job has stopped does not count as a failure") {
   const json last_try = pod(0, "Running", 0, 3);
   json suspended = job(1, {{"backoffLimitPerIndex", 3}, {"maxFailedIndexes", 0}, {"suspend", true}});
   const std::string name = last_try["metadata"]["name"];

@@ -62,7 +62,7 @@ TEST_CASE("a pod is stopped and fails when it has run for activeDeadlineSeconds"
   }
 }
 
-TEST_CASE("a pod succeeds if its program ends by itself after the deadline, before the kubelet stops it") {
+TEST_CASE("a pod succeeds if its program ends after the deadline, but before the kubelet has stopped it") {
   using namespace deadlines;
   Node node;
   start_limited(node, 5);

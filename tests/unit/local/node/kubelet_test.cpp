@@ -52,7 +52,7 @@ TEST_CASE("a pod is Running when its supervisor has recorded that the program ru
   CHECK(node.at("/metadata/resourceVersion") == version);
 }
 
-TEST_CASE("a sweep reads the record of a supervisor that has sent no notice") {
+TEST_CASE("a sweep of the kubelet reads the record of a supervisor that has sent no notice") {
   Node node;
   node.start();
   node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
@@ -125,7 +125,8 @@ TEST_CASE("a pod is lost if its supervisor ends without a record while the progr
   CHECK(node.record().exit()->started_at == "2026-11-21T12:00:05Z");
 }
 
-TEST_CASE("a pod with a missing input waits, and its status and an event name the input") {
+TEST_CASE(
+    "a pod with an unsupported volume waits, with the reason, until the user gives a folder for the volume") {
   Node node;
   const auto with_volume = [](const json& volume) {
     return json{{"spec",
@@ -197,7 +198,8 @@ TEST_CASE("a pod that is deleted before its start is removed without a superviso
   CHECK_FALSE(node.record().start());
 }
 
-TEST_CASE("a sweep removes a folder whose pod is gone, and keeps the folder of an existing pod") {
+TEST_CASE(
+    "a sweep of the kubelet removes a folder whose pod is gone, and keeps the folder of an existing pod") {
   Node node;
   node.start();
   write_text(node.paths.pods() / "stray" / "log", "x");

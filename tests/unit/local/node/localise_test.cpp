@@ -258,7 +258,8 @@ TEST_CASE("a subPath becomes a folder of its volume, and may contain a variable"
             .find("CreateContainerConfigError: invalid subPath") == 0);
 }
 
-TEST_CASE("a pod with an unsupported kind of volume waits, and the message says what to do") {
+TEST_CASE(
+    "a pod waits if its command, a volume or a value is missing or unsupported, and the message says why") {
   const auto volume = [](const json& source) {
     json with_name = source;
     with_name["name"] = "v";

@@ -129,7 +129,8 @@ TEST_CASE("a pod waits for a ConfigMap or Secret that is missing and not optiona
   }
 }
 
-TEST_CASE("a process has a termination message, a working folder and a host name of its pod") {
+TEST_CASE(
+    "a process gets a file for its termination message, a working folder and a host name from its pod") {
   const Localised plain = localised_pod(R"({"spec": {"containers": [{"args": ["/dev/termination-log"]}]}})");
   CHECK(plain.process.argv.at(1) == "/pods/u/termination-log");
   CHECK(plain.process.termination_message == "/pods/u/termination-log");

@@ -42,7 +42,7 @@ TEST_CASE("a limit of bytes holds for the whole answer, which may be sent in sev
   }
 }
 
-TEST_CASE("a line of up to 16 KiB is one entry of the log, and a longer line is cut") {
+TEST_CASE("a line of up to 16 KiB is one entry of the log, and a longer line is divided into several") {
   for (const std::size_t size : {16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1}) {
     CAPTURE(size);
     const Folder folder;

@@ -137,7 +137,7 @@ TEST_CASE("the qosClass of a pod follows from the requests and limits of the pod
   CHECK(qos_of(R"({"limits": {"cpu": 1}, "requests": {"cpu": 1}})") == "Burstable");
 }
 
-TEST_CASE("a pod is not scheduled if it requests a resource such as amd.com/gpu, which the node lacks") {
+TEST_CASE("a pod that requests a resource that the node lacks, such as amd.com/gpu, is not scheduled") {
   const auto why = [](const char* requests) {
     return why_unschedulable(pod_of_one({{"requests", json::parse(requests)}})).value_or("fits");
   };

@@ -176,7 +176,7 @@ TEST_CASE("a follower of a log gets new lines, also after a rotation, and stops 
   CHECK(text == all);
 }
 
-TEST_CASE("a long line is cut in the log file, and joined again for the reader") {
+TEST_CASE("a long line is divided in the log file, and joined again for the reader") {
   const Folder folder;
   std::filesystem::create_directories(folder.path() / "p");
   const std::string line(40000, 'x');
@@ -214,7 +214,7 @@ TEST_CASE("each host has its own address, and keeps this address") {
   CHECK(Addresses(folder.path() / "none.json").address_of("default", "w-0") == first);
 }
 
-TEST_CASE("port_of() returns another port if the wanted one is taken, and the same until forget_ports()") {
+TEST_CASE("port_of() returns another port if the wanted one is taken, and this port until forget_ports()") {
   const Folder folder;
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   struct sockaddr_in all{};

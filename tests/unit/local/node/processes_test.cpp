@@ -110,7 +110,7 @@ TEST_CASE("a lock with an unknown holder counts as held elsewhere, and its holde
   CHECK(stopped.pods.empty());
 }
 
-TEST_CASE("mlk leaves a server alone that runs on another machine or in another container") {
+TEST_CASE("mlk neither uses nor stops a server that runs on another machine or in another container") {
   const State state;
   const LockOfNobody lock(state.paths.lock());
   write_address(state.paths, {::getpid(), 1});
@@ -204,7 +204,7 @@ TEST_CASE("running(), lost() and down() accept state files that mlk has not writ
   }
 }
 
-TEST_CASE("running(), lost() and down() throw no error but mlk::Error if a folder replaces a state file") {
+TEST_CASE("running(), lost() and down() throw only mlk::Error if a folder replaces a state file") {
   for (const char* name : {"pods/p/process.json", "pods/p/stop.json", "pods/p/exit.json", "pods/p/lock",
                            "lock", "server.json", "pods/a-file"}) {
     const State state;
@@ -230,7 +230,7 @@ TEST_CASE("running(), lost() and down() throw no error but mlk::Error if a folde
   }
 }
 
-TEST_CASE("if a supervisor cannot be started, the kubelet reports this and tries again") {
+TEST_CASE("the kubelet reports a supervisor that cannot be started, and can still delete its pod") {
   const Folder folder;
   const Paths paths(folder.path());
   Store store(paths.objects());

@@ -125,7 +125,7 @@ TEST_CASE("a program that does not exist ends with code 128, as in Kubernetes") 
   CHECK(pod.exit()->message.find("executable file not found in $PATH") != std::string::npos);
 }
 
-TEST_CASE("a program that is ended by a signal has code 128 + signal") {
+TEST_CASE("a program that a signal ends has the exit code 128 plus the number of the signal") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
@@ -249,7 +249,7 @@ TEST_CASE("down() stops a pod also if the disk is full") {
   ::unsetenv("XDG_STATE_HOME");
 }
 
-TEST_CASE("a supervisor records the end of its program when a full disk has room again") {
+TEST_CASE("a supervisor records the end of its program when a full disk has free space again") {
   const Pod pod("");
   Start start = shell("while [ ! -e go ]; do sleep 0.02; done; exit 7");
   start.working_folder = pod.pod.path();
