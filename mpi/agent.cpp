@@ -17,8 +17,8 @@
 namespace mlk::mpi {
 namespace {
 
-constexpr std::size_t most_peers = 512;          // up to 64 processes; then commands, unauthenticated peers
-constexpr std::int64_t time_to_drain_ms = 1000;  // the limit for the last output of a command that has ended
+constexpr std::size_t most_peers = 512;          // up to 64 processes, and commands and unauthenticated peers
+constexpr std::int64_t time_to_drain_ms = 1000;  // to send the last output of an ended command
 constexpr std::size_t most_waiting_output = 1 << 18;
 constexpr int stopped_by_sigterm = 143;
 
@@ -113,7 +113,7 @@ class Agent {
         if (peer.pid != pid) continue;
         peer.ended = code_of(status);
         peer.ended_at = now_ms();
-        // Reports to the launcher that a part of MPI cannot run, since MPICH would wait for ever.
+        // Reports the failed start to the launcher, because MPICH itself would wait for ever.
         if (*peer.ended == 126 || *peer.ended == 127) {
           log("a part of MPI that mpirun starts here is not there, or cannot be run");
           report_to_launcher({.code = static_cast<std::uint8_t>(*peer.ended)});

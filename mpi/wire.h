@@ -44,8 +44,7 @@ struct Frame {
   Bytes payload;
 };
 
-inline constexpr std::size_t most_payload = 2
-                                            << 20;  // of one frame: more than Kubernetes lets a command have
+inline constexpr std::size_t most_payload = 2 << 20;  // of one frame; the command of a pod is always shorter
 inline constexpr std::size_t nonce_size = 32, proof_size = 32, mac_size = 16, header_size = 5;
 
 std::span<const std::byte> bytes_of(std::string_view text);
