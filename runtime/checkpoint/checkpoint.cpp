@@ -63,7 +63,7 @@ std::string digits(std::uint64_t step) {
   return text.insert(0, 12 - std::min<std::size_t>(12, text.size()), '0');
 }
 
-// A name that another process sent must have our form, so that it cannot lead to another folder.
+// A name from another process must have the form of our names, so that it cannot lead out of the folder.
 bool is_ours(std::string_view name, std::string_view prefix) {
   return name.starts_with(prefix) && name.find('/') == std::string_view::npos;
 }
@@ -209,8 +209,8 @@ void CheckpointStore::prune(std::uint64_t saved_step) const {
   }
   std::vector<fs::path> left;  // left by processes that were killed while saving
   for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
-    // A folder of a later step stays, because it may belong to another process: a rank that has just taken
-    // over.
+    // A folder of a later step stays, because it may belong to another rank, which has just begun to save in
+    // place of this one.
     const std::string name = entry->path().filename().string();
     if (name.starts_with(aside_prefix) && number_in(name, aside_prefix, '-').value_or(0) <= saved_step)
       left.push_back(entry->path());

@@ -35,8 +35,9 @@ class CheckpointStore {
   bool save(const Snapshot& snapshot, std::span<const TensorInfo> tensors, std::string* why = nullptr) const;
 
   // These functions make a checkpoint of several processes that share the folder. One process chooses the
-  // name of the temporary folder. Each process writes a file into this folder, and then the first process
-  // commits. If write or commit throws std::exception, call discard, which removes only temporary folders.
+  // name of the temporary folder. Each process writes a file into this folder, and then the process that
+  // chose the name commits. If write or commit throws std::exception, call discard, which removes only
+  // temporary folders.
   static std::string name_aside(std::uint64_t step);
   WrittenFile write(const std::string& aside, const std::string& file, const Snapshot& snapshot,
                     std::span<const TensorInfo> tensors) const;

@@ -40,7 +40,7 @@ struct TrainingState {
   // The optimizer's state: slots times as long as the parameters, all of slot 0 first. Empty: there is no
   // state yet.
   kernels::Floats optimizer_state;
-  // The step at which the optimizer's state was zeros; 0 if a checkpoint had the state
+  // The step at which the optimizer's state was all zeros; 0 if the state comes from a checkpoint
   std::uint64_t state_since = 0;
   RunHistory history = {};
   std::optional<DataSummary> data = {};  // the data that was trained with, if known

@@ -17,7 +17,7 @@ TrainingState read_checkpoint(const std::filesystem::path& folder, std::span<con
 // checksum than the manifest says. Does not check whether the checkpoint fits a model.
 void verify_checkpoint(const std::filesystem::path& folder, std::uint64_t step);
 
-// Throws std::runtime_error if the file in the folder has another size or checksum.
+// Throws std::runtime_error if the file in the folder has another size or checksum than `file` says.
 void verify_file(const std::filesystem::path& folder, const WrittenFile& file);
 
 }  // namespace mlk::rt

@@ -9,8 +9,8 @@
 namespace mlk::rt {
 namespace {
 
-// How long a rank waits for each further part of a state. For the first part it waits longer: this time
-// multiplied by the number of ranks that lag.
+// How long a rank waits for each further part of a state. For the first part it waits this time multiplied by
+// the number of ranks that lag.
 constexpr std::chrono::seconds transfer_patience{60};
 constexpr std::size_t most_early_parts = 1024;
 constexpr Milliseconds save_interval{5};            // between two checks for the last checkpoint
@@ -304,7 +304,7 @@ SteadyTime RankMachine::stays_until() const {
 
 void RankMachine::terminate(RankTurn& turn) {
   code_probe("allreduce.terminated");
-  // The rank that would report may still lack its state, so the lowest rank with a state saves.
+  // The rank that would report may still lack the state, so the lowest rank with a state saves.
   if (has_state_ && assembly_.is_lowest_live(lagging_)) {
     code_probe("allreduce.terminated-saves");
     turn.decide(SaveNow());

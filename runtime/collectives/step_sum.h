@@ -29,7 +29,7 @@ class StepSum {
   // totals over all members.
   std::span<float> front() { return summed_.first(front_); }
 
-  // The parts of a step of this member.
+  // What run() needs to know of a step of this member.
   struct Step {
     float weight = 1;                       // of the gradients of this member
     std::span<const float> gradients = {};  // all gradients of the model
@@ -59,7 +59,7 @@ class StepSum {
  private:
   // The gradients of a bucket in sum_, without the floats in front of them.
   std::span<float> gradients_of(const Bucket& bucket);
-  void weigh(const Step& step);  // of the next bucket
+  void weigh(const Step& step);  // the gradients of the next bucket
   void make_ready();             // makes the next weighed bucket ready for the thread that sums
   void compute(const Step& step);
   bool sum_by_hosts(const Ring::Group& group, const Step& step);
@@ -75,7 +75,7 @@ class StepSum {
   DeviceSum device_sum_;
   kernels::Buffer<float> sum_;
   std::span<float> summed_;             // sum_ in memory of the host
-  bool by_devices_ = false;             // whether the devices compute the current sum, or computed the last
+  bool by_devices_ = false;             // the devices compute the current sum, or made the last one
   bool spoilt_ = false;                 // the device may still write to sum_
   std::size_t weighed_ = 0;             // the number of buckets of the step that are weighed
   std::atomic<std::size_t> ready_ = 0;  // the number of weighed buckets that are ready to be summed

@@ -36,9 +36,9 @@ std::vector<std::uint64_t> count_labels(std::span<const std::uint8_t> labels, in
 // if every class has a sample. Pure.
 std::string describe_empty_classes(std::span<const std::uint64_t> counts);
 
-// Whether most classes are empty although there are at least two samples per class. Then the largest label is
-// probably not a class but a mark, such as 255 for samples to ignore, and the model would get too many
-// classes. Pure.
+// Whether most classes are empty although there are at least twice as many samples as classes. Then the
+// largest label is probably not a class but a mark, such as 255 for samples to ignore, and the model would
+// get too many classes. Pure.
 bool has_stray_label(std::span<const std::uint64_t> counts);
 
 struct ImageSplit {

@@ -24,10 +24,11 @@ struct EndOfPod {
 EndOfPod end_of_pod(std::span<const EndOfProcess> processes, std::optional<int> first);
 
 // Runs `count` copies of this program, whose MLK_LOCAL_RANK is 0, 1, ..., and returns the exit code of the
-// pod when all copies have ended. Sends the copies a SIGTERM when this process gets SIGTERM or SIGINT. The
-// result of the pod is the result of the process that has finished the run, else of the process that failed
-// first, else of the first process. Throws std::system_error if a process cannot be started; then no process
-// is left running.
+// pod when all copies have ended. Sends the copies a SIGTERM when this process gets SIGTERM or SIGINT, when a
+// copy fails before the run is trained, and two minutes after a copy has finished the run. The result of the
+// pod is the result of the process that has finished the run, else of the process that failed first, else of
+// the first process. Throws std::system_error if a process cannot be started; then no process is left
+// running.
 int run_processes(int count);
 
 // Overwrites the content of the file in place, because the file may be a mount. Truncates the file only after

@@ -16,9 +16,8 @@
 namespace mlk::rt {
 
 // One per process. For one thread at a time, except telemetry(), which any thread may call. A rank becomes
-// the reporting rank with its first report(). The result file of any other rank has only its rank, its
-// newest checkpoint, the reason why a later checkpoint is missing, and its message, until the run is
-// trained.
+// the reporting rank with its first report(). Until the run is trained, the result file of any other rank has
+// only its rank, its newest checkpoint, the reason why a later checkpoint is missing, and its message.
 class Reporter {
  public:
   // result_path: empty if no result file is wanted. The file is rewritten in place, never replaced by a

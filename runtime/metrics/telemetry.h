@@ -32,7 +32,7 @@ struct RunView {
 
 // How old the weights were with which the gradients were computed. async: the number of updates that these
 // weights had missed when the gradient was applied, counted by server 0. In a run with a bound on the
-// staleness, it has the unit of the bound (see WorkMessage).
+// staleness, these numbers are counted in slices of a worker, like the bound (see WorkMessage).
 struct Staleness {
   std::uint64_t sum = 0, most = 0, count = 0;
 

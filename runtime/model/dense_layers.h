@@ -26,7 +26,7 @@ class DenseLayers {
   // Leaves the output of each layer in separate memory; the output of the last layer is the logits. `input`
   // has `rows` rows. Applies dropout after each ReLU, with the number of the layer as the site.
   void forward(int rows, const float* input, const float* parameters, const Dropout& dropout = {});
-  // After forward(): the sum of the losses, and the number of labels that are right.
+  // After forward(): the sum of the losses, and the number of labels that the model predicts correctly.
   Evaluation score(int rows, const std::int32_t* labels);
   // After forward() with the same dropout: the gradients of the mean loss. If input_delta is not null, it
   // becomes the gradient by the input.

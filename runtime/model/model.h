@@ -87,7 +87,7 @@ class Model {
   // The mean loss of the batch of the last compute_gradients(). Waits for the device.
   virtual float loss(const Batch& batch) = 0;
 
-  // Of a batch: the sum of the losses, and the number of labels that are right.
+  // Of a batch: the sum of the losses, and the number of labels that the model predicts correctly.
   virtual Evaluation score(const Batch& batch) = 0;
 
   // For models of linear layers: allocates a rounded copy of the parameters if the device uses one.

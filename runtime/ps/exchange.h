@@ -32,7 +32,7 @@ class WeightExchange {
   void store(const StoreWeights& wanted, std::span<const std::byte> weights);
   void use_next();
   // async: weights arrive in the place of the parameters (Ops::place). The caller calls this before it uses
-  // the model: the weights that have arrived become the model's.
+  // the model, so that the model gets the weights that have arrived.
   void use_newest();
 
  private:
@@ -42,8 +42,8 @@ class WeightExchange {
   Model& model_;
   const bool sync_, copies_ahead_;
   const std::vector<Chunk> chunks_;
-  bool newest_expected_ = false;               // async: newest weights are expected, since use_newest()
-  kernels::Buffer<float> next_;                // sync: weights of the clock to come, on the host
+  bool newest_expected_ = false;               // async: new weights may have come since use_newest()
+  kernels::Buffer<float> next_;                // sync: weights of the next clock, on the host
   PostedReceivesGuard posted_receives_guard_;  // last: posted receives point to the members above
 };
 

@@ -19,8 +19,8 @@ class LastCheckpoint {
  public:
   explicit LastCheckpoint(const Job& job);  // the job must outlive this object
 
-  // Returns the state of the last checkpoint, or nothing if no usable one exists. A waiting process may call
-  // this often, because it reads the disk at most once a second.
+  // Returns the state of the last checkpoint, or nothing if no usable one exists. Reads the disk at most once
+  // a second, and returns nothing in between. So a waiting process may call this often.
   std::optional<TrainingState> find(std::span<const TensorInfo> tensors);
   // Returns whether the last checkpoint is complete. Does not need the tensors of the model.
   bool is_there() const;

@@ -126,9 +126,9 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
     }
     turn.log("warning: " + std::string(unwritable->what()));
   }
-  // Only the worker that made offline steps has their weights. Server 0 uses these weights only if a server
-  // has lost its own weights. Then all servers are seeded, since all chunks of a model must be of the same
-  // step.
+  // Only the worker that made offline steps has the weights of those steps. Server 0 uses these weights only
+  // if a server has lost its own weights. Then all servers are seeded, since all chunks of a model must be of
+  // the same step.
   const bool from_offline = !to_be_seeded(false).empty() && best->second.offline > 0;
   const auto servers =
       to_be_seeded(from_checkpoint || from_offline || (was_empty && best->second.clock == 0));

@@ -230,7 +230,8 @@ void ServerMachine::end_if_over(Turn& turn) {
   if (stop_requested_) {
     if (!stopped_) stopped_ = turn.now;
     if (coordinator_) coordinator_->stop(turn.now);
-    // Server 0 must commit the parts of the other servers. So these servers stay until server 0 is gone.
+    // Server 0 must commit the parts of the other servers. So these servers stay until server 0 is gone, for
+    // leave_patience at most.
     const bool saved = coordinator_ ? coordinator_->terminated()
                                     : !server_0_up_ || turn.now - *stopped_ > ps_timers::leave_patience;
     if (saved) {

@@ -88,7 +88,7 @@ class ServerMachine {
   kernels::Ops& ops_;
   ServedModel model_;
   std::optional<Coordinator> coordinator_;          // server 0 only
-  std::map<std::uint32_t, std::uint64_t> workers_;  // joined workers, with the generation each has named last
+  std::map<std::uint32_t, std::uint64_t> workers_;  // joined workers; the generation that each named last
   std::map<std::uint32_t, std::uint64_t> linked_;   // workers that are connected, with their incarnations
   // For each worker: the chunks whose weights it gets as soon as its connection has room, each with the tag
   // of the answer.

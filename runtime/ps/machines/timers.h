@@ -31,7 +31,7 @@ inline constexpr seconds trained_patience{10};
 
 // A worker.
 inline constexpr milliseconds worker_look_interval{100};
-inline constexpr milliseconds cut_off_after{1000};    // reports to server 0 the loss of another server
+inline constexpr milliseconds cut_off_after{1000};    // after this time reports a lost server to server 0
 inline constexpr milliseconds pull_again_after{500};  // after this time asks again for weights (sync)
 inline constexpr double answer_patience_seconds =
     10;  // after this time the worker logs that it waits, and checks for the last checkpoint

@@ -1,7 +1,7 @@
 // A worker's record of its gradients under way and of arriving weights, chunk by chunk.
 //
-// sync: weights of the next clock gather in a separate buffer while the current step is under way, and become
-// the model's when all have arrived. async: weights are received into the model itself.
+// sync: weights of the next clock gather in a separate buffer while the current step is under way, and are
+// copied to the model when all have arrived. async: weights are received into the model itself.
 #pragma once
 
 #include <cstdint>

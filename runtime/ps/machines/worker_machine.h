@@ -106,7 +106,7 @@ class WorkerMachine {
   bool stopping_ = false;
 
   std::set<std::uint32_t> up_;
-  bool broken_ = false;    // a server was lost or went back since the last join
+  bool broken_ = false;    // since the last join: a server was lost, or asked for a new join
   bool finished_ = false;  // the run is trained, and its checkpoint is committed
   std::string result_;     // the reporter's result, once finished_; empty: server 0 knows of none
   SteadyTime looks_until_;
