@@ -34,7 +34,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 }  // namespace
 
-TEST_CASE("mlk new prints the commands that submit on this machine and on a cluster") {
+TEST_CASE("mlk new prints the commands that submit the new file to this machine and to a cluster") {
   const auto told = [](const std::vector<std::string>& flags, const std::string& local) {
     const TemporaryFolder folder;
     Tree tree;
@@ -316,7 +316,7 @@ TEST_CASE("mlk wait records metrics even if they reach the log after the end of 
   }
 }
 
-TEST_CASE("mlk logs reports in mlk's own words that a rank has not started") {
+TEST_CASE("mlk logs replaces the server's error if a rank has not started") {
   Cluster cluster;
   cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde",
                        [](json& pod) { pod["status"]["phase"] = "Pending"; });
@@ -378,7 +378,7 @@ TEST_CASE("mlk logs names the ranks with lost logs if an ended run has no pods")
                       known));
 }
 
-TEST_CASE("--start-timeout ends the wait for a run whose init container fails again and again") {
+TEST_CASE("mlk wait --start-timeout ends if an init container fails again and again") {
   Cluster cluster;
   const auto becomes = [](const std::string& phase, const json& state) {
     return [=](json& pod) {

@@ -103,7 +103,7 @@ void count_changes(Sweeper& sweeper, std::atomic<int>& changes) {
 
 }  // namespace
 
-TEST_CASE("stop, resume and delete refuse a trial that is an index of a Job") {
+TEST_CASE("stop, resume and delete refuse one trial of a sweep that is a single Job") {
   OfCluster console;
   const std::string before = console.everything();
   for (const std::string doing : {"stop", "resume", "delete"}) {
@@ -198,7 +198,7 @@ TEST_CASE("stop and resume change no trial if one of the typed names is wrong") 
   }
 }
 
-TEST_CASE("a repeated stop or resume of a trial completes the work that was cut off") {
+TEST_CASE("a repeated stop or resume of a trial completes an earlier one that was cut off") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = 0; which < 2; ++which) {
       INFO(which);

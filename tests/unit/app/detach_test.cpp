@@ -106,7 +106,7 @@ TEST_CASE("a sweep is detached if the driver's account has the rights that it ne
   CHECK(includes(again.err, "its driver goes on in the cluster"));
 }
 
-TEST_CASE("mlk prints the objects for an administrator if the driver's account is missing") {
+TEST_CASE("mlk prints the account, Role and RoleBinding to create if the driver's account is missing") {
   Rbac cluster;
   cluster.has_account = false;
   const auto said = cluster.detach();

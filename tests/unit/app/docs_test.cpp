@@ -169,7 +169,7 @@ TEST_CASE("commands refuse an invalid namespace even if they use no cluster") {
   }
 }
 
-TEST_CASE("the hint names the help of a group if the group has no such command") {
+TEST_CASE("the error for an unknown command of a group names the help of the group") {
   Tree tree;
   CHECK(mlk::run({"local", "bogus"}, tree.session) == 2);
   CHECK(mlk::run({"local"}, tree.session) == 2);

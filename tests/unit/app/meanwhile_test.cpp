@@ -187,7 +187,7 @@ TEST_CASE("delete and stop spare a new run that has taken the name of a selected
   }
 }
 
-TEST_CASE("an image that no run names is deleted after the answer yes") {
+TEST_CASE("mlk image gc deletes an image that no run names after the answer yes") {
   Repository repository;
   const Told told = repository.clear();
   CHECK(told.code == 0);
@@ -196,7 +196,7 @@ TEST_CASE("an image that no run names is deleted after the answer yes") {
   CHECK_FALSE(repository.has_image());
 }
 
-TEST_CASE("an image is not deleted if a run begins to name it before the user answers") {
+TEST_CASE("mlk image gc keeps an image if a run begins to name it before the user answers") {
   Repository repository;
   repository.meanwhile = [&] { repository.name_the_image(); };
   const Told told = repository.clear();
@@ -205,7 +205,7 @@ TEST_CASE("an image is not deleted if a run begins to name it before the user an
   CHECK(repository.played.count("DELETE ") == 0);
 }
 
-TEST_CASE("a deleted image is restored if a run names it during the deletion") {
+TEST_CASE("mlk image gc restores a deleted image if a run names it during the deletion") {
   Repository repository;
   repository.before_request = [&](const PlayedRegistry::Request& request) {
     if (request.method == "DELETE") repository.name_the_image();

@@ -27,7 +27,7 @@ std::string text_of_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST_CASE("mlk report writes through a link, into a pipe, and into a new file as the umask says") {
+TEST_CASE("mlk report writes through a link and into a pipe, and the umask applies to a new file") {
   test::Sweeper sweeper(experiment);
   const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
   const TemporaryFolder folder;

@@ -86,7 +86,7 @@ TEST_CASE("mlk status shows every part of a failed run if it writes into a pipe"
         "server  0     Running  0         30s  node-7\n");
 }
 
-TEST_CASE("mlk status shows how many ranks still run if the run lacks a rank") {
+TEST_CASE("mlk status shows how many ranks still run while the run is restarting") {
   const auto head = [](Phase phase, std::size_t lost) {
     RunStatus status = failed_run();
     status.phase = phase;
