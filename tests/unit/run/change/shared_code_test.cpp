@@ -82,7 +82,7 @@ TEST_CASE("runs with the same code share one ConfigMap, which is sent once") {
   CHECK(owners_of_code(submitter.cluster) == std::vector{first, second});
 }
 
-TEST_CASE("a submit tries again if another program changes or deletes the shared code at that moment") {
+TEST_CASE("a submit tries again if another program changes or deletes the shared code meanwhile") {
   CodeSubmitter submitter("1");
   submitter.submit();
   submitter.experiment = CodeSubmitter("2").experiment;

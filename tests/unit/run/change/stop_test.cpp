@@ -70,7 +70,7 @@ const std::string waits = "still waiting for the pods of ";
 
 }  // namespace
 
-TEST_CASE("stop suspends all of many runs even if the processes do not end in time") {
+TEST_CASE("stop suspends every one of many runs even if their processes do not end in time") {
   constexpr int more_than_at_once = 17;
   RunsToStop cluster(more_than_at_once);
   const Error error = cluster.stop(0s);

@@ -211,7 +211,7 @@ TEST_CASE("a submit fails if another user's object has the run's name") {
   CHECK(submitter.cluster.has("services", name));
 }
 
-TEST_CASE("the objects of an earlier run stay if the submit that completes the run is refused") {
+TEST_CASE("the existing objects of an incomplete run stay if its next submit is refused") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   submitter.refuse_creating("jobs", invalid);
@@ -255,7 +255,7 @@ TEST_CASE("a submit waits for a run of the same name that is being deleted") {
   CHECK(submitter.notes.size() == 1);
 }
 
-TEST_CASE("a submit keeps its owner even if the answer to the creation is lost") {
+TEST_CASE("a submit uses the run's owner even if the answer to its creation was lost") {
   Submitter submitter;
   int posts = 0;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -333,7 +333,7 @@ TEST_CASE("the exit code of a refused submit depends on the HTTP status of the r
   CHECK(refused(422).first == ExitCode::cannot_start);
 }
 
-TEST_CASE("a submit refuses an existing object without an owner, and waits for one of another owner") {
+TEST_CASE("a submit fails if an object has no owner, and waits if the object belongs to a deleted owner") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   json service = {{"apiVersion", "v1"},
@@ -400,7 +400,7 @@ TEST_CASE("a submit that cannot undo its work tells the user how to delete the o
   CHECK(submitter.notes[0] == "could not take back configmap/" + run + "; delete it with: mlk delete " + run);
 }
 
-TEST_CASE("a submit keeps an object that exists even if the server refuses to create it") {
+TEST_CASE("a submit uses an object that exists even if a quota refuses to create it") {
   // A quota counts objects from a request whose answer was lost, and objects of another submit.
   const auto full = mlk::test::refusal(403, "Forbidden", "it is forbidden: exceeded quota: q");
   for (const char* plural : {"configmaps", "services", "jobs"}) {
@@ -424,7 +424,7 @@ TEST_CASE("a submit keeps an object that exists even if the server refuses to cr
   }
 }
 
-TEST_CASE("a submit that fails right after it has made the owner leaves the owner") {
+TEST_CASE("a submit that fails right after it has made the owner does not delete the owner") {
   for (const ExitCode code : {ExitCode::interrupted, ExitCode::cluster, ExitCode::failure}) {
     Submitter submitter;
     submitter.owner_is_there = [&] { throw Error(code, "no"); };

@@ -247,7 +247,7 @@ TEST_CASE("a suspended Job without pods has lost its pods if it had started") {
   CHECK(run.phase() == "Queued");
 }
 
-TEST_CASE("the run that was submitted later is newer if two runs were created in one second") {
+TEST_CASE("the run that was submitted later is newer if two runs were created in the same second") {
   const auto owner = [](const std::string& name, const std::string& created, const std::string& submitted) {
     json out = {
         {"metadata", {{"name", name}, {"creationTimestamp", created}, {"annotations", json::object()}}}};

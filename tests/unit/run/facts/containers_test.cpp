@@ -131,7 +131,7 @@ TEST_CASE("title() calls a container \"init container\" if it runs once before m
   CHECK(title(container_of(plain, "a")) == "container a");
 }
 
-TEST_CASE("main waits for the first init container or sidecar that is not done") {
+TEST_CASE("main waits for the first init container that has not succeeded or sidecar that has not started") {
   const auto holds = [](std::vector<Container> others, const std::function<void(PodFacts&)>& change = {}) {
     return name_or_none(holding_up(pod_beside(std::move(others), change)));
   };
@@ -188,7 +188,7 @@ TEST_CASE("at_fault() blames the container beside main that failed first if main
   CHECK(to_blame(failed, [](PodFacts& pod) { pod.asked_to_end = end_of_all - seconds(1); }) == "a");
 }
 
-TEST_CASE("at_fault() blames a failed container before main if main does not start") {
+TEST_CASE("at_fault() blames the failed init container or sidecar if main does not start") {
   const auto to_blame = [](const Container& container, const char* phase = "Pending",
                            const std::function<void(PodFacts&)>& change = {}) {
     PodFacts pod = pod_beside({container, ended_one(plain, "beside", 3)}, change);

@@ -52,7 +52,7 @@ struct Deleted : test::Run {
 
 }  // namespace
 
-TEST_CASE("a failure in the second of its Job's deletion, or later, counts as caused by the deletion") {
+TEST_CASE("a failure in the same second as the Job's deletion, or later, counts as caused by the deletion") {
   struct Row {
     std::optional<Time> failed;
     std::string deleted;
@@ -75,7 +75,7 @@ TEST_CASE("a failure in the second of its Job's deletion, or later, counts as ca
   }
 }
 
-TEST_CASE("a failure in the second of the deletion counts as earlier if ttlSecondsAfterFinished is 0") {
+TEST_CASE("a failure in the same second as the deletion counts as earlier if ttlSecondsAfterFinished is 0") {
   struct Row {
     int time_to_live;
     std::string type, said, failed;
@@ -101,7 +101,7 @@ TEST_CASE("a failure in the second of the deletion counts as earlier if ttlSecon
   }
 }
 
-TEST_CASE("a run keeps the program's exit code if its Job is deleted in the second of its end") {
+TEST_CASE("a run keeps the program's exit code if its Job ends and is deleted in the same second") {
   Deleted run;
   run.job()["spec"]["ttlSecondsAfterFinished"] = 0;
   for (int rank = 0; rank < 3; ++rank) run.fail(run.pod(rank), 3, second_of_deletion);
@@ -166,7 +166,7 @@ TEST_CASE("a run has failed if its Job failed before the deletion") {
   CHECK(run.when_gone().phase == Phase::failed);
 }
 
-TEST_CASE("a program that ended before the deletion of the Job has failed even if the pod still ran") {
+TEST_CASE("a program that failed before the deletion of its Job counts as failed even if its pod still ran") {
   Deleted run;
   const auto end = [&](const std::string& time) {
     run.fail(run.pod(1), 3, time);

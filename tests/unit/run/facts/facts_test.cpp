@@ -95,7 +95,7 @@ TEST_CASE("disruptions before a failure count as restarts of the rank, but not a
   CHECK(std::ranges::any_of(status.ranks, [](const RankStatus& rank) { return rank.restarts == 3; }));
 }
 
-TEST_CASE("a program that ran out of memory has failed by itself even if its pod was deleted") {
+TEST_CASE("a program that ran out of memory was not disrupted even if its pod was deleted") {
   Fixture fixture = load("deleted_pod");
   REQUIRE(fixture.observed().last_failure);
   CHECK(fixture.observed().last_failure->disruption);
@@ -115,7 +115,7 @@ TEST_CASE("a run does not wait for the pods of other Jobs if its end is decided"
   CHECK(fixture.observed().phase == Phase::succeeded);
 }
 
-TEST_CASE("a pod that was created in the second of its Job's start belongs to this start") {
+TEST_CASE("a pod that was created in the same second in which its Job started belongs to this start") {
   Fixture fixture = load("restarting");
   REQUIRE(fixture.observed().last_failure);
   for (json& job : fixture.objects.jobs) {

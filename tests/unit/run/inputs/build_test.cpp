@@ -54,7 +54,7 @@ TEST_CASE("the platform of a build is the platform that all usable nodes share")
   CHECK(platform_text({labelled("amd64")}, chosen) == "unknown");
 }
 
-TEST_CASE("a node of another system or without labels gives no platform") {
+TEST_CASE("the platform of a build ignores nodes of other systems and nodes without labels") {
   const mlk::Experiment any = built_experiment();
   json windows = labelled("amd64");
   windows["metadata"]["labels"]["kubernetes.io/os"] = "windows";

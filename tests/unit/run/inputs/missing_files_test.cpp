@@ -35,7 +35,7 @@ std::string missing(const std::string& run, const std::string& more = "") {
 
 }  // namespace
 
-TEST_CASE("mlk reports a file of `run:` that lies beside the experiment but does not travel") {
+TEST_CASE("mlk reports a file of `run:` that lies beside the experiment but is not sent") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/more.py"}) std::ofstream(folder.path() / file) << "print()";
@@ -45,7 +45,7 @@ TEST_CASE("mlk reports a file of `run:` that lies beside the experiment but does
   CHECK(left(folder.path(), "train: {data: {path: /d}, steps: 1}\n").empty());
 }
 
-TEST_CASE("mlk reports a travelling file if the program will not find it from its working folder") {
+TEST_CASE("mlk reports a sent file of `run:` that does not lie in the working folder of the program") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "train.py") << "print()";
   const mlk::FileContents files{{{"code", {{"train.py", "print()"}}}}};
@@ -55,7 +55,7 @@ TEST_CASE("mlk reports a travelling file if the program will not find it from it
   CHECK(left(folder.path(), "run: python3 train.py\n" + data, files) == Words{"train.py"});
 }
 
-TEST_CASE("mlk reports a file of `run:` that the code lacks in the working folder") {
+TEST_CASE("mlk reports a file of `run:` that is not below workdir: in the code") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/train.py", "other.py"})
@@ -101,7 +101,7 @@ TEST_CASE("mlk reports no script that the code contains or that may come from el
   CHECK(mlk::advice_on_missing_program(without, {}, folder.path()).empty());
 }
 
-TEST_CASE("mlk reports both a file that does not travel and a script that does not exist") {
+TEST_CASE("mlk reports both a file that is not sent and a script that does not exist") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "other.py") << "print()";
   mlk::FileContents files;

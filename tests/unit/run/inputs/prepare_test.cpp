@@ -152,7 +152,7 @@ TEST_CASE("the registry comes from the experiment, or else from the environment"
   CHECK(registry_of({}, beside.prepared("").experiment).empty());
 }
 
-TEST_CASE("data folders travel with the run, and data on volumes does not") {
+TEST_CASE("the files of data folders are sent with the run, and data on volumes is not") {
   const Beside beside;
   const Prepared made =
       beside.prepared("data: [{name: d, mount: /d, files: data}, {name: v, mount: /v, pvc: claim}]\n");
@@ -169,7 +169,7 @@ TEST_CASE("data folders travel with the run, and data on volumes does not") {
         std::map<std::string, std::map<std::string, std::string>>{{"e", {{"b", "2"}}}});
 }
 
-TEST_CASE("neither the experiment file nor its file of points travels with the code") {
+TEST_CASE("neither the experiment file nor its file of points is sent with the code") {
   const Beside beside;
   beside.folder.write("work/points.csv", "a");
   const ExperimentFile file = beside.file("code: .\n");
@@ -195,7 +195,7 @@ TEST_CASE("neither the experiment file nor its file of points travels with the c
         Names{"data/a", "points.csv", "train.py"});
 }
 
-TEST_CASE("include and exclude select the files of a folder that are code") {
+TEST_CASE("include and exclude select which files of the code folder are sent") {
   const Beside beside;
   beside.folder.write("work/.env", "secret");
   CHECK(beside.prepared("code: {path: ., exclude: [data]}\n").files.code->files == Names{"train.py"});

@@ -229,7 +229,7 @@ TEST_CASE("digest_of_user_file() accepts a file of any size if its place is allo
   CHECK(has(error_of([&] { (void)digest("data"); }).what(), "is not a plain file"));
 }
 
-TEST_CASE("user_folder() returns the path as it was written") {
+TEST_CASE("user_folder() returns the path that the experiment gives, even if nothing is there") {
   Home home;
   home.write("experiment/.git/x", "1");
   CHECK(mlk::user_folder({home.experiment, {}}, "data", "code") == home.experiment / "data");

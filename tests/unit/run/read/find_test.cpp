@@ -65,7 +65,7 @@ TEST_CASE("the row of a sweep leaves out the driver of the sweep") {
         Groups{"s: s-x / s-x-0"});
 }
 
-TEST_CASE("is_sweep() and is_trial() are false for the other ConfigMaps of a sweep or trial") {
+TEST_CASE("is_sweep() and is_trial() are true only for the owner of a sweep or trial") {
   CHECK(is_sweep(object_of("s", "s", "s")));
   CHECK_FALSE(is_sweep(object_of("s", "s")));
   CHECK_FALSE(is_sweep(object_of("s-files", "s", "s")));

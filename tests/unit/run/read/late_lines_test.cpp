@@ -68,7 +68,7 @@ TEST_CASE("may_complete_record() is true if a run has just succeeded but has no 
   CHECK_FALSE(may_complete_record(running, now));
 }
 
-TEST_CASE("may_complete_record() is true if a run has just failed by itself without an error message") {
+TEST_CASE("may_complete_record() is true if a program has just failed and its error message is missing") {
   CHECK(may_complete_record(failed(""), now));
   CHECK(may_complete_record(failed("cloning"), now));
   CHECK_FALSE(may_complete_record(failed("ValueError: bad lr"), now));

@@ -393,7 +393,7 @@ TEST_CASE("--tail counts the lines of all pods of a rank together") {
   CHECK(texts_of(read_run_logs(client, "lab", all, {.tail = 0})).empty());
 }
 
-TEST_CASE("the last lines of a rank come from its newest pod first") {
+TEST_CASE("--tail takes the last lines of a rank first from its newest pod, then from older pods") {
   const auto source = [](int rank, int attempt, const std::string& container) {
     LogSource one;
     one.who.role = "worker";
@@ -410,7 +410,7 @@ TEST_CASE("the last lines of a rank come from its newest pod first") {
   CHECK(tails_of(sources, {9, 2, 3, 0}, 9) == std::vector<long>{4, 6, 9, 9});
 }
 
-TEST_CASE("a log that is far ahead of the other logs is closed without losing a line") {
+TEST_CASE("a log that is far ahead of the other logs is closed for a while, and no line is lost") {
   constexpr int lines_per_second = 1000, lines = 200'000;
   FakeServer server;
   std::atomic<bool> let_go = false;

@@ -92,7 +92,7 @@ TEST_CASE("a log that does not arrive is reported after 10 seconds") {
   CHECK(warnings.rest({{"d", "n1", "lost"}}) == Texts{"no logs of d on node n1: lost"});
 }
 
-TEST_CASE("four lost logs are reported in one sentence, but three one by one") {
+TEST_CASE("four lost logs are reported in one sentence, but three in one sentence each") {
   RunStatus status;
   status.phase = Phase::failed;
   status.started = Time{};
@@ -116,7 +116,7 @@ TEST_CASE("four lost logs are reported in one sentence, but three one by one") {
   CHECK(lost(4).empty());
 }
 
-TEST_CASE("the lost log of a rank is reported even if another role has a pod of this number") {
+TEST_CASE("the lost log of a rank is reported even if another role has a pod with the same rank") {
   RunStatus status;
   status.phase = Phase::succeeded;
   status.started = Time{};

@@ -119,7 +119,7 @@ TEST_CASE(
   CHECK(to_result(*parse_metrics("mlk step=5"))["metrics"] == nlohmann::json::object());
 }
 
-TEST_CASE("the last metrics line of several lines is used") {
+TEST_CASE("of several metrics lines, the last one is used") {
   CHECK(last_metrics("mlk step=1\nhello\nmlk step=2\nend")->step == 2);
   CHECK(last_metrics("mlk step=2\nmlk step=1")->step == 1);
   CHECK_FALSE(last_metrics("hello"));

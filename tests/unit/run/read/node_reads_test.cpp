@@ -136,7 +136,7 @@ TEST_CASE("a node that mlk has seen counts as gone if it is deleted") {
   CHECK(cluster.becomes("Running"));
 }
 
-TEST_CASE("a node with an unexpected hostname label is polled when it is in doubt") {
+TEST_CASE("a node with an unexpected hostname label is polled when another sign makes it doubtful") {
   Nodes cluster;
   cluster.store.create("nodes", node("n2", "True", "n2.lab"));
   for (json& pod : cluster.run.objects.pods) pod["spec"]["nodeName"] = "n2";
@@ -170,7 +170,7 @@ TEST_CASE("one watch covers the nodes of all live pods") {
   CHECK(cluster.asked("list") == 2);
 }
 
-TEST_CASE("one poll shows a silent node if the user may list nodes, or may get a node in doubt") {
+TEST_CASE("a poll shows a silent node if the user may list nodes, or may get a node that is in doubt") {
   const auto seen = [](const std::set<std::string>& refuse, bool marked) {
     Nodes cluster(refuse);
     if (marked) cluster.mark("False");
@@ -305,7 +305,7 @@ struct AskedServer {
   }
 };
 
-TEST_CASE("a poll of more than 64 nodes leaves some nodes to the next poll") {
+TEST_CASE("one poll reads at most 64 nodes, and the next poll reads the others") {
   AskedServer server;
   test::Run run = spread(65, true);
   kube::Client client(server.start());

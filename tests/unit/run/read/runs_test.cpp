@@ -24,7 +24,7 @@ json owner(const std::string& run, const std::string& name, const std::string& c
             {"labels", {{"mlk.dev/run", run}, {"mlk.dev/name", name}}}}}};
 }
 
-TEST_CASE("a name means the run with this name, else the newest run of the experiment") {
+TEST_CASE("a name means the run with this name, else the newest run of the experiment with this name") {
   const std::vector<json> owners{owner("mnist-aaaaa", "mnist", "2026-01-03T00:00:00Z"),
                                  owner("mnist-bbbbb", "mnist", "2026-01-05T00:00:00Z"),
                                  owner("mnist", "other", "2026-01-01T00:00:00Z"),

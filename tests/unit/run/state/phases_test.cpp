@@ -317,7 +317,7 @@ TEST_CASE("the cause of a failed run is the first pod with the end that the fail
   CHECK(run.observed().first_failure->rank == 0);
 }
 
-TEST_CASE("a failure that can have caused the other one comes first if both have the same second") {
+TEST_CASE("of two failures in the same second, the one that can have caused the other comes first") {
   Run run;
   const auto order = [&](int first_code, int second_code) {
     run.fail(run.pod(0), first_code);
@@ -412,7 +412,7 @@ TEST_CASE("a run that lost a rank is restarting if any needed rank does not run"
   CHECK(run.phase() == "Restarting");
 }
 
-TEST_CASE("a failed rank of a Job that does not decide does not block the run") {
+TEST_CASE("a failed rank of a non-deciding Job does not keep the run from running") {
   Run run;
   run.fail(run.server(), 9);
   CHECK(run.phase() == "Restarting");

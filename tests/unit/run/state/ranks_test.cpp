@@ -239,7 +239,7 @@ TEST_CASE("a pod that was deleted by its ending Job or by a stop is not a cause"
       ending));
 }
 
-TEST_CASE("the cause of a failed run is the first rank that used up its tries by itself") {
+TEST_CASE("the cause of a failed run is the first rank that used up its tries and blames no peer") {
   OneJob run;
   run.job().end = JobFacts::End::failed;
   run.job().end_reason = "FailedIndexes";

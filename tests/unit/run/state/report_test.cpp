@@ -335,7 +335,7 @@ struct LostWords {
   }
 };
 
-TEST_CASE("more of a log is read if a pod failed by itself and the error is missing") {
+TEST_CASE("more of a log is read if a pod's own program failed and its error is missing") {
   const auto read = [](const std::function<void(LostWords&)>& change) {
     LostWords words;
     change(words);
