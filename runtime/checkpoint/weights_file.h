@@ -16,8 +16,8 @@ namespace mlk::rt {
 // as F32, F16 or BF16, and no others. For a GPT the file may be one of Hugging Face's GPT-2: names may lack
 // the prefix "transformer.", the reader skips the causal masks of its blocks, and an lm_head.weight must be
 // equal to the token embeddings. If the folder of the file has a config.json that describes a GPT-2, the
-// reader compares it with the model as well. Throws Failure{bad_data} if no model can use the file, or
-// Failure{bad_configuration} if the file is of another model. Both failures name the file.
+// reader also compares this description with the model. Throws Failure{bad_data} if no model can use the
+// file, or Failure{bad_configuration} if the file is of another model. Both failures name the file.
 kernels::Floats read_weights(const std::string& path, const ModelConfig& model,
                              std::span<const TensorInfo> tensors);
 

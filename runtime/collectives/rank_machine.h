@@ -56,8 +56,8 @@ class RankMachine {
   void step_taken(RankTurn& turn);
   void step_given_up(RankTurn& turn);
   // Called again and again while the sum of a step stands still. Each call reports to the other members that
-  // this rank waits. Returns true if all other members have reported that they wait as well, or are at a
-  // later step. Then no member computes, and the sum will never finish.
+  // this rank waits. Returns true if all other members have reported that they also wait, or are at a later
+  // step. Then no member computes, and the sum will never finish.
   [[nodiscard]] bool waits_for_sum(RankTurn& turn);
   void last_saved(RankTurn& turn);
   // result: of the run. done is false if the process had to stop before it could report.

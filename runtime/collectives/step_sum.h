@@ -33,8 +33,8 @@ class StepSum {
   struct Step {
     float weight = 1;                       // of the gradients of this member
     std::span<const float> gradients = {};  // all gradients of the model
-    // Computes gradients and front(). Calls its argument with each index from which on the gradients are
-    // final.
+    // Computes gradients and front(). Calls its argument with an index as soon as all gradients from that
+    // index on are final.
     std::function<void(const Model::Final&)> compute = {};
     // Receives and handles events, as Ring::Pump.
     Ring::Pump pump = {};

@@ -25,8 +25,8 @@ struct SampleShape {
   kernels::ImageShape image = {};  // if samples are images: one image, of `inputs` numbers
 };
 
-// Determines which numbers of a batch training drops (sets to 0) at random. The choice depends on a sample's
-// position in the run, so it is the same in every batch, on every worker and on every device.
+// Determines which numbers of a batch are dropped (set to 0) at random during training. The choice depends on
+// a sample's position in the run, so it is the same in every batch, on every worker and on every device.
 struct Dropout {
   float probability = 0;                 // 0: nothing is dropped
   std::uint64_t seed = 0, position = 0;  // the seed of the run; the position of the first sample in the run

@@ -1,4 +1,4 @@
-// A responder for Prometheus: GET /metrics over HTTP/1.1, and nothing else.
+// A responder for Prometheus: answers GET and HEAD of /metrics over HTTP, and refuses all other requests.
 #pragma once
 
 #include <cstddef>

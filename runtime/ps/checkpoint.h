@@ -73,8 +73,8 @@ class CheckpointFolder {
   // The result of the request, once.
   std::optional<FolderDone> take_done();
 
-  // Returns the failure if nothing can be saved in the folder. Returns nothing if saving works, or without a
-  // folder.
+  // Returns the failure if nothing can be saved in the folder. Returns nothing if saving works, or if there
+  // is no folder.
   std::optional<Failure> unwritable() const;
   // As CheckpointStore::load_newest(); nothing without a folder.
   std::optional<TrainingState> load(std::span<const TensorInfo> tensors) const;

@@ -69,7 +69,7 @@ ExitCode PsServer::run() {
   return *ended_;
 }
 
-// Returns after a bounded time. So poll() also runs while many workers send one message after the other.
+// Returns after a bounded time. So poll() also runs while workers send messages without a pause.
 void PsServer::take_messages() {
   const bool saving = part_.writing() || machine_.saving();
   const Milliseconds interval = saving ? ps_timers::look_interval_while_saving : ps_timers::look_interval;

@@ -94,8 +94,9 @@ class RunReports {
 
   void add_loss(double sum, std::uint64_t count);
   // Call this when the model is at `step`. Prints a report if one is due, and evaluates if an evaluation is
-  // due. At the end (`last`) it does both, logs a sample of the model and writes the weights to a file.
-  // Returns false if the process got a signal to stop during the evaluation.
+  // due. At the end (`last`) it does both; it also logs a sample of the model if the configuration asks for
+  // one, and writes the weights to a file if there is a folder for checkpoints. Returns false if the process
+  // got a signal to stop during the evaluation.
   bool at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last);
 
  private:

@@ -2,10 +2,10 @@
 // coordinates and commits.
 //
 // sync: all shards are copied between two steps, while no worker has work: the weights are those of exactly
-// that step. async: each server copies its shard at a slightly different time, and workers continue to push
-// meanwhile. A chunk's weights and its optimizer state are of the same moment. Two chunks may be some updates
-// apart, as they are for every worker that trains. The weights and the position do not include slices that
-// workers are still computing.
+// that step. async: each server copies its shard at a slightly different time, and meanwhile workers still
+// push the slices that they have begun. A chunk's weights and its optimizer state are of the same moment. Two
+// chunks may be some updates apart, as they are for every worker that trains. The weights and the position do
+// not include slices that workers are still computing.
 //
 // sync: after a SIGTERM some chunks may already have the update of the current step, and other chunks may
 // not. The saved weights are then of the step before. The optimizer state of the chunks that have the new

@@ -36,7 +36,7 @@ class ParameterShard {
     accepted,  // counted now, or counted before
     advanced,  // counted, and the chunk has new weights
     ahead,     // the sender is ahead of this chunk, or the chunk has no weights
-    unknown,   // this shard does not hold the chunk, or the size is wrong
+    unknown,   // this shard does not hold the chunk, or the push is invalid
   };
   // sync: a slice's mean gradient, of `samples` samples. The update uses the mean over the samples of all
   // slices.

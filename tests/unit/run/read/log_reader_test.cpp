@@ -120,7 +120,7 @@ struct LimitedLogs {
   }
 };
 
-TEST_CASE("a long log is read in two requests without losing a line") {
+TEST_CASE("a long log is read in two requests, and no line is lost") {
   constexpr std::size_t first_part = 32 << 10, ends = 40;
   LimitedLogs node;
   std::vector<json> pods;
