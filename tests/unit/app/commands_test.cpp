@@ -316,7 +316,7 @@ TEST_CASE("mlk wait records metrics even if they reach the log after the end of 
   }
 }
 
-TEST_CASE("mlk logs replaces the server's error if a rank has not started") {
+TEST_CASE("mlk logs prints its own message, and not the server's error, if a rank has not started") {
   Cluster cluster;
   cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde",
                        [](json& pod) { pod["status"]["phase"] = "Pending"; });

@@ -187,7 +187,7 @@ TEST_CASE("delete and stop spare a new run that has taken the name of a selected
   }
 }
 
-TEST_CASE("mlk image gc deletes an image that no run names after the answer yes") {
+TEST_CASE("after the answer yes, mlk image gc deletes an image that no run names") {
   Repository repository;
   const Told told = repository.clear();
   CHECK(told.code == 0);

@@ -333,7 +333,7 @@ TEST_CASE("the exit code of a refused submit depends on the HTTP status of the r
   CHECK(refused(422).first == ExitCode::cannot_start);
 }
 
-TEST_CASE("a submit fails if an object has no owner, and waits if the object belongs to a deleted owner") {
+TEST_CASE("a submit fails if an existing object has no owner, and waits if it belongs to a deleted owner") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   json service = {{"apiVersion", "v1"},

@@ -95,7 +95,7 @@ TEST_CASE("disruptions before a failure count as restarts of the rank, but not a
   CHECK(std::ranges::any_of(status.ranks, [](const RankStatus& rank) { return rank.restarts == 3; }));
 }
 
-TEST_CASE("a program that ran out of memory was not disrupted even if its pod was deleted") {
+TEST_CASE("running out of memory counts as a failure and not as a disruption, even if the pod was deleted") {
   Fixture fixture = load("deleted_pod");
   REQUIRE(fixture.observed().last_failure);
   CHECK(fixture.observed().last_failure->disruption);

@@ -45,7 +45,7 @@ TEST_CASE("mlk reports a file of `run:` that lies beside the experiment but is n
   CHECK(left(folder.path(), "train: {data: {path: /d}, steps: 1}\n").empty());
 }
 
-TEST_CASE("mlk reports a sent file of `run:` that does not lie in the working folder of the program") {
+TEST_CASE("mlk reports a file of `run:` that is sent to a folder other than the working folder") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "train.py") << "print()";
   const mlk::FileContents files{{{"code", {{"train.py", "print()"}}}}};
@@ -55,7 +55,7 @@ TEST_CASE("mlk reports a sent file of `run:` that does not lie in the working fo
   CHECK(left(folder.path(), "run: python3 train.py\n" + data, files) == Words{"train.py"});
 }
 
-TEST_CASE("mlk reports a file of `run:` that is not below workdir: in the code") {
+TEST_CASE("mlk reports a file of `run:` that is not in the working folder within the code") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/train.py", "other.py"})

@@ -108,7 +108,7 @@ TEST_CASE("digest_of_python_files() changes if a list or wheel outside of the se
   CHECK(list.digest() != before);
 }
 
-TEST_CASE("digest_of_python_files() leaves out the files that travel with the code") {
+TEST_CASE("digest_of_python_files() leaves out the files that are sent with the code") {
   ListOfPackages list;
   for (const char* file : {"more.txt", "dist/own.whl"})
     list.folder.write(std::string("work/code/") + file, "1");

@@ -412,7 +412,7 @@ TEST_CASE("a run that lost a rank is restarting if any needed rank does not run"
   CHECK(run.phase() == "Restarting");
 }
 
-TEST_CASE("a failed rank of a non-deciding Job does not keep the run from running") {
+TEST_CASE("a run is shown as running even if a rank of a non-deciding Job has failed for good") {
   Run run;
   run.fail(run.server(), 9);
   CHECK(run.phase() == "Restarting");
