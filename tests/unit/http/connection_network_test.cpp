@@ -104,7 +104,7 @@ TEST_CASE("a Connection uses TCP keep-alive") {
   CHECK(value == 1);
 }
 
-TEST_CASE("the detail of the failure says that the exchange was ended if `take` returns false") {
+TEST_CASE("if `take` returns false, the detail of the failure says that the exchange was ended") {
   FakeServer server;
   answer_everything(server);
   Connection connection({});

@@ -164,7 +164,7 @@ TEST_CASE("`take` may wait for an exchange of another Connection if there is no 
   CHECK(echo.asked.back().body == "content");
 }
 
-TEST_CASE("exchange() fails for good if a body or a head is too large") {
+TEST_CASE("the failure of exchange() is for_good if a body or a head is too large") {
   EchoServer echo;
   echo.body = std::string(1001, 'y');
   Connection connection({.pool = pool_or_none()});
@@ -250,7 +250,8 @@ TEST_CASE("an exchange does not affect the next exchange of the same Connection"
   CHECK(connection.exchange({.url = echo.url}).ok());
 }
 
-TEST_CASE("exchange() repeats a request without a body if a reused connection ends without an answer") {
+TEST_CASE(
+    "if a reused connection ends without an answer, exchange() repeats only requests that have no body") {
   struct Row {
     const char* method;
     std::string_view body;

@@ -66,7 +66,9 @@ TEST_CASE("the loop refuses a certificate of another name, unless `insecure` is 
   CHECK(kind({.url = url}) == Failure::Kind::untrusted);
 }
 
-TEST_CASE("the failure for a second refused certificate has the fault of this certificate") {
+TEST_CASE(
+    "after two refused certificates, the failure for the second one has the fault of the second "
+    "certificate") {
   const Certificate authority = make_authority("own");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
   Ends ends({.url = server.listen(), .ca_pem = authority.pem()});
@@ -160,7 +162,7 @@ TEST_CASE("fifty simultaneous streams to a server that speaks only HTTP/1 use fi
 }
 
 TEST_CASE(
-    "a socket has the options to notice a dead connection, and programs that mlk starts do not inherit it") {
+    "a socket has the options to notice a dead connection, and child processes do not inherit the socket") {
   FakeServer server;
   server.http->Get(".*",
                    [](const httplib::Request&, httplib::Response& response) { answer(response, 200, "{}"); });

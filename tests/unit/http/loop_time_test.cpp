@@ -97,7 +97,7 @@ TEST_CASE("the timeout of a request does not count the time on a dead connection
   CHECK(count == 2);
 }
 
-TEST_CASE("the loop wakes up by itself to send a request again after Retry-After") {
+TEST_CASE("the loop wakes up at the end of Retry-After, and sends the request again") {
   std::atomic<int> count = 0;
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {

@@ -136,7 +136,7 @@ TEST_CASE("add_file() refuses a link, a pipe or a folder") {
   }
 }
 
-TEST_CASE("LayerWriter names the file and keeps the earlier layer if the disk is full") {
+TEST_CASE("if the disk is full, the error of LayerWriter names the file, and the earlier layer stays") {
   const TemporaryFolder folder;
   const Layer before = write_small(folder.path() / "layer");
   const std::string noise = mlk::random_bytes(1 << 20);

@@ -37,7 +37,7 @@ std::optional<Libc> found_in(const std::string& bytes, std::size_t part, std::si
 
 }  // namespace
 
-TEST_CASE("LibcOfLayer knows the C library by a loader, by libc.so.6 or by a distribution's file") {
+TEST_CASE("LibcOfLayer recognises the C library by a loader, by libc.so.6 or by a distribution's file") {
   for (const char* path : {"lib/ld-musl-x86_64.so.1", "./lib/ld-musl-aarch64.so.1",
                            "/usr/lib/ld-musl-x86_64.so.1", "etc/alpine-release"})
     CHECK_MESSAGE(libc_by(path) == Libc::musl, path);
@@ -135,7 +135,8 @@ TEST_CASE("LibcOfLayer skips a file of 8 GiB, and finds the file behind it") {
   CHECK(layer.found() == Libc::glibc);
 }
 
-TEST_CASE("LibcOfLayer stops at an impossible size, at an unknown magic and at the end of the archive") {
+TEST_CASE(
+    "LibcOfLayer stops at an impossible size, at an unknown kind of archive and at the end of the archive") {
   const auto goes_on = [](const std::string& bytes) { return LibcOfLayer().feed(bytes); };
   CHECK(goes_on(mlk::image::tar_header({.path = "big"}, std::uint64_t{1} << 50)));
   CHECK_FALSE(goes_on(mlk::image::tar_header({.path = "big"}, (std::uint64_t{1} << 50) + 1)));

@@ -72,7 +72,8 @@ TEST_CASE("allowed_settings() makes relative paths in PIP_ variables absolute, f
   CHECK(value("PIP_PROXY", "host:80") == "host:80");
 }
 
-TEST_CASE("marker_environment() gives the marker values that an image fixes, and lists the unknown markers") {
+TEST_CASE(
+    "marker_environment() gives the marker values that an image determines, and lists the unknown markers") {
   const auto named = marker_environment({{"linux", "arm64", ""}, "3.9", "3.9.18"});
   CHECK(named.known.at("python_version") == "3.9");
   CHECK(named.known.at("python_full_version") == "3.9.18");

@@ -174,7 +174,8 @@ TEST_CASE("the error for a missing wheel names musl if the image has musl") {
   }
 }
 
-TEST_CASE("python_layer() reports the refusal in refusal.json if this file is well-formed and pip fails") {
+TEST_CASE(
+    "if pip fails, the error of python_layer() names the refusal that a well-formed refusal.json holds") {
   const auto refused = [](const std::string& what) {
     return python_error("case \"$*\" in *pip._internal.configuration*) exit;; esac; echo '" + what +
                         "' > refusal.json; exit 97");

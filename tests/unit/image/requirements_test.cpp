@@ -110,7 +110,7 @@ TEST_CASE("read_requirements() joins continued lines, removes comments, and make
   CHECK(wanted_of("--only-binary=:none:\nsix") == "six\n");
 }
 
-TEST_CASE("options for the sources of packages stand both in `wanted` and in `options`") {
+TEST_CASE("both `wanted` and `options` contain the options for the sources of packages") {
   const Requirements found = read_all({{"requirements.txt",
                                         "-i one\n--extra-index-url=two-${TOKEN} --pre\n"
                                         "--trusted-host y\n-f wheels\n--find-links https://z/w\nsix\n"
@@ -379,7 +379,9 @@ TEST_CASE("without_logins() does not take an @ in the path, query or fragment of
   CHECK(without_logins("a://b@c?d a://e@f#g", "") == "a://c?d a://f#g");
 }
 
-TEST_CASE("--find-links means a folder beside its own file if there is one, else beside the first file") {
+TEST_CASE(
+    "--find-links means a folder beside the file with this option if there is one, else beside the first "
+    "file") {
   const TemporaryFolder folder;
   folder.write("sub/beside/x", "");
   const auto links = [&](const std::string& value) {

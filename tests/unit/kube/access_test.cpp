@@ -12,7 +12,8 @@ TEST_SUITE_BEGIN("kube/access");
 using namespace mlk::kube;
 using Texts = std::vector<std::string>;
 
-TEST_CASE("may_all() asks several questions at the same time, and keeps the order of the answers") {
+TEST_CASE(
+    "may_all() answers in the order of the questions, and whoami() gives the name and groups of the user") {
   FakeServer server;
   std::mutex mutex;
   json spec;
@@ -145,7 +146,7 @@ TEST_CASE("require_version() compares the major number before the minor number")
   CHECK(is_enough(3, 0));
 }
 
-TEST_CASE("the error names the server if the server gives no version") {
+TEST_CASE("the error of server_version() names the server if the server gives no version") {
   FakeServer server;
   server.http->Get("/version", [](const auto&, auto& response) { answer(response, 200, "{}"); });
   const Config config = server.start();

@@ -404,7 +404,7 @@ TEST_CASE("list() throws after 1000 pages if a list does not end") {
   CHECK(pages == 1000);
 }
 
-TEST_CASE("a client refuses an answer if all unfinished answers together exceed the limit") {
+TEST_CASE("a client refuses an answer if it exceeds the limit together with the other unfinished answers") {
   FakeServer server;
   std::atomic<bool> refused = false;
   const std::string block(10u << 20, ' ');
@@ -455,7 +455,7 @@ TEST_CASE("list() requests the list again without pages if the snapshot expires 
   CHECK(whole == 1);
 }
 
-TEST_CASE("the request for a list of metadata alone has the Accept header of PartialObjectMetadataList") {
+TEST_CASE("a request for a list of only metadata has the Accept header for PartialObjectMetadataList") {
   FakeServer server;
   std::string accept;
   server.http->Get(".*", [&](const auto& request, auto& response) {

@@ -65,7 +65,7 @@ TEST_CASE("a request on a dead connection is sent again over another connection"
   CHECK(server.asked("/version") >= 1);
 }
 
-TEST_CASE("a client repeats a patch after a dead connection if the server may apply the patch twice") {
+TEST_CASE("after a dead connection a client repeats a patch only if applying the patch twice does no harm") {
   Deaf server("");
   Client client(server.start());
   client.patch(resources::pods, "n", "x", {{"metadata", {{"labels", {{"a", "b"}}}}}});
@@ -94,7 +94,7 @@ TEST_CASE(
   CHECK(end.silent);
 }
 
-TEST_CASE("a silent connection is kept until another connection gets an answer") {
+TEST_CASE("a client keeps a silent connection until a check over another connection gets an answer") {
   FakeServer server;
   std::atomic<bool> up = false;
   std::atomic<int> checks = 0, logs = 0;

@@ -68,7 +68,8 @@ TEST_CASE("dropped_fields() compares the stringData of a Secret with the answere
   CHECK(dropped_fields(sent, {{"kind", "Secret"}, {"data", {{"key", "dg=="}}}}) == Paths{"stringData.other"});
 }
 
-TEST_CASE("the error for an unknown host or a refusing proxy names the cause and a remedy") {
+TEST_CASE(
+    "the error for an unknown host, or for a proxy that refuses a request, names the cause and a remedy") {
   using mlk::kube::Failure;
   mlk::kube::Config config;
   config.server = "https://h:6443";

@@ -76,7 +76,7 @@ TEST_CASE("the error for an unusable certificate-authority names this field and 
         "be used: D | it must be in PEM in /f (context c); `kubectl config view` omits it without --raw");
 }
 
-TEST_CASE("error messages leave out unknown details") {
+TEST_CASE("unreachable_error() leaves out details that are unknown") {
   CHECK(std::string(unreachable_error({.kind = Kind::broken}, some_config()).what()) ==
         "cannot reach https://api.example:6443: the connection broke");
   CHECK(std::string(unreachable_error({.kind = Kind::other}, some_config()).what()) ==
@@ -94,7 +94,7 @@ TEST_CASE("error messages leave out unknown details") {
   CHECK(unreachable_error({.kind = Kind::proxy, .hint = "H"}, config).hint() == "H in /f (context c)");
 }
 
-TEST_CASE("missing credentials give the status 401 if the failure is for good, and else 0") {
+TEST_CASE("missing credentials give the status 401 if the failure is for_good, and otherwise the status 0") {
   Failure failure{.kind = Kind::credentials, .detail = "D", .hint = "H"};
   CHECK(told(unreachable_error(failure, some_config())) == "0 NoCredentials | /g: user \"me\": D | H");
   failure.for_good = true;
@@ -179,7 +179,7 @@ TEST_CASE("an error shows one bounded printable line of the server's text, but n
         "Odd");
 }
 
-TEST_CASE("status_error() uses the status number if a Status has no reason or an empty message") {
+TEST_CASE("status_error() derives the reason and the message from the status number if a Status lacks them") {
   CHECK(status_error(409, R"({"kind": "Status"})", "", nullptr).reason() == "Conflict");
   CHECK(std::string(status_error(409, R"({"kind": "Status", "message": " \n "})", "x", nullptr).what()) ==
         "x: the server answers 409");

@@ -50,7 +50,8 @@ TEST_CASE("parse() leaves out the end of a line if the log was read before") {
   CHECK(parser.parse("47%").kind == ParsedKind::sentence);
 }
 
-TEST_CASE("parse() recognises a kubelet's sentence at the beginning of an answer by its words") {
+TEST_CASE(
+    "parse() recognises a kubelet's sentence at the beginning of an answer by the words of the sentence") {
   for (const char* said :
        {"failed to create fsnotify watcher: too many open files",
         "unable to retrieve container logs for containerd://1", "inotify_init: too many open files"}) {

@@ -46,7 +46,7 @@ struct Tails {
 };
 
 TEST_CASE(
-    "an answer with fewer lines and bytes than requested is whole; at the limit of bytes it is cut off") {
+    "a log is whole if it has fewer lines and bytes than requested, and cut off at the limit of bytes") {
   struct Row {
     int lines;
     std::size_t bytes;

@@ -163,7 +163,7 @@ TEST_CASE("pod_is_gone() is true for a 404 of the API server about the pod") {
   CHECK_FALSE(pod_is_gone({0, "pods are away", ""}));
 }
 
-TEST_CASE("a message of a node becomes one bounded line with its meaning") {
+TEST_CASE("mlk recognises a kubelet's message, and shows its meaning in one line of bounded length") {
   const std::string lacking = "it is out of inotify instances, so its logs are asked for again and again";
   CHECK(kubelet_said("failed to create fsnotify watcher: x") == lacking);
   CHECK(kubelet_said("inotify_init: too many open files") == lacking);
@@ -182,7 +182,8 @@ TEST_CASE("a message of a node becomes one bounded line with its meaning") {
   CHECK(rotated("p") == "it has rotated the log of p: lines may be missing");
 }
 
-TEST_CASE("log_error() keeps the status and unknown messages of an answer") {
+TEST_CASE(
+    "log_error() keeps the status and the message of an answer, without a complete URL in the message") {
   const auto error = [](int status, const std::string& message) {
     const std::string body = json({{"kind", "Status"}, {"message", message}}).dump();
     return log_error({status, "", body}, Config());

@@ -130,7 +130,8 @@ TEST_CASE("a reflector lists objects, then applies the changes of a watch, and s
       std::string::npos);
 }
 
-TEST_CASE("the callback for a deleted object gets its last state, even if no caller saw that state") {
+TEST_CASE(
+    "the callback for a deleted object gets the last state of the object, even if no caller saw this state") {
   Script script;
   script.lists = {list_of({pod("a", 1)}, 5)};
   script.watches = {{{event("MODIFIED", pod("a", 6, "Failed")), event("DELETED", pod("a", 7, "Failed"))},
@@ -196,7 +197,7 @@ TEST_CASE("a watch that is cut after an event resumes at once, each time, withou
   CHECK_FALSE(failed);
 }
 
-TEST_CASE("an incomplete event at the end of an orderly watch is ignored") {
+TEST_CASE("a reflector ignores an incomplete event if the watch ends without an error") {
   Script script;
   script.lists = {list_of({}, 5)};
   script.watches = {{{event("ADDED", pod("a", 6)), R"({"type":"ADDED","obj)"}, Script::Watch::end},
@@ -275,7 +276,7 @@ TEST_CASE("a 401, 403 or 404 before the first list is final") {
   }
 }
 
-TEST_CASE("a 403 after a successful watch is final if it lasts for a while") {
+TEST_CASE("after a successful watch, 403 is final only if the server repeats it for a while") {
   for (const bool passes : {true, false}) {
     FakeServer server;
     std::atomic<bool> refuses = false;
@@ -312,7 +313,7 @@ TEST_CASE("a 403 after a successful watch is final if it lasts for a while") {
   }
 }
 
-TEST_CASE("a 403 may last for a while again after each successful watch") {
+TEST_CASE("after each successful watch, the time for which a server may answer 403 begins again") {
   FakeServer server;
   std::atomic<bool> refuses = false;
   std::atomic<int> watches = 0;

@@ -70,7 +70,7 @@ TEST_CASE("objects are described by their plural, name and namespace") {
   CHECK(describe(resources::nodes, "", "x") == "nodes/x");
 }
 
-TEST_CASE("a log request has a start time, or else the numbers of lines and seconds") {
+TEST_CASE("a log request with a start time leaves out the numbers of lines and seconds") {
   const Request plain = log_request("n", "p", {});
   CHECK(plain.path == "/api/v1/namespaces/n/pods/p/log");
   CHECK(plain.accept == "*/*");

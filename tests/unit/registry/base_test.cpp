@@ -228,7 +228,8 @@ TEST_CASE("find_image() does not ask the registry if the user interrupts a reque
   CHECK(played.asked.empty());
 }
 
-TEST_CASE("find_image() uses no mirror of another registry, and skips a failing mirror also without `note`") {
+TEST_CASE(
+    "find_image() uses no mirror of another registry, and skips a failing mirror even if `note` is empty") {
   PlayedRegistry played, mirror;
   const std::string digest = add_image(played, "team/x", "1", {"one"});
   mirror.before = [](const httplib::Request&, httplib::Response& response) {

@@ -35,7 +35,7 @@ TEST_CASE("parse_challenges() separates several challenges in one value, and ign
   CHECK(found[3].scheme == "digest");
 }
 
-TEST_CASE("an unquoted value ends at the first character outside of tokens, and tabs count as blanks") {
+TEST_CASE("an unquoted value ends at the first character that no token may have, and tabs count as blanks") {
   const auto first = [](const std::string& header) {
     const std::vector<Challenge> found = parse_challenges(header);
     return found.empty() ? Parameters{} : found[0].parameters;

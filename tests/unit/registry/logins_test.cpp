@@ -162,7 +162,8 @@ TEST_CASE("the helper of one registry has priority over the common helper, and g
   CHECK(found_in({text}, "none.example/x") == "none");
 }
 
-TEST_CASE("find_login() searches the file of a helper and the next files if the helper has no login") {
+TEST_CASE(
+    "if a helper has no login, find_login() searches the file that names the helper and the next files") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", "echo credentials not found in native keychain; exit 1");
   const std::string with_store =
@@ -180,7 +181,7 @@ TEST_CASE("parse_helper_answer() reads an identity token if the user is <token>"
   CHECK(shown(mlk::registry::parse_helper_answer("{}", "h")) == "none");
 }
 
-TEST_CASE("find_login() searches the file of a helper and the next files if the helper is not installed") {
+TEST_CASE("if a helper is missing, find_login() searches the file that names the helper and the next files") {
   const std::string store = R"({"credsStore":"no-such-helper"})";
   const std::string own = R"({"credHelpers":{"r.example":"no-such-helper"},"auths":{"r.example":{"auth":")" +
                           base64_encode("me:secret") + R"("}}})";
@@ -196,7 +197,7 @@ TEST_CASE("find_login() searches the file of a helper and the next files if the 
         "there is no program docker-credential-no-such-helper, which " + file.string() + " names for logins");
 }
 
-TEST_CASE("find_login() searches the file of a helper and the next files if the helper cannot be executed") {
+TEST_CASE("if a helper cannot run, find_login() searches the file that names the helper and the next files") {
   const PlayedPrograms programs;
   programs.add_file("docker-credential-other.exe", "of another system");
   const std::string store = R"({"credsStore":"other.exe"})";

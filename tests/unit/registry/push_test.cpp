@@ -254,7 +254,7 @@ TEST_CASE("push() sends small layers without a HEAD request if the repository la
   CHECK(asked_for(large.blob.digest) == 1);
 }
 
-TEST_CASE("push() sends HEAD for a layer of a missing base only after a refused mount") {
+TEST_CASE("if a base is missing, push() sends HEAD for its upper layers only after a refused mount") {
   PlayedRegistry played;
   const Built built(played);
   played.asked.clear();

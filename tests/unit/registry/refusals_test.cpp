@@ -380,7 +380,7 @@ TEST_CASE("mlk uses a remote registry without TLS if insecure is set, and else r
   }
 }
 
-TEST_CASE("the error for an unreachable proxy has the variable that names the proxy") {
+TEST_CASE("the error for an unreachable proxy shows the name of the variable that sets the proxy") {
   std::string nowhere;
   {
     nowhere = PlayedRegistry().url;

@@ -477,7 +477,7 @@ TEST_CASE("usual_access() lists the user's folders of authorities first, and the
   CHECK(folders_with("", "/c") == and_all({"/c/containers/certs.d"}));
 }
 
-TEST_CASE("the error for an invalid mirror hides the pair if the pair may contain a login") {
+TEST_CASE("the error for an invalid entry of MLK_REGISTRY_MIRRORS hides an entry that may contain a login") {
   const auto refused = [](const std::string& mirrors) {
     return registry_error([&] {
       (void)mlk::registry::usual_access(

@@ -212,7 +212,7 @@ TEST_CASE("saving an image leaves no files if the user interrupts mlk at any tim
   }
 }
 
-TEST_CASE("saving an image below a file throws, and does not change the file") {
+TEST_CASE("saving an image to a path below a file throws, and does not change the file") {
   const Saved saved;
   saved.out.write("file", "mine");
   const fs::path to = saved.out.path() / "file/new";

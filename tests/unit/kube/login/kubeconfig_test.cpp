@@ -111,7 +111,7 @@ TEST_CASE("the first file that defines a name gives the whole entry, and the fir
   CHECK(config.user_source == one.string());
 }
 
-TEST_CASE("--kubeconfig is read alone, and $KUBECONFIG is read instead of ~/.kube/config") {
+TEST_CASE("mlk reads only the file of --kubeconfig, or else only $KUBECONFIG, or else ~/.kube/config") {
   Files files;
   files.folder.write("home/.kube/config", kubeconfig("server: 'https://home'", ""));
   CHECK(load_config({}, files.places).server == "https://home");
