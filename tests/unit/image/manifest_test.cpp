@@ -312,7 +312,7 @@ TEST_CASE("variable_of() finds a variable by its whole name, and none in a malfo
     CHECK(value(odd, "A").empty());
 }
 
-TEST_CASE("parse_platform() accepts two or three parts, and reads an architecture alone as linux") {
+TEST_CASE("parse_platform() accepts two or three parts, and adds linux to an architecture without a system") {
   CHECK(mlk::image::parse_platform("arm64").text() == "linux/arm64");
   CHECK(mlk::image::parse_platform("windows/amd64").text() == "windows/amd64");
   CHECK(mlk::image::parse_platform("linux/arm/v7").text() == "linux/arm/v7");
