@@ -35,7 +35,8 @@ Controllers::Controllers(Store& store, PodLogs& logs, const Paths& paths, std::f
     : store_(store), kubelet_(store, logs, paths, std::move(program), std::move(gpus)) {
   if (::mkfifo(paths.fifo().c_str(), 0600) != 0 && errno != EEXIST)
     throw system_error("cannot make " + paths.fifo().string());
-  // Opened for reading and writing, so that the fifo has no end of file while no supervisor has it open.
+  // Opens the fifo for writing too: otherwise a read would report the end of the file while no supervisor has
+  // the fifo open.
   fifo_ = ::open(paths.fifo().c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (fifo_ < 0) throw system_error("cannot open " + paths.fifo().string());
   if (::pipe(wake_) != 0) throw system_error("pipe");

@@ -46,7 +46,7 @@ int gpu_count();
 // Whether the server is a process of another container, or of another machine that shares the state folder.
 // mlk can neither use nor end such a server from here.
 bool is_elsewhere();
-// The error for a server that is elsewhere. Error{failure}.
+// The Error{failure} for a server that is elsewhere.
 Error elsewhere_error();
 
 // The folder on this machine behind a volume of an experiment file, such as {"pvc": "checkpoints"}, for the
@@ -67,9 +67,9 @@ struct UpOptions {
   std::chrono::seconds timeout{20};
 };
 
-// Starts the server in the background if none runs, and waits until it answers. Two callers may start at the
-// same time. Throws Error: usage for a volume that is not a folder, failure if the server does not start,
-// needs too long or is elsewhere.
+// Starts the server in the background if none runs, and waits until it answers. Two callers may do this at
+// the same time. Throws Error: usage for a volume that is not a folder, failure if the server does not start,
+// takes too long to start or is elsewhere.
 Info up(const UpOptions& options);
 
 struct Stopped {

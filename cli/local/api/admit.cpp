@@ -179,7 +179,7 @@ json admit_new(const Admission& admission, json object) {
   if (metadata.is_null()) metadata = json::object();
   std::string name = metadata.value("name", "");
   if (name.empty() && metadata.contains("generateName")) {
-    // Cuts the prefix, like the API server, so that the suffix has room.
+    // Cuts the prefix, like the API server, so that the name with its suffix has at most 63 characters.
     name = metadata.at("generateName").get<std::string>().substr(0, 58) + admission.random_suffix;
     metadata["name"] = name;
   }

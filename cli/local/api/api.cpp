@@ -175,7 +175,8 @@ Answer Api::review(const Request& request) {
                       "the server does not allow this method on the requested resource");
   const std::string plural = request.path.substr(request.path.rfind('/') + 1);
   json object = json::object();
-  // `kubectl auth can-i` sends protobuf. Its content is not needed, since all requests get the same answer.
+  // `kubectl auth can-i` sends protobuf. The server need not read it, since every such review gets the same
+  // answer.
   if (!request.content_type.starts_with("application/vnd.kubernetes.protobuf"))
     object = parse_body(request.body);
   object["apiVersion"] = request.path.substr(6, request.path.rfind('/') - 6);
@@ -261,7 +262,7 @@ Answer Api::watch(const Request& request, const Target& target) {
   options.initial_events = request.flag("sendInitialEvents");
   const long timeout = number_parameter<long>(request, "timeoutSeconds").value_or(3600);
   options.timeout = std::chrono::seconds(std::clamp(timeout, 0L, 1'000'000L));
-  // The server reports mistakes before the stream begins.
+  // Parses the selectors now, since a mistake in them must be reported before the stream begins.
   const LabelSelector labels(options.label_selector);
   const FieldSelector fields(options.field_selector, *target.kind);
   if (options.revision != "" && options.revision != "0" && !options.initial_events) {

@@ -45,7 +45,8 @@ class Watch {
            labels_.matches(object) && fields_.matches(object);
   }
 
-  // The client sees an object that begins to match as added, and an object that no longer matches as deleted.
+  // To the client, an object is added when it begins to match the selectors, and is deleted when it no longer
+  // matches.
   bool send_change(const Change& change) {
     const bool before = change.before && wants(*change.before);
     const bool after = change.type != Change::Type::deleted && wants(*change.object);

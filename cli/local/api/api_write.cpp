@@ -81,8 +81,8 @@ void check_preconditions(const Kind& kind, const json& object, const json& optio
   }
 }
 
-// Keeps an object until its dependents have lost their references to it. Meanwhile the object is being
-// deleted, so that a Job does not make new pods in place of those that it has lost.
+// This finalizer keeps an object until its dependents have lost their references to it. Until then the object
+// is marked as being deleted, so that a Job does not make new pods in place of the lost ones.
 constexpr char orphan_finalizer[] = "orphan";
 
 // Marks an object as being deleted. A running pod gets its grace period. A pod that has ended, or will never

@@ -30,8 +30,8 @@ constexpr std::size_t connection_limit =
 constexpr std::size_t unauthenticated_limit = 64;
 constexpr std::chrono::milliseconds idle_patience{5000};  // between two requests
 
-// Each open connection has its own thread, since a stream may stay open for hours. The next connection reuses
-// the thread.
+// Each open connection has its own thread, since a stream may stay open for hours. When the connection ends,
+// its thread serves another connection.
 class ConnectionThreads : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> task) override {

@@ -40,7 +40,8 @@ void add_extension(X509* certificate, X509* issuer, int nid, const char* value) 
   require(extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1);
 }
 
-// Signed by `issuer_key`; self-signed if `issuer` is null.
+// A certificate for `key`, signed with `issuer_key`. If `issuer` is null, the certificate names itself as its
+// issuer.
 Certificate make_certificate(const char* name, EVP_PKEY* key, X509* issuer, EVP_PKEY* issuer_key) {
   Certificate certificate(X509_new());
   require(certificate != nullptr);
@@ -51,7 +52,7 @@ Certificate make_certificate(const char* name, EVP_PKEY* key, X509* issuer, EVP_
                 nullptr),
       BN_free);
   BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate.get()));
-  // The validity also begins years ago, since clocks of laptops are set back by hours.
+  // The certificate is also valid in the past, since the clock of a laptop may be set back by hours.
   constexpr long ten_years = 10L * 365 * 24 * 3600;
   X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -ten_years);
   X509_gmtime_adj(X509_getm_notAfter(certificate.get()), ten_years);

@@ -108,7 +108,7 @@ ssize_t TlsConnection::write(const char* data, std::size_t size) {
   });
 }
 
-// The HTTP library does not call this function here, since the server has one address and no log of clients.
+// The server listens at one address and logs no clients, so these functions need no real addresses.
 void TlsConnection::get_remote_ip_and_port(std::string& ip, int& port) const {
   ip.clear();
   port = 0;

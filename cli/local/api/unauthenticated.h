@@ -15,9 +15,9 @@ namespace mlk::local {
 // kernel does not report the user.
 std::optional<uid_t> user_of_peer(int socket);
 
-// Each side (ours or others) has a limit: a connection over the limit closes the oldest connection of the
-// same side. So another user who only opens connections does not lock out the owner of the cluster. Safe from
-// any thread.
+// The connections of the owner of the cluster (Side::ours) and those of other users each have a limit. A
+// connection over the limit closes the oldest connection of the same side. So another user who only opens
+// connections does not lock out the owner. Safe from any thread.
 class UnauthenticatedConnections {
  public:
   enum class Side { ours, others };

@@ -18,7 +18,7 @@ struct JobEvent {
 
 struct JobActions {
   nlohmann::json status;             // the new status of the Job
-  std::vector<std::string> release;  // names of counted pods that lose their finalizer
+  std::vector<std::string> release;  // names of pods that lose their finalizer
   std::vector<std::string> remove;   // names of pods to delete
   std::vector<NewPod> create;
   std::vector<JobEvent> events;

@@ -19,8 +19,9 @@ class Addresses {
   std::string address_of(const std::string& name_space, const std::string& host);
 
   // The port on which the host can listen: the wanted port or, if another program listens on the wanted port
-  // (possibly at all addresses, 0.0.0.0), the next free port of the host's address. Every call for
-  // this host returns the same port until forget_ports(), since the pods do not send each other new ports.
+  // (possibly at all addresses, 0.0.0.0), the next free port of the host's address. Until forget_ports()
+  // every call for the same host and wanted port has the same result, since the pods do not tell each other
+  // their ports.
   int port_of(const std::string& name_space, const std::string& service, const std::string& host, int wanted);
   // Like port_of(), but no other host of this cluster has the port, and no program of this machine listens on
   // the port at any address. Such a port is for programs that listen at all addresses. The name determines

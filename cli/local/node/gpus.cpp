@@ -68,7 +68,7 @@ void give_gpus(json& pod, const std::vector<std::string>& free) {
     names += (i > 0 ? "," : "") + free[i];
   if (!names.empty()) {
     pod["metadata"]["annotations"][annotation] = names;
-  } else if (pod["metadata"].contains("annotations")) {  // a client's annotation gives no GPUs
+  } else if (pod["metadata"].contains("annotations")) {  // a client may have written this annotation
     pod["metadata"]["annotations"].erase(annotation);
   }
 }

@@ -41,8 +41,8 @@ bool is_past_deadline(const json& pod, Time now) {
   return deadline && now >= *deadline;
 }
 
-// The variables that a pod gets from the shell in which the cluster was started. With these variables a
-// program finds other programs. The variables contain no keys.
+// The variables that a pod gets from the shell in which the cluster was started, so that the pod's program
+// finds other programs and libraries. Other variables may contain keys, so the pod does not get them.
 std::vector<std::pair<std::string, std::string>> inherited_environment(const std::filesystem::path& program) {
   std::vector<std::pair<std::string, std::string>> env;
   for (const char* name : {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",

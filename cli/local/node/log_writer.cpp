@@ -103,7 +103,7 @@ void LogStream::feed(std::string_view bytes, Clock::time_point now) {
 
 bool LogStream::pass_on(Clock::time_point now) {
   if (!due_ || now < *due_) return false;
-  rest_.resize(rest_.find_last_not_of('\r') + 1);  // without the \r of the next state
+  rest_.resize(rest_.find_last_not_of('\r') + 1);  // a \r at the end begins the next text of this line
   finish();
   return true;
 }

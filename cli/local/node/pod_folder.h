@@ -1,4 +1,5 @@
-// The folder through which the server and a pod's supervisor communicate: small files, each written at once.
+// The folder through which the server and a pod's supervisor communicate. Each file of JSON is replaced as a
+// whole, so readers never see a part of it.
 //
 //   process.json     server -> supervisor: what to run
 //   stop.json        server -> supervisor: end the program. SIGTERM signals that the file is new. Without

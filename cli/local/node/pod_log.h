@@ -37,8 +37,9 @@ class PodLogs {
  public:
   explicit PodLogs(std::filesystem::path pods) : pods_(std::move(pods)) {}
 
-  // Calls `write` with the lines up to the end of the log. With options.follow, continues until `ended`
-  // returns true, since no more lines are written then. Stops early if `write` or `alive` returns false.
+  // Calls `write` with the lines up to the end of the log. With options.follow, waits for further lines until
+  // `ended` returns true, which means that no more lines will come. Stops early if `write` or `alive` returns
+  // false.
   void read(const std::string& uid, const LogOptions& options,
             const std::function<bool(std::string_view)>& write, const std::function<bool()>& alive,
             const std::function<bool()>& ended);

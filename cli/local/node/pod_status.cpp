@@ -60,8 +60,8 @@ json terminated_state(const Exit& exit, const std::string& message, const std::s
 bool is_late(const PodState& state) { return state.exit && state.exit->reason == deadline_reason; }
 bool has_succeeded(const PodState& state) { return state.exit && state.exit->code == 0 && !is_late(state); }
 bool is_lost(const PodState& state) { return state.exit && state.exit->reason == "Lost"; }
-// Whether the pod was disrupted, as by the loss of a node. The program has not failed, so the Job may ignore
-// the end of the pod.
+// Whether the pod was lost, or ended by a shutdown of the cluster. Kubernetes calls this a disruption: the
+// program has not failed, so the Job may ignore the end of the pod.
 bool is_disrupted(const PodState& state) {
   return is_lost(state) || (state.exit && state.exit->reason == "shutdown");
 }

@@ -18,7 +18,7 @@ pid_t spawn_detached(const std::vector<std::string>& argv, const std::filesystem
   words.push_back(nullptr);
   const std::string log_path = log.string();
   // The child closes all descriptors below this number, since sockets of the HTTP library are not closed on
-  // exec. A new descriptor is always the lowest free one, so all of ours are below it.
+  // exec. A new descriptor always gets the lowest free number, so this process has none above this number.
   const int highest = static_cast<int>(std::clamp(::sysconf(_SC_OPEN_MAX), 256L, 4096L));
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(ExitCode::failure, std::string("cannot start a process: ") + std::strerror(errno));
@@ -32,8 +32,8 @@ pid_t spawn_detached(const std::vector<std::string>& argv, const std::filesystem
   const int null = ::open("/dev/null", O_RDONLY);
   const int output = ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   ::dup2(null, 0);
-  // Without a log (the disk is full) the output goes to /dev/null, since the next opened file must not get
-  // descriptor 1 or 2.
+  // If the log cannot be opened (the disk is full), the output goes to /dev/null: descriptors 1 and 2 must
+  // not stay free, since the next opened file would get them.
   const int nowhere = output < 0 ? ::open("/dev/null", O_WRONLY) : output;
   ::dup2(nowhere, 1);
   ::dup2(nowhere, 2);

@@ -103,7 +103,7 @@ struct Child {
   ::dup2(null, 0);
   ::dup2(out, 1);
   ::dup2(err, 2);
-  // If the folder exists only in the image, the pod's own folder takes its place.
+  // If the working folder exists only in the image, the pod's own folder takes its place.
   if (::chdir(start.working_folder.c_str()) != 0 && ::chdir(folder.path().c_str()) != 0) ::_exit(126);
   std::vector<std::string> pairs{folder.mark()};
   std::vector<char*> env, argv;
@@ -265,7 +265,8 @@ class Supervisor {
     poll_children();
   }
 
-  // If stop.json is missing, the disk is full or the whole machine shuts down. So the reason is a shutdown.
+  // stop.json is missing if the disk was full, or if the whole machine shuts down. Then the reason counts as
+  // a shutdown of the cluster.
   void obey_stop() {
     const Stop stop = folder_.stop().value_or(Stop{grace_, shutdown_reason});
     if (!asked_) signal_group(child_.pid, SIGTERM);

@@ -87,7 +87,7 @@ class Rules {
   Rules(const Kind& kind, const json& object)
       : kind_(kind), name_(object.at("metadata").at("name").get<std::string>()) {}
 
-  // Returns `good`, and collects the mistake if `good` is false. finish() reports all mistakes at once.
+  // Returns `good`, and collects the mistake if `good` is false. finish() reports all mistakes in one error.
   bool require(bool good, const std::string& field, const std::string& message) {
     if (!good) causes_.push_back({field, message});
     return good;

@@ -23,7 +23,7 @@ std::optional<Address> read_address(const Paths& paths) {
   json saved;
   try {
     saved = json_or_null(read_file(paths.server(), 1 << 16));
-  } catch (const Error&) {  // it does not exist
+  } catch (const Error&) {  // the file does not exist
     return std::nullopt;
   }
   const auto number = [&](const char* field, std::int64_t most) {
