@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t large_file = 10 << 20;
 constexpr std::uint64_t most_of_a_layer = std::uint64_t{16} << 30;
 
-// If the code may become a layer, and is more than this many times larger than an archive may be, mlk does
-// not try to compress the code for an archive: programs rarely shrink to a tenth.
+// Code that may become a layer is compressed for an archive only if it has at most this many times the bytes
+// that an archive may have: programs rarely shrink to a tenth.
 constexpr std::size_t most_gain = 16;
 
 using Take = std::function<void(std::string_view)>;
@@ -126,7 +126,7 @@ class TarOfFolder {
     take({zeros, tar_padding(entry.size)});
   }
 
-  // Runs `action`, and puts `before` before the path in the message of an error.
+  // Runs `action`. If it throws an error that names a path, puts the text `before` in front of this path.
   template <typename Action>
   static void named(const std::string& before, const Action& action) {
     try {

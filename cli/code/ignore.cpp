@@ -97,7 +97,7 @@ bool matches_character(std::string_view pattern, std::size_t& at, char c, Case l
   return is_same(pattern[at++], c, letters);
 }
 
-// The length of the names that match this pattern. Without a '*', all these names have the same length.
+// The length of every name that matches this pattern, which must not have a '*'.
 std::size_t length_of_match(std::string_view pattern) {
   std::size_t length = 0;
   for (std::size_t at = 0; at < pattern.size(); ++length)
@@ -172,7 +172,7 @@ std::string_view without_line_end(std::string_view line) {
   return line;
 }
 
-// The pattern that matches this name alone.
+// The pattern that matches this name and no other name.
 std::string literal(std::string_view name) {
   std::string out;
   for (const char c : name) {

@@ -77,8 +77,8 @@ std::optional<std::vector<std::string>> settings_for(const std::filesystem::path
   return harmless_settings(filters.output);
 }
 
-// Whether one of git's files of settings may change which files git ignores. Also true if mlk does not know
-// where the repository has its files.
+// Whether one of git's files of settings may change which files git ignores. Also true if mlk cannot read
+// such a file, or does not know where the repository has its files.
 bool may_settings_change_ignoring(const std::filesystem::path& repository) {
   std::error_code error;
   if (!std::filesystem::is_directory(repository / ".git", error)) return true;

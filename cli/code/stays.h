@@ -11,8 +11,8 @@
 namespace mlk::image {
 
 // At most four lines: about committed files, about files that git ignores, about files that usually hold
-// secrets, and about settings of git that mlk does not know. `tracked`: the paths that git tracks, in the
-// order of their bytes.
+// secrets, and a warning if mlk does not know which files git's settings ignore. `tracked`: the paths that
+// git tracks, in the order of their bytes.
 std::vector<std::string> describe_what_stays(const Tree& tree, const std::vector<std::string>& tracked);
 
 // Whether `content` is a pointer, which Git LFS writes in the place of a file that was not fetched.

@@ -171,8 +171,8 @@ class Lister {
  private:
   using Kind = NamedEntry::Kind;
 
-  // The decision of the rules on a path. A folder that tools have made travels only if a rule explicitly
-  // keeps it (Verdict::travels).
+  // The decision of the rules on a path. Folders that tools have made, and files that mlk has written, travel
+  // only if a rule explicitly keeps them (Verdict::travels).
   enum class Verdict { travels, travels_unless_made_by_tools, stays, stays_as_secret, stays_for_git };
   static bool stays(Verdict verdict) { return verdict >= Verdict::stays; }
 

@@ -14,7 +14,7 @@
 namespace mlk::image {
 
 struct TreeRules {
-  std::vector<std::string> include;  // patterns of paths from the top, which travel unless `never` has them
+  std::vector<std::string> include;  // patterns; a path that matches travels, unless `never` has it
   std::vector<std::string> exclude;  // lines as in .gitignore; win over the folder's ignore files
   std::vector<std::string> never;    // paths that never travel
 };
@@ -38,13 +38,13 @@ struct Tree {
 
 inline constexpr std::size_t most_tree_entries = 100'000;  // files, links and folders
 
-// Leaves out folders of version control, virtual environments, caches, hidden names (except .gitignore and a
-// few others that describe the folder) and files that usually hold secrets. Leaves out paths that files
-// .mlkignore name, and then paths that git ignores: mlk reads the files .gitignore in the folder and above it
-// up to the top of the repository, .git/info/exclude, the user's file for all repositories, and
-// core.ignoreCase. Does not follow links. Throws Error{usage} for a link that leads out of the folder, for
-// too many files, and for paths that are too long or too deep. Throws Error{not_found} or Error{failure} if a
-// folder cannot be read.
+// Leaves out folders of version control, virtual environments, caches, files that mlk has written, hidden
+// names (except .gitignore and a few others that describe the folder) and files that usually hold secrets.
+// Leaves out paths that files .mlkignore name, and then paths that git ignores: mlk reads the files
+// .gitignore in the folder and above it up to the top of the repository, .git/info/exclude, the user's file
+// for all repositories, and core.ignoreCase. Does not follow links. Throws Error{usage} for a link that leads
+// out of the folder, for too many files, and for paths that are too long or too deep. Throws Error{not_found}
+// or Error{failure} if a folder cannot be read.
 Tree list_tree(const std::filesystem::path& folder, const TreeRules& rules,
                std::size_t most_entries = most_tree_entries);
 

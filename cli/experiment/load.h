@@ -21,7 +21,7 @@ struct FlagValue {
 };
 
 struct Overrides {
-  std::vector<std::string> set;  // --set a.b=c, in order
+  std::vector<std::string> set;  // --set a.b=c, in the order of the command line
   std::vector<std::string> env;  // -e K=V
   std::string image;             // $MLK_IMAGE; empty: none
   std::vector<FlagValue> flags{};
@@ -41,8 +41,8 @@ struct FileContext {
   std::string manual = "man mlk-experiment";  // the command that shows the manual of the file
 };
 
-// Throws Error{usage} with all mistakes at once: "file:line:col: what", the line, a caret.
-// Refuses a file with `sweep:`, because such a file describes many experiments.
+// Throws one Error{usage} for all mistakes: "file:line:col: what", the line, a caret. Refuses a file with
+// `sweep:`, because such a file describes many experiments.
 Experiment load_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
                            const TemplateNames& template_names, const FileContext& file_context = {});
 

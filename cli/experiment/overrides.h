@@ -7,11 +7,12 @@
 
 namespace mlk {
 
-// Applies the image, then -e, then --set, then other flags; a later value replaces an earlier one. `root`
-// must be a map. --set with null removes a value, except in patch and in parameters, where null is a value.
+// Applies the members image, env, set and flags of `overrides`, in this order; a later value replaces an
+// earlier one. `root` must be a map. --set with null removes a value, except in patch and in parameters,
+// where null is a value.
 void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& problems);
 
-// Returns the values of --set and of other flags, all in the form of --set.
+// Returns Overrides::set and then Overrides::flags, all in the form of --set.
 std::vector<std::string> settings_of(const Overrides& overrides);
 
 }  // namespace mlk

@@ -22,7 +22,7 @@ struct Place {
   std::size_t column = 0;
 };
 
-// Collects mistakes, so that all of them are reported at once.
+// Collects mistakes, so that one error reports all of them.
 class Problems {
  public:
   void add(const Place& place, std::string what);

@@ -1,4 +1,5 @@
-// Rules over several keys. The rules refuse values that are valid one by one, but not together.
+// The rules that the table of keys cannot express. Most of them refuse values of several keys that do not fit
+// together.
 #pragma once
 
 #include <string>
