@@ -1,4 +1,4 @@
-// mlk best: the best trial of a sweep, also as an experiment file of its own.
+// mlk best: shows the best trial of a sweep, or prints an experiment file with the values of this trial.
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

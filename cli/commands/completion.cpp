@@ -31,8 +31,8 @@ void completion(const CompletionOptions& options, Session& session) {
   }
 }
 
-// The runs of the namespace; none if the cluster does not answer at once. Does not start the cluster on this
-// machine.
+// At most 500 runs of the namespace. Throws Error if the cluster does not answer within two seconds. Does not
+// start the cluster on this machine.
 std::vector<std::string> run_names(Session& session) {
   if (session.local() && !local::running()) return {};
   const std::unique_ptr<kube::Client> client = session.connect(Session::Attended::no);
@@ -63,8 +63,8 @@ std::vector<std::string> keys_to_set(const std::string& typed) {
   return {parts.begin(), parts.end()};
 }
 
-// The values of an option or of a positional argument of `command`. Empty if the values are unknown, since a
-// list of files would mislead the user.
+// The values of an option or of a positional argument of `command`. If they are unknown, the result is empty:
+// the names of files in their place would mislead the user.
 std::vector<std::string> values_of(const CLI::App& command, const CLI::Option& option,
                                    const std::string& typed, Session& session) {
   if (option.check_lname("set")) return keys_to_set(typed);
@@ -147,7 +147,8 @@ class Line {
     }
   }
 
-  // Stores the value of a global flag, since the flag may select the cluster whose runs are completed.
+  // Stores the value of a global flag, since the flag may select the cluster whose runs the shell then
+  // offers.
   void obey(const CLI::Option& option, const std::string& value) {
     const auto names = option.get_lnames();
     CLI::Option* global = names.empty() ? nullptr : root_.get_option_no_throw("--" + names.front());

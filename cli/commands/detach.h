@@ -40,9 +40,10 @@ struct Driver {
   std::string input;
 };
 
-// Makes the driver's objects and checks with the cluster everything that the cluster could refuse, so that
-// mlk creates no sweep without a driver. If the ServiceAccount or its Role is missing: creates them with
-// --create-rbac, otherwise prints them for an administrator and throws Error{cluster}. Throws Error.
+// Makes the driver's objects. Checks the rights of the driver, and lets the cluster check its Job, so that
+// mlk creates no sweep whose driver cannot start. If the ServiceAccount or its Role is missing: creates them
+// with --create-rbac; otherwise, and in a dry run, prints them for an administrator and throws
+// Error{cluster}. Throws Error.
 Driver prepare_driver(Session& session, kube::Client& client, const sweeps::StartRequest& request,
                       const SweepSource& source, const DetachOptions& options);
 

@@ -34,7 +34,8 @@ std::string counted(std::size_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// Deletes the entries of the cache that have not been used for the time of --unused.
+// Deletes the entries of the cache that have not been used for the time of --unused, except the layers that
+// objects of the local cluster name.
 void clear_cache(const GcOptions& options, Session& session) {
   const auto age = duration_option("--unused", options.unused).value_or(std::chrono::hours(24 * 30));
   const std::optional<fs::path> home = cache_home_if_any();
@@ -56,7 +57,7 @@ void clear_cache(const GcOptions& options, Session& session) {
     // Checks the entry again, since a submit may have used the entry meanwhile.
     if (!image::is_unused(entry, age) || in_use.contains(entry.filename().string())) continue;
     bytes += image::size_on_disk(entry);
-    if (entry.parent_path() == cache) ++count;  // other entries are only notes about the content of a folder
+    if (entry.parent_path() == cache) ++count;  // other entries are records of packed code
     session.out << printable(entry.filename().string()) << '\n';
     if (!options.dry_run) fs::remove_all(entry, error);
     if (!options.dry_run && error)
@@ -91,7 +92,8 @@ bool is_agreed(const std::string& what, const GcOptions& options, Session& sessi
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-// Deletes images that mlk has built for runs, as their tags show, and that no run of the namespace uses.
+// Deletes the images that mlk has built for runs, as their tags show. Keeps an image that a run of the
+// namespace uses, that has another tag, or that this machine has sent within the last hour.
 void clear_repository(const GcOptions& options, Session& session) {
   constexpr std::size_t most_tags = 10'000;
   const image::Reference repository = image::parse_repository(options.repository);

@@ -93,8 +93,8 @@ void new_experiment(const NewOptions& options, Session& session) {
       "# data: [{{name: data, mount: /data, pvc: datasets}}]\n"
       "# checkpoint: {{volume: {{pvc: checkpoints}}}}   # the program finds it in $MLK_CHECKPOINTS\n",
       program, has_framework ? 2 : 1);
-  // Checks the file first, so that the command writes nothing that submit would refuse, such as a wrong
-  // --name.
+  // Checks the text first, so that the command writes no file that submit would refuse, for example because
+  // of a wrong --name.
   (void)load_experiment(text, options.file, {}, load_templates().names());
   write_user_file(file, text);
   session.out << file.string() << '\n';
@@ -102,8 +102,8 @@ void new_experiment(const NewOptions& options, Session& session) {
   if (!fs::exists(folder / program, error))
     session.note("write the program " + program + " beside it, or change run: in the file");
   session.note("try it on this machine: mlk submit --local --follow " + word);
-  // session.command() would repeat --local, but the command in this note must use a cluster, also after
-  // --local or MLK_LOCAL=1.
+  // The command in this note is for a cluster, not for this machine, even if the user has set --local or
+  // MLK_LOCAL=1. session.command() would repeat --local.
   const std::string on_cluster = session.global.local ? "the same without --local"
                                  : session.local()    ? "MLK_LOCAL=0 mlk submit --follow " + word
                                                       : session.command("submit --follow " + word);

@@ -1,4 +1,4 @@
-// mlk rollback: submits again, with its code, the version of an experiment before the newest version.
+// mlk rollback: submits the second newest version of an experiment again, with the code of that version.
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -48,8 +48,9 @@ struct SweepOptions {
   std::string output = "name";
 };
 
-// The values below `sweep:` that --search and --trials set. The file determines the other values: the seed,
-// and with --trials alone the kind of search (random if the file has no search with a number of trials).
+// The values below `sweep:` that --search and --trials set. The file determines the seed and, if the user
+// gives --trials without --search, the kind of search. If this kind has no number of trials, or if the file
+// has no search, the search is random.
 std::vector<FlagValue> search_flags(const SweepOptions& options, const ExperimentFile& file,
                                     const PrepareOptions& prepared) {
   Problems problems;

@@ -65,8 +65,8 @@ inline constexpr char insecure_registry[] =
     "Do not check the certificate of the registry for built images; use plain http if it has no TLS";
 
 // Determines the user as whom the pods can run on the cluster, and reports the user if mlk only guesses it.
-// `built`: the configuration of the image. nullptr if the configuration is unknown: then mlk asks the
-// registry of the image, for at most 5 s.
+// `built`: the configuration of the image, or nullptr if it is unknown. In the second case, if mlk would have
+// to guess the user, it first asks the registry of the image, for at most 5 s.
 void provide_user(const Experiment& experiment, FileContents& files, const image::Configuration* built,
                   kube::Client& client, Session& session, bool insecure);
 

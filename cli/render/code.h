@@ -18,7 +18,7 @@ inline constexpr char in_image_already[] = "-";
 // The folder of `code:`, packed by the caller.
 struct CodeArchive {
   std::string digest;                // sha256 of the files, hexadecimal
-  std::string bytes;                 // tar, gzip; empty if the ConfigMap is known to exist
+  std::string bytes;                 // tar, gzip; empty if no ConfigMap has to be created for the code
   std::string source{};              // the origin of the code, as JSON, for the record; empty: unknown
   std::vector<std::string> files{};  // the paths of the files, sorted by their bytes
   // `layer_file` and `on_machine` are used if the code is too large for a ConfigMap, or if the experiment
@@ -35,7 +35,7 @@ struct CodeArchive {
 // ConfigMap.
 std::string code_map_name(const CodeArchive& code);
 
-// The values of ${code...} in the template of the ConfigMap: name, digest and archive, which is base64.
+// The values of ${code...} in the template of the ConfigMap: the name, the digest, and the archive in base64.
 nlohmann::json code_scope(const CodeArchive& code);
 
 inline constexpr char code_file[] = "code.tar";             // name of the code in the record of a run

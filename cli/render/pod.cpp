@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int most_seeds = 64;  // further pods learn each other's addresses from these pods
+constexpr int most_seeds = 64;  // MLK_SEEDS_* name only these pods; they tell the addresses of the others
 constexpr char config_folder[] = "/etc/mlk/config";
 constexpr char secret_folder[] = "/etc/mlk/secret";
 constexpr char checkpoint_mount[] = "/mlk/checkpoints";

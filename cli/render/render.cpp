@@ -75,7 +75,7 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
 
 namespace {
 
-// Renders one run. All objects of the run need the inputs that the class stores.
+// Renders one run. Stores the inputs, since every object of the run needs them.
 class Renderer {
  public:
   Renderer(const Experiment& experiment, const FileContents& files, const Templates& templates,
@@ -134,7 +134,7 @@ class Renderer {
     return name_of_template(templates_, "frameworks/" + framework_.name + ".yaml");
   }
 
-  // Renders a shape that is a whole object, and checks its head.
+  // Renders a template of templates/shapes/ that is a whole object, and checks the head of the object.
   json object(const std::string& name) const {
     json out = shape(name);
     check_head(out, shape_name(name));

@@ -1,4 +1,4 @@
-// Warnings about a run that mlk renders in spite of them. Pure.
+// Warnings about a run. mlk renders the run in spite of the warnings. Pure.
 #pragma once
 
 #include <string>

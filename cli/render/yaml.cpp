@@ -53,8 +53,8 @@ std::string escaped_for_yaml(std::string_view text) {
   return out;
 }
 
-// Returns the value as a scalar of YAML. A text in the form of JSON is also a scalar in double quotes of
-// YAML.
+// Returns the value as a scalar of YAML. The form of a text in JSON is also valid as a double-quoted scalar
+// of YAML.
 std::string scalar(const json& value) {
   if (value.is_string() && is_plain(value.get_ref<const std::string&>())) return value.get<std::string>();
   return escaped_for_yaml(value.dump(-1, ' ', false, json::error_handler_t::replace));

@@ -66,7 +66,7 @@ struct Session {
   void warn(const std::string& message);  // "mlk: warning: ..." on err
   void note(const std::string& message);  // any other message, on err
   // Adds the flags that select the cluster to the last command in `hint` (": mlk WORDS"), since lower layers
-  // do not know these flags.
+  // do not know these flags. Does not change commands that use no cluster.
   std::string with_flags(const std::string& hint) const;
   // For hints: "mlk WORDS" with the flags that select the cluster of this session.
   std::string command(const std::string& words) const;

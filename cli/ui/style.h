@@ -1,4 +1,4 @@
-// Colours, and ASCII in place of other glyphs, by the wish of the user.
+// Colours, and ASCII in place of other glyphs, as the user wishes.
 #pragma once
 
 #include <string>

@@ -16,8 +16,9 @@ namespace mlk {
 // reads a pipe to its end; throws interrupted if a signal comes meanwhile.
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
 
-// Reads an open file, pipe or socket to its end, at most `limit` bytes. Errors name the descriptor `name`.
-// Waits for the other side. Throws Error: usage beyond the limit, interrupted if a signal comes.
+// Reads an open file, pipe or socket to its end, at most `limit` bytes. Errors call the descriptor `name`.
+// Waits for the writer of a pipe or socket. Throws Error: usage beyond the limit, interrupted if a signal
+// comes.
 std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
 
 // Calls `visit` for each entry of the folder, in any order. Throws Error: not_found if there is no such

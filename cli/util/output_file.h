@@ -10,8 +10,8 @@
 namespace mlk {
 
 // How mlk writes a goal, which is the file that the user named, after all symbolic links. A plain file of
-// this user is replaced atomically and keeps its mode. A device, a pipe, a file of another user and a file
-// with several hard links are written in place.
+// this user is replaced atomically and keeps its mode, if mlk may create files in its folder. A device, a
+// pipe, a file of another user and a file with several hard links are written in place.
 enum class WriteWay { as_new, replaced, in_place, refused };
 struct Goal {
   mode_t mode;         // permissions and file type, as in st_mode

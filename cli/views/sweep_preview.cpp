@@ -51,7 +51,7 @@ struct SweepPreview {
   sweeps::TrialNeed need;             // of the largest new trial
   std::vector<sweeps::TrialGroup> groups;
   std::optional<double> minutes;
-  bool measured = false;  // whether `minutes` was measured on trials that have ended
+  bool measured = false;  // whether `minutes` is the mean of succeeded trials
   std::optional<Room> quota, nodes;
 };
 

@@ -58,7 +58,7 @@ const json* member(const json& object, const char* key) {
   return found == object.end() ? nullptr : &*found;
 }
 
-// Four significant digits, and no exponent for usual sizes: 0.004507, 68750.
+// Four significant digits, but whole numbers without an exponent from 10,000 to a billion: 0.004507, 68750.
 std::string number(double value) {
   const double size = std::abs(value);
   return size >= 1e4 && size < 1e9 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
@@ -70,7 +70,8 @@ std::string step_text(const RunStatus& status) {
   return status.steps > 0 ? fmt::format("{}/{}", whole_number(*step), status.steps) : step->dump();
 }
 
-// "12s ago", if a run has not ended and its numbers may be out of date. Otherwise empty.
+// "12s ago", if the run has neither ended nor been stopped, and its numbers may be out of date. Otherwise
+// empty.
 std::string age_text(const RunStatus& status, Time now) {
   constexpr seconds new_enough{10};
   if (is_final(status.phase) || status.phase == Phase::stopped || !status.result_at ||
