@@ -71,7 +71,8 @@ std::string took(const SweepStatus& status, Time now) {
   return (status.ended ? "took " : "since ") + format_duration(seconds);
 }
 
-// The values of a parameter on an axis. Numbers stand at their values, and other values stand at 0, 1, 2 ...
+// The values of a parameter on an axis. If all are numbers, each stands at its value; otherwise the values
+// stand at 0, 1, 2 ...
 struct PlottedAxis {
   ui::PlotPoints points;
   std::vector<std::string> categories;

@@ -63,7 +63,7 @@ class Proxies {
 
 }  // namespace
 
-TEST_CASE("a request is sent at most six times, with growing waits") {
+TEST_CASE("mlk sends a request to a registry at most six times, with growing waits") {
   for (const int times : {5, 6}) {
     PlayedRegistry played;
     played.manifests[repository]["1"] = manifest_text;
@@ -155,7 +155,8 @@ TEST_CASE("mlk repeats a request after a temporary failure of the token server")
   }
 }
 
-TEST_CASE("mlk does not repeat a request to a token server after 403, 404 or a long Retry-After") {
+TEST_CASE(
+    "mlk asks a token server only once after 403, 404 or a long Retry-After, or if is_patient is false") {
   struct Row {
     int status;
     bool is_patient;
@@ -179,7 +180,7 @@ TEST_CASE("mlk does not repeat a request to a token server after 403, 404 or a l
   }
 }
 
-TEST_CASE("mlk sends exactly three requests if a registry refuses every token") {
+TEST_CASE("mlk requests a manifest exactly three times if a registry refuses every token") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   played.before = [&](const Request& request, Response& response) {

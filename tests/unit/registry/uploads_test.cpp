@@ -81,7 +81,7 @@ TEST_CASE("upload() repeats only the bytes of a part that the registry has not s
   }
 }
 
-TEST_CASE("an upload survives many lost connections if the stored bytes grow in between") {
+TEST_CASE("an upload survives many failed PATCH requests if more bytes are stored in between") {
   const std::string bytes = large_blob();
   // 0: two losses before each part. 1 MiB: a loss after each MiB.
   for (const std::size_t step : {std::size_t{0}, std::size_t{1} << 20}) {
@@ -134,7 +134,7 @@ TEST_CASE("upload() fails after five attempts if the final PUT fails each time")
   }
 }
 
-TEST_CASE("the error for a refused upload has the registry's words, and bad redirects are not followed") {
+TEST_CASE("the error for a refused upload has the registry's words, and mlk does not follow a bad Location") {
   PlayedRegistry played;
   std::string location;
   int status = 403;
@@ -203,7 +203,7 @@ TEST_CASE("an upload continues at the same URL if the registry names no other UR
   CHECK(played.count("PUT /v2/team/x/blobs/uploads/1?state=a&digest=") == 1);
 }
 
-TEST_CASE("an upload fails at once if the registry refuses a PATCH or PUT and no connection was lost") {
+TEST_CASE("an upload fails at once if the registry refuses a PATCH or PUT and no request has failed before") {
   for (const char* method : {"PATCH", "PUT"}) {
     for (const int status : {400, 403, 413}) {
       PlayedRegistry played;

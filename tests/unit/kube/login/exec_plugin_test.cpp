@@ -87,7 +87,7 @@ TEST_CASE("missing and null fields of a plugin's entry have defaults") {
   CHECK(read_plugin({{"interactiveMode", "IfAvailable"}}).mode == InteractiveMode::if_available);
 }
 
-TEST_CASE("a plugin's entry is refused if its fields have values with which no process can run") {
+TEST_CASE("a plugin's entry is refused if a field is malformed, has an unknown value or holds a zero byte") {
   const std::string zero("a\0b", 3);
   CHECK(plugin_refusal({{"args", "a"}}) == "here: exec: args is not a list | ");
   CHECK(plugin_refusal({{"env", {{"name", "A"}}}}) == "here: exec: env is not a list | ");

@@ -62,7 +62,7 @@ class OneContext {
 
 }  // namespace
 
-TEST_CASE("a boolean is a word of YAML 1.1 in upper or lower case, and any other value is refused") {
+TEST_CASE("a boolean in a kubeconfig is a word of YAML 1.1 in upper or lower case, and 0 or 1 is refused") {
   OneContext files;
   for (const char* yes : {"true", "True", "yes", "YES", "on", "On", "y", "Y"})
     CHECK_MESSAGE(files.load(at_h + ", insecure-skip-tls-verify: " + yes, "").insecure, yes);
@@ -113,7 +113,7 @@ TEST_CASE("a proxy-url must begin with http, https or socks5") {
           "FOLDER/config: cluster \"k\": proxy-url is none of http://, https:// and socks5:// | ");
 }
 
-TEST_CASE("absolute paths of files are not changed") {
+TEST_CASE("absolute paths of files in a kubeconfig are not changed") {
   OneContext files;
   const std::string authority = files.folder.write("elsewhere/ca.pem", "CA").string();
   const std::string token = files.folder.write("elsewhere/token", " t0k\n").string();
@@ -181,7 +181,7 @@ TEST_CASE("a plugin gets the cluster's extension client.authentication.k8s.io/ex
             .exec->cluster_extension.empty());
 }
 
-TEST_CASE("errors about contexts list the existing names") {
+TEST_CASE("the error for a missing context or cluster lists the names that exist") {
   OneContext files;
   CHECK(files.refusal_of(at_h, "", {"", "e", ""}) ==
         "context \"e\" does not exist in FOLDER/config | there are: c, d");
@@ -199,7 +199,7 @@ TEST_CASE("errors about contexts list the existing names") {
       files.refused([&] { load_config({"", "e", ""}, files.places); }).starts_with("context \"e\" does not"));
 }
 
-TEST_CASE("names, lists and kinds may be missing or empty, but values of wrong types are refused") {
+TEST_CASE("names, lists and kinds in a kubeconfig may be missing or empty, but entries must be maps") {
   OneContext files;
   const Kubeconfig file = parse_kubeconfig(
       "kind: ''\nclusters: null\nusers: [{name: 7, user: {as-groups: [a, null, 8, [b]], token: 1, x: null}}, "
