@@ -63,7 +63,8 @@ class WaitingReason : public std::runtime_error {
 
 // In the pod's variables, command and arguments, replaces the names of peers by replace_peers() and the paths
 // of mounts by replace_paths(). If another variable that begins with X_, such as X_ADDR, names a peer, and
-// X_PORT is the port of this peer, both variables are replaced. Throws WaitingReason.
+// X_PORT is the port of this peer, both variables are replaced. Values from Secrets stay unchanged in
+// variables. Throws WaitingReason.
 Process localise(const nlohmann::json& pod, const PodContext& around);
 
 // Replaces "$(NAME)" if `env` has NAME, and "$$" by "$", as Kubernetes does in command, args and env.

@@ -301,7 +301,7 @@ TEST_CASE("the error for a port without a listener says that the connection was 
   CHECK(error.hint().find("/home/me/.kube/config (context test)") != std::string::npos);
 }
 
-TEST_CASE("many requests run at the same time") {
+TEST_CASE("a client runs many requests at the same time") {
   FakeServer server;
   std::atomic<int> inside = 0, most = 0;
   server.http->Get(".*", [&](const auto&, auto& response) {

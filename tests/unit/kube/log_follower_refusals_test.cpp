@@ -20,7 +20,7 @@ const LogServer::Answer without_pods{"the server could not find the requested re
 }  // namespace
 
 TEST_CASE(
-    "a follower ends only after it got 403 for a while, since a starting API server refuses everything") {
+    "refusals with 403 end a follower only after a while, since a starting API server refuses everything") {
   LogServer logs;
   logs.answers = {{"forbidden", "", 403}, {"forbidden", "", 403}, {stamp("01", "a")}, {"forbidden", "", 403}};
   logs.repeat_last = true;

@@ -121,7 +121,7 @@ TEST_CASE("a follower that reopens the log leaves out the end of an already deli
   CHECK(follower.notes().empty());
 }
 
-TEST_CASE("if a node cannot follow a log, a follower requests this again after the time follow_again") {
+TEST_CASE("if a node cannot follow a log, a follower asks the node again after the time follow_again") {
   LogServer logs;
   logs.answers = {
       {"failed to create fsnotify watcher: too many open files\n"}, {""}, {stamp("01.1", "a"), "stay"}};

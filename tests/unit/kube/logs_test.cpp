@@ -182,8 +182,7 @@ TEST_CASE("mlk recognises a kubelet's message, and shows its meaning in one line
   CHECK(rotated("p") == "it has rotated the log of p: lines may be missing");
 }
 
-TEST_CASE(
-    "log_error() keeps the status and the message of an answer, without a complete URL in the message") {
+TEST_CASE("log_error() keeps the status and the message of an answer, but removes a complete URL") {
   const auto error = [](int status, const std::string& message) {
     const std::string body = json({{"kind", "Status"}, {"message", message}}).dump();
     return log_error({status, "", body}, Config());
