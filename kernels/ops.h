@@ -31,9 +31,10 @@ struct DeviceUsage {
   std::optional<double> watts;
 };
 
-// The type to which gemm rounds its two inputs. Other products, such as attention, may round their inputs as
-// well. Everything else, including the sums and the results of products, is float32. tf32 has the range of
-// float32 and the 10 bits of float16's fraction; a device that cannot multiply tf32 computes with float32.
+// The type to which gemm rounds its two inputs. Other products, such as attention, may also round their
+// inputs to this type. Everything else, including the sums and the results of products, is float32. tf32 has
+// the range of float32 and the 10 bits of float16's fraction; a device that cannot multiply tf32 computes
+// with float32.
 enum class Precision { float32, bfloat16, tf32 };
 
 // All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs they may lie

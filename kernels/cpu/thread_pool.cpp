@@ -1,4 +1,4 @@
-// Parts are handed out one by one under a lock, since a part takes far longer than the lock.
+// A thread takes each part under a lock. This costs little, since a part takes far longer than the lock.
 #include "kernels/cpu/thread_pool.h"
 
 #include <system_error>

@@ -55,7 +55,7 @@ struct mlk_communicator {
   const cudaStream_t device_stream_;
   const std::shared_ptr<Native> native_ = std::make_shared<Native>();
   std::deque<Sum> under_way_;
-  std::vector<Sum> unused_;         // their events are in native_->events as well
+  std::vector<Sum> unused_;         // their events are also in native_->events
   double bytes_ = 0, seconds_ = 0;  // of the sums that are done
   std::atomic<std::size_t> done_ = 0;
   std::atomic<bool> aborted_ = false;
