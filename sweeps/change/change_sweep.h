@@ -14,7 +14,7 @@ namespace kube {
 class Client;
 }
 
-// Each function passes a sentence about each change to `hooks.note`, and throws Error.
+// Each function passes a sentence about each change to `hooks.note`. It throws Error if it fails.
 void stop_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void drain_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void resume_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);

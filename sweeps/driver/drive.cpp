@@ -356,8 +356,8 @@ class Driver {
     return out;
   }
 
-  // If the cluster refuses a trial, marks the trial as failed, or retries it if a quota is exceeded. If the
-  // cluster refuses the first trials of a sweep, removes the whole sweep.
+  // Handles trials that the cluster has refused. If a quota is exceeded, a later round tries the trial again;
+  // otherwise the trial has failed. If the first trials of a sweep are all refused, removes the whole sweep.
   void take_refusals(const SweepObjects& objects, const SweepStatus& status,
                      const TrialRuns::Created& created) {
     const Error& first = created.refused.front().why;
@@ -434,7 +434,7 @@ class Driver {
   bool more_ = true;     // there is more work, or no round has begun yet
   std::string refused_;  // the last refusal of the cluster
   LateStarts late_starts_;
-  std::map<std::string, steady_clock::time_point> ended_since_;  // of runs, by this driver's clock
+  std::map<std::string, steady_clock::time_point> ended_since_;  // by run: when this driver first saw its end
   std::optional<steady_clock::time_point> failing_since_;
   bool has_worked_ = false;
   bool left_to_others_ = false;  // all trials of this driver have ended, and another command will add more

@@ -35,8 +35,8 @@ struct DriveHooks {
   LeaseTimes lease{};
 };
 
-// Runs until the sweep has ended or is stopped. Also returns if another command has added all remaining
-// trials and this command does not know them. In this case the returned status is neither ended nor stopped.
+// Runs until the sweep has ended or is stopped. Also returns if only trials are left that another command has
+// added and this command does not know. In this case the returned status is neither ended nor stopped.
 // While another process drives the sweep, this process waits, and takes over when the other process is gone.
 // Throws Error, also the Error of DriveHooks::submit.check_interrupted.
 SweepStatus drive(kube::Client& client, const StartRequest& request, const DriveHooks& hooks);

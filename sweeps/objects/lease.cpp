@@ -133,7 +133,7 @@ void DriverLease::release() {
                   {{"metadata", {{"resourceVersion", text_of(*lease, {"metadata", "resourceVersion"})}}},
                    {"spec", {{"holderIdentity", ""}}}});
   } catch (const Error&) {
-    // An error does no harm, since the Lease expires by itself.
+    // An error does no harm, since a Lease that nobody renews expires.
   }
 }
 

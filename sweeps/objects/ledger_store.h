@@ -30,8 +30,8 @@ bool write_ledger(kube::Client& client, const std::string& name_space, const nlo
                   const std::vector<nlohmann::json>& config_maps, const std::vector<Trial>& trials,
                   const std::map<int, Trial>& known, std::string* problem = nullptr);
 
-// Like write_ledger(), but also writes trials that have not ended. Stores their reports before their pods are
-// deleted.
+// Like write_ledger(), but also writes trials that have not ended. Call this function before the pods of such
+// trials are deleted, since their reports would be lost.
 bool write_lines(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                  const std::vector<nlohmann::json>& config_maps, const std::vector<Trial>& trials,
                  std::string* problem = nullptr);

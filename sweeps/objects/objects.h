@@ -85,7 +85,7 @@ struct Batch {
   int job = 0;  // the number of the ConfigMap and of its Job
   std::vector<TrialLine> trials;
   bool by_cluster = false;               // whether the ConfigMap belongs to a Job
-  std::optional<nlohmann::json> object;  // the Job; empty if its creation was cut off or the Job is gone
+  std::optional<nlohmann::json> object;  // the Job, if it exists
   bool made = false;  // the sweep's owner says that the Job was made; mlk never makes it again
   bool gone = false;  // the sweep's owner says that the Job is gone
 };
@@ -100,7 +100,8 @@ SweepObjects without_doubt(kube::Client& client, const std::string& name_space, 
 // The batches of the sweep, ascending by number. Pure.
 std::vector<Batch> batches_of(const SweepObjects& objects);
 
-// The number of trials that the unfinished Jobs may run at a time, now and later. Pure.
+// The parallel places that the unfinished Jobs occupy: for each Job its parallelism, or the number of its
+// unfinished trials if this number is smaller. Pure.
 int places_taken(const std::vector<Batch>& batches);
 
 // The parallelism of each Job that is still to be made; the key is the number of the Job. It is an equal

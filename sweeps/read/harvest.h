@@ -1,5 +1,5 @@
-// Stores the reports of a sweep's trials while another process runs the trials. Writes the ledger when trials
-// end, before their reports are deleted with the pods.
+// Stores the reports of a sweep's trials while another process runs the trials. Writes the ledger soon after
+// trials have ended, since their reports are deleted with the pods.
 #pragma once
 
 #include <chrono>

@@ -3,8 +3,8 @@
 // (ICML 2014). Pure: the same trials give the same numbers, on every machine.
 //
 // The forest predicts the objective over the whole space. The variance of the prediction is a sum: the part
-// that each parameter explains alone, the part that pairs explain in addition, and so on. The mean over the
-// space gives the same weight to all regions, even if the search has tried some regions more often. If a
+// that each parameter explains alone, the part that pairs explain in addition, and so on. All regions of the
+// space have the same weight in the variance, even if the search has tried some regions more often. If a
 // parameter is absent because its conditions do not hold, a random value of its range replaces it. The
 // objective does not depend on this value, and the forest learns this independence.
 #pragma once

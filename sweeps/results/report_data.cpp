@@ -66,7 +66,7 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
                                                                {Parameter::Kind::integer, "integer"},
                                                                {Parameter::Kind::log_integer, "log"}};
   json values = json::array();
-  constexpr std::size_t most_values = 100;  // the values of the space come first, then other values of trials
+  constexpr std::size_t most_values = 100;  // of the space; data.js adds other values that trials have
   for (std::size_t i = 0; i < std::min(parameter.values.size(), most_values); ++i)
     values.push_back(shown_value(parameter.values[i], bounds));
   return {{"path", shown(parameter.path, bounds.text)},

@@ -18,7 +18,7 @@ namespace {
 
 using json = nlohmann::json;
 
-constexpr std::size_t most_parameter_columns = 512;  // beyond the space; in practice no sweep has more
+constexpr std::size_t most_parameter_columns = 512;  // of parameters that are not in the space
 constexpr std::size_t most_metric_columns = 256;
 
 // The paths of all parameters: first the parameters of the space in its order, then further parameters of the

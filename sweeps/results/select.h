@@ -10,19 +10,20 @@
 
 namespace mlk::sweeps {
 
-// `expression` is the value of --where; an empty one selects all trials. Names are paths of parameters or
-// their last words, metrics, and trial, state, objective, step, tries, failure, duration (seconds, or text
-// such as 10m). If a metric and a parameter have the same name, the expression must say metrics.NAME for the
-// metric, and parameters.NAME or the path for the parameter. Throws Error{usage}, with a caret, for a
-// mistake, for a name that no trial has, and for a name that both a metric and a parameter have.
+// `expression` is the value of --where; an empty one selects all trials. The expression may name parameters
+// by their paths or the last words of these paths, metrics, and these fields of a trial: trial, state,
+// objective, step, tries, failure, duration (seconds, or text such as 10m). If a metric and a parameter have
+// the same name, the expression must say metrics.NAME for the metric, and parameters.NAME or the path for the
+// parameter. Throws Error{usage}, with a caret, for a mistake, for a name that no trial has, and for a name
+// that both a metric and a parameter have.
 std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
                           const std::string& expression);
 
-// Like select(), but for runs. Names are values of the experiment (RunFilter::configured), metrics, and run,
-// name, mode, phase (also: state), step, restarts, why, age and duration (seconds, or text such as 2h).
-// `tags` is the list of tags; `tags.team` is vision for the tag team=vision, and true for a tag without a
-// value. If a value of the experiment or a metric has one of these names, the name means the field of the
-// run.
+// Like select(), but for runs. The expression may name values of the experiment (RunFilter::configured),
+// metrics, and these fields of a run: run, name, mode, phase (also called state), step, restarts, why, tags,
+// age and duration (seconds, or text such as 2h). `tags` is the list of tags; `tags.team` is vision for the
+// tag team=vision, and true for a tag without a value. If a value of the experiment or a metric has the name
+// of a field, the name means the field.
 std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
                                    const std::string& expression);
 

@@ -52,8 +52,8 @@ struct Decision {
     stop,     // stop the trial for good
   };
   Kind kind = Kind::start;
-  int number = -1;         // of the trial; none for a start
-  std::int64_t until = 0;  // for a pause or a stop: the rung that the trial has reached
+  int number = -1;         // of the trial; -1 for a start
+  std::int64_t until = 0;  // pause, or stop by asha: the rung that the trial has reached; stop by median: 0
 
   bool operator==(const Decision&) const = default;
 };

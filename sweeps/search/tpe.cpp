@@ -19,10 +19,10 @@ namespace {
 
 // Chosen by measuring on the functions of `make bench` and eight others, with other seeds.
 constexpr double good_share = 0.1;
-constexpr std::size_t most_good = 25, most_others = 200;  // the time of a density grows with these numbers
+constexpr std::size_t most_good = 25, most_others = 200;  // a density with more points takes longer
 constexpr double good_prior = 0.3, other_prior = 1;
 constexpr std::size_t largest_scored = 2000;  // if the space has at most so many points, all are scored
-constexpr std::size_t most_fitted = 150;      // the time of a trend grows with the third power of this number
+constexpr std::size_t most_fitted = 150;      // the time to fit a trend grows with its third power
 constexpr double trend_weight = 50;
 constexpr double failed_quantile = 0.75;  // of the losses; a larger value would bend the trend in a wide area
 

@@ -41,8 +41,8 @@ std::vector<json> read_numbers(const YamlNode& node, const std::string& of, std:
   return {};
 }
 
-// The number of decimal places as written. A range rounds its values to this number, so that they appear as
-// 0.1, 0.2, 0.3.
+// The number of decimal places as written. The values of a range are rounded to so many places, so that they
+// appear as 0.1, 0.2, 0.3.
 int decimals_of(const YamlNode& node) {
   const std::size_t point = node.text.find('.'), exponent = node.text.find_first_of("eE");
   int digits = 0;

@@ -49,7 +49,7 @@ struct Parameter {
   std::vector<Condition> when;         // all must hold; they name parameters that come earlier in the space
   Spellings written{};                 // of `values`; programs get this spelling
   Place place{};                       // of the text with the values; without a source if read from a record
-  WrittenAt places{};                  // of `values` that the user has written one by one
+  WrittenAt places{};                  // of `values` in a list or a points file; values of a range have none
 };
 
 struct Space {

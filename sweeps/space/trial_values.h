@@ -73,7 +73,7 @@ class CommonPart {
 };
 
 // The program of a `run:` trial in a Job of many trials: sh reads the line of MLK_POINTS for MLK_TRIAL_INDEX,
-// gives the trial folders of its own (runtime/CONTRACT.md), and then executes `command`. sh's own variables
+// gives each trial its own folders (runtime/CONTRACT.md), and then executes `command`. sh's own variables
 // begin with mlk_, so they replace no variable of the program. The returned words are written as in a pod,
 // where $$ means $.
 std::vector<std::string> trial_command(const std::vector<std::string>& command);

@@ -5,8 +5,8 @@
 
 namespace mlk::sweeps {
 
-// Creates the sweep's own objects; drive() starts the trials. If the cluster has run this sweep by itself,
-// the sweep needs a driver from now on. Throws the errors of submit_run().
+// Creates the sweep's own objects; drive() starts the trials. If the cluster has run this sweep without a
+// driver, the sweep needs a driver from now on. Throws the errors of submit_run().
 Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks);
 
 }  // namespace mlk::sweeps

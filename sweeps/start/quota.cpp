@@ -28,7 +28,7 @@ constexpr Needed all_needed[] = {{"pods", "pods"},
 
 std::string what_quota_forbids(const std::vector<json>& quotas) {
   for (const json& quota : quotas) {
-    // If a quota applies only to some pods, it may not apply to the pods of trials.
+    // A quota with scopes counts only some pods, and perhaps no pods of trials.
     const bool of_all =
         at_path(quota, {"spec", "scopes"}).empty() && at_path(quota, {"spec", "scopeSelector"}).empty();
     if (!of_all) continue;

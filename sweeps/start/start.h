@@ -41,13 +41,13 @@ struct Started {
 // the errors of submit_run().
 Started start_by_cluster(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks);
 
-// Why the points alone require that mlk starts the trials one by one: "mode ps has several processes",
-// "workers.cpu differs from trial to trial". Empty if Jobs can run the trials. Throws Error{usage} for a
-// point that cannot be run.
+// Why the points alone require that mlk starts each trial as a run: "mode ps has several processes",
+// "workers.cpu differs from trial to trial". Empty if the trials can be indexes of Jobs. Throws Error{usage}
+// for a point that cannot be run.
 std::string why_driven(const StartRequest& request, const SubmitHooks& hooks);
 
-// A warning if the cluster runs too many trials by itself: the controller manager deletes ended pods beyond
-// 12 500, together with unread results. Empty for up to 12 500 trials.
+// A warning if the cluster runs too many trials without a driver: the controller manager deletes ended pods
+// beyond 12 500, together with unread results. Empty for up to 12 500 trials.
 std::string why_results_may_vanish(int trials);
 
 // Parts of start_by_cluster(), for other code that starts trials.

@@ -1,4 +1,4 @@
-// Treats runs that were submitted one by one as the trials of a sweep, for the same tables. Pure.
+// Treats runs that were submitted separately as the trials of one sweep, for the same tables. Pure.
 #pragma once
 
 #include <vector>
