@@ -201,7 +201,7 @@ def test_every_command_reports_pods_that_still_run_after_their_job_was_deleted(c
 
 
 @pytest.mark.nodes
-def test_submit_with_the_option_named_again_ends_the_pods_of_the_first_run_before_the_second_run_trains(cluster, orphaned):
+def test_submit_again_ends_the_pods_of_the_first_run_before_the_second_run_trains(cluster, orphaned):
     file, run = orphaned
     would = cluster.mlk("submit", "--again", "--dry-run=server", file, check=0)
     assert would.stdout.strip() == f"{run}-2" and "would be ended first" in would.stderr

@@ -30,7 +30,7 @@ def maps_of(cluster, run):
 
 
 @pytest.mark.nodes
-def test_submit_sends_a_folder_of_code_unchanged_and_makes_a_new_run_after_a_line_was_edited(cluster, name, experiment, tmp_path):
+def test_submit_finds_the_same_run_after_an_ignored_file_was_edited_and_makes_a_new_run_after_code_was_edited(cluster, name, experiment, tmp_path):
     write_code(tmp_path)
     (tmp_path / ".mlkignore").write_text("secret\n")
     (tmp_path / "secret").write_text("do not send\n")
@@ -102,7 +102,7 @@ def test_trials_have_the_code_of_their_sweep_if_each_trial_is_a_run(embedded, na
     assert [owner["name"] for owner in code_maps(embedded)[maps[0]]["metadata"]["ownerReferences"]] == [sweep]
 
 
-def test_the_record_of_a_run_has_the_commit_of_its_code(embedded, name, experiment, tmp_path):
+def test_status_and_diff_show_the_commit_of_the_code_of_a_run(embedded, name, experiment, tmp_path):
     write_code(tmp_path)
     file = write_experiment(experiment, name)
 
@@ -127,7 +127,7 @@ def test_the_record_of_a_run_has_the_commit_of_its_code(embedded, name, experime
     assert re.search(f"commit +{found['commit'][:12]} +{found['commit'][:12]}-dirty\n", embedded.mlk("diff", first, second, check=0).stdout)
 
 
-def test_mlk_refuses_code_that_is_missing_or_too_large_or_outside_of_its_folder_before_it_sends_anything(embedded, name, experiment, tmp_path):
+def test_mlk_refuses_code_that_is_missing_or_too_large_or_outside_of_the_experiment_folder_before_it_sends_anything(embedded, name, experiment, tmp_path):
     write_code(tmp_path)
     file = write_experiment(experiment, name)
     with (tmp_path / "weights.bin").open("wb") as big:

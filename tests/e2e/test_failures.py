@@ -124,7 +124,7 @@ def write_kubeconfig(path, server, token="x", ca=None):
     return path
 
 
-def test_mlk_tries_for_some_seconds_and_then_fails_if_a_cluster_cannot_be_reached(tmp_path, name, experiment):
+def test_commands_name_the_server_if_it_cannot_be_reached_and_context_and_completion_do_not_wait_for_it(tmp_path, name, experiment):
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", "https://127.0.0.1:1")
     file = experiment(experiment_text(name, image="x"))
 

@@ -116,13 +116,13 @@ def start(name):
         run.cluster.mlk("delete", "--no-wait", run.name)
 
 
-def test_a_killed_process_of_any_rank_comes_back_and_the_run_is_trained(cluster, start):
+def test_a_killed_worker_or_server_comes_back_and_its_run_is_trained(cluster, start):
     runs = [start(cluster, *what) for what in [
         (PS, "worker", 1), (SYNC, "worker", 1), (ALLREDUCE, "worker", 1), (PS, "server", 0), (SYNC, "server", 0)]]
     disturb_and_check(runs, Run.kill_process)
 
 
-def test_a_deleted_pod_of_any_rank_comes_back_and_the_run_is_trained(cluster, start):
+def test_a_worker_or_server_whose_pod_was_deleted_comes_back_and_its_run_is_trained(cluster, start):
     runs = [start(cluster, *what) for what in [
         (PS, "server", 0), (SYNC, "server", 0), (SYNC, "worker", 0), (ALLREDUCE, "worker", 0)]]
     disturb_and_check(runs, Run.delete_pod)

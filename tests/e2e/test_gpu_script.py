@@ -73,7 +73,7 @@ while [ "${1%unit_cuda}" = "$1" ]; do shift; done
 """
 
 
-def test_the_gpu_script_runs_unit_cuda_under_each_sanitizer_and_a_finding_fails_only_the_slice_of_this_sanitizer(tmp_path):
+def test_the_gpu_script_runs_the_tests_of_kernels_under_each_sanitizer_and_a_finding_fails_only_the_slice_of_this_sanitizer(tmp_path):
     program(tmp_path / "compute-sanitizer", SANITIZER)
     _, results = script(tmp_path, "racecheck", "memcheck", check=1, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert results["memcheck"]["said"] == "ERROR SUMMARY: 0 errors"

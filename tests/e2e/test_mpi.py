@@ -100,7 +100,7 @@ def test_processes_of_three_pods_form_one_world_and_each_pod_logs_the_lines_of_i
 
 
 @pytest.mark.nodes
-def test_a_failed_process_fails_only_its_own_pod_with_its_exit_code(cluster, name, mpi):
+def test_status_names_the_pod_and_the_mpi_rank_and_the_exit_code_of_the_process_that_failed_first(cluster, name, mpi):
     run = mpi.submit(name, "fail=3", retries=0, wait=["--wait"], check=5)
     first = cluster.mlk("status", run, "-o", "json", check=0).json()["first_failure"]
     assert (first["role"], first["rank"], first["exit_code"]) == ("worker", 1, 7)
@@ -114,7 +114,7 @@ def test_a_run_fails_if_an_mpi_process_aborts(embedded, name, local_mpi):
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("rank", [0, 2])
-def test_a_run_starts_again_when_its_killed_pod_is_back(cluster, name, mpi, rank):
+def test_all_processes_of_a_run_start_again_when_its_killed_pod_is_back(cluster, name, mpi, rank):
     run = mpi.hold(name)
     cluster.signal(run, "worker", rank, "KILL")
     others = [each for each in range(3) if each != rank]

@@ -99,7 +99,7 @@ def test_the_record_of_a_run_has_the_last_line_of_metrics_if_the_program_writes_
 
 
 @pytest.mark.nodes
-def test_ls_shows_all_runs_in_time_and_leaves_the_metrics_of_a_run_empty_if_its_log_does_not_answer(cluster, name, experiment):
+def test_ls_and_status_answer_within_10_s_and_show_no_metrics_of_a_run_if_its_log_does_not_answer(cluster, name, experiment):
     silent = cluster.mlk("submit", experiment(counting(name)), check=0).stdout.strip()
     other = cluster.mlk("submit", experiment(counting(name, first=40)), check=0).stdout.strip()
     for run in (silent, other):

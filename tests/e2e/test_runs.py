@@ -84,7 +84,7 @@ def test_prometheus_finds_every_pod_and_event_files_lie_beside_the_checkpoints(e
 
 
 @pytest.mark.nodes
-def test_a_file_that_is_submitted_twice_makes_one_run_and_the_option_named_again_makes_a_second_run(cluster, name, experiment):
+def test_a_file_that_is_submitted_twice_makes_a_second_run_only_if_an_option_asks_for_it(cluster, name, experiment):
     file = experiment(program(name, "echo once"))
     first = cluster.mlk("submit", "--wait", file, check=0).stdout.strip()
     second = cluster.mlk("submit", "--wait", file, check=0)
@@ -241,7 +241,7 @@ def test_a_run_succeeds_with_its_minimum_of_workers_though_a_rank_failed_for_goo
 
 
 @pytest.mark.nodes
-def test_submit_with_the_option_named_again_makes_a_second_run_only_after_the_first_run_was_stopped(cluster, name, experiment):
+def test_submit_again_makes_a_second_run_only_after_the_first_run_was_stopped(cluster, name, experiment):
     file = experiment(program(name, "sleep 600").replace("retries: 0", "retries: 3"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
@@ -361,7 +361,7 @@ def test_a_dry_run_says_so_if_the_run_exists_already(embedded, name, experiment)
     assert f"whether run {run} is there already" in embedded.mlk("submit", "--dry-run", file, check=0).stderr
 
 
-def test_a_bare_name_means_the_newest_run(cluster, name, experiment):
+def test_status_of_a_bare_name_shows_the_newest_run_and_delete_refuses_a_bare_name_of_several_runs(cluster, name, experiment):
     cluster.mlk("submit", experiment(program(name, "echo one")), check=0)
     time.sleep(1.1)  # the cluster's times are whole seconds
     newest = cluster.mlk("submit", experiment(program(name, "echo two")), check=0).stdout.strip()

@@ -371,7 +371,7 @@ def test_a_server_waits_longer_than_its_patience_for_the_first_worker(tmp_path):
 
 
 @mode_and_consistency
-def test_all_processes_end_with_the_code_of_the_process_that_failed_for_good(tmp_path, mode, consistency):
+def test_all_processes_end_with_66_if_the_training_diverges(tmp_path, mode, consistency):
     with Run(tmp_path, mode, consistency=consistency, steps=3000, step_delay_ms=5,
              model={"type": "mlp", "hidden": [64] * 8}, optimizer={"type": "sgd", "lr": 1e6, "momentum": 0.99}) as run:
         servers, workers = run.start_all()

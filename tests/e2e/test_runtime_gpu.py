@@ -139,7 +139,7 @@ def test_gpus_and_processors_train_one_model_together(tmp_path):
         assert_trained(workers, run.steps, workers[0])
 
 
-def test_a_killed_run_on_a_gpu_continues_from_its_checkpoint_and_ends_with_the_same_bits(tmp_path):
+def test_a_killed_run_on_a_gpu_continues_from_its_checkpoint_and_ends_with_the_bits_of_an_undisturbed_run(tmp_path):
     settings = {"workers": 1, "checkpoint": {"every": 10, "keep": 3}}
     with Run(tmp_path / "cut", "single", steps=ENDLESS, step_delay_ms=5, **settings) as cut:
         worker = cut.start("worker", 0, **GPU)
