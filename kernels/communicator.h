@@ -37,7 +37,7 @@ class Communicator {
   virtual void sum(std::span<float> numbers) = 0;
 
   // Abandons the sums in progress; their numbers are then invalid. For any thread; waits 1 s at most. False:
-  // a call of the library has not returned, and may still write to these numbers.
+  // the library may still write to these numbers.
   [[nodiscard]] virtual bool abort() = 0;
 };
 
