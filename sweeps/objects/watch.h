@@ -20,8 +20,8 @@ class SweepWatch {
 
   // Returns true if something has changed since the last call, false after `timeout`. Reading the objects of
   // a large sweep takes long, so not every change ends the wait: after each reading, wait() first pauses for
-  // several times as long as the reading took. A reading lasts from objects() until observed() or the next
-  // wait(). Not thread-safe.
+  // several times as long as the reading took, at most 3 s. A reading lasts from objects() until observed()
+  // or the next wait(). Not thread-safe.
   bool wait(std::chrono::milliseconds timeout);
 
   // nullopt until the server has answered the first lists. Throws Error{not_found} if the sweep was deleted,

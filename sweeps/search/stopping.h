@@ -59,10 +59,10 @@ struct Decision {
 };
 
 // ASHA as in the paper: a trial trains to the first rung, and further if it is among the best 1/factor of the
-// trials that have reached its rung. Starts or resumes at most `free` trials, promotions at high rungs first;
-// `unstarted` is the number of trials that the sweep has not started yet. If no trial is left to start, to
-// run or to promote, and no trial has reached max with a finite value, promotes the best trial of the highest
-// rung. So a sweep with a finite value gets at least one complete trial.
+// trials that have reached its rung; until then it is paused. Starts or resumes at most `free` trials,
+// promotions at high rungs first; `unstarted` is the number of trials that the sweep has not started yet. If
+// no trial is left to start, to run or to promote, and no trial has reached max with a finite value, promotes
+// the best trial of the highest rung. So a sweep with a finite value gets at least one complete trial.
 std::vector<Decision> asha_promotions(const AshaOptions& options, Goal goal,
                                       const std::vector<Progress>& trials, int free, int unstarted);
 

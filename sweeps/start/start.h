@@ -37,8 +37,8 @@ struct Started {
 // Starts a trial for each point, as indexes of Jobs. why_driven() must be empty for the points. If the state
 // of the sweep on the cluster requires a driver, only prepares the sweep for a driver (drive.h). Other
 // processes may add trials at the same time, and each trial still gets its own number. If the server refuses
-// an object, removes everything that it has created. Throws Error{usage} for a point that cannot be run, and
-// the errors of submit_run().
+// an object, removes everything that this call has created. Throws Error{usage} for a point that cannot be
+// run, and the errors of submit_run().
 Started start_by_cluster(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks);
 
 // Why the points alone require that mlk starts each trial as a run: "mode ps has several processes",
