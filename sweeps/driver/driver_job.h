@@ -45,7 +45,7 @@ struct DriverInput {
 };
 
 std::string to_text(const DriverInput& input);
-// Throws Error{failure} if the text is not an input of this version of mlk.
+// Throws Error{failure} if the text is not an input in the format of this mlk.
 DriverInput parse_driver_input(std::string_view text);
 
 // Defines the sweep of the input. `templates`: the result of templates_of(); `files`: the contents of the

@@ -362,7 +362,7 @@ MORE = dict.fromkeys([names_that_differ_little, marks_of_deletion, mark_of_an_op
 
 
 @pytest.mark.parametrize("write", RIGHT)
-def test_an_image_contains_exactly_the_files_of_a_folder_with_odd_content(write, builder, tmp_path):
+def test_an_image_contains_exactly_the_files_of_a_folder_with_unusual_content(write, builder, tmp_path):
     write(builder.code)
     _, layout = builder.build_layout(more=MORE.get(write, ""))
     assert layout.wrong() == []

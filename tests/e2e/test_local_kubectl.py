@@ -154,7 +154,7 @@ def test_kubectl_logs_follows_a_pod_to_its_end(k, name):
     k("delete", "job", f"{name}-worker")
 
 
-def test_a_watch_of_kubectl_shows_that_pods_are_created_and_deleted(k, name):
+def test_kubectl_watches_pods_from_their_creation_to_their_deletion(k, name):
     k.apply(name, "sleep 60")
     mlk.wait_until(lambda: running(k, name), "both pods run")
     watch = k.start("get", "pods", "-l", f"run={name}", "--watch", "--output-watch-events")

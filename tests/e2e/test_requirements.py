@@ -207,7 +207,7 @@ COMBINATIONS = [(place, text) for text, case in CASES.items() for place in PLACE
 
 
 @pytest.mark.parametrize(("place", "requirements"), COMBINATIONS, indirect=["place"], ids=[f"{place}: {text}".replace("\n", " & ")[:120] for place, text in COMBINATIONS])
-def test_requirements_are_installed_for_the_python_of_the_image_or_refused(place, requirements):
+def test_mlk_installs_requirements_for_the_python_of_the_run_or_refuses_them(place, requirements):
     expected = CASES[requirements]
     settings, expected = expected if isinstance(expected, tuple) else ({}, expected)
     if isinstance(expected, dict):

@@ -101,7 +101,7 @@ def fetch(address):
 
 
 @pytest.mark.parametrize("mode,consistency", [("ps", "async"), ("allreduce", "sync")], ids=["async", "allreduce"])
-def test_prometheus_reads_the_figures_of_every_process_at_the_same_port(tmp_path, mode, consistency):
+def test_every_process_tells_prometheus_its_metrics_at_the_same_port(tmp_path, mode, consistency):
     with Run(tmp_path, mode, consistency=consistency, steps=ENDLESS, step_delay_ms=5, checkpoint={"every": 20, "keep": 1}) as run:
         roles = [("server", rank) for rank in range(run.servers_count)] + [("worker", rank) for rank in range(2)]
         env = {"MLK_METRICS_PORT": str(PORT)}

@@ -235,7 +235,7 @@ def test_a_worker_takes_part_again_after_it_was_frozen_while_it_waited_for_the_o
         run.until(lambda: "worker/0 has joined" in server.errors(), "its return", timeout=20)
 
 
-def test_a_server_refuses_strangers_and_the_run_continues(tmp_path):
+def test_a_server_refuses_clients_without_the_key_of_the_run_and_the_run_continues(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 10)
