@@ -10,8 +10,8 @@
 
 namespace mlk::kernels {
 
-// Threads block between operations and never spin: several processes share a machine, and teams of threads
-// that spin while they wait make all of them slow. The calling thread executes parts too, and waits only for
+// Threads block between operations and never spin: several processes share a machine, and threads that spin
+// while they wait make all these processes slow. The calling thread executes parts too, and waits only for
 // parts that another thread has begun. So a thread that wakes up late does not delay the operation.
 class ThreadPool {
  public:

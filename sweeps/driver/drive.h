@@ -1,6 +1,6 @@
 // Drives a sweep in which each trial is a run: starts trials as other trials end, until all trials have ended
 // or too many trials have failed. Trials that were started as indexes of Jobs run without a driver, but also
-// occupy places of parallel trials.
+// count as parallel trials.
 //
 // State: only the objects of the cluster. A driver may be killed at any moment, and another driver continues.
 // A Lease names the current driver; other drivers wait.

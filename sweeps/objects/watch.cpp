@@ -53,7 +53,8 @@ SweepWatch::SweepWatch(kube::Client& client, const std::string& name_space, cons
   state.config_maps = watch(kube::resources::config_maps);
   state.jobs = watch(kube::resources::jobs);
   state.pods = watch(kube::resources::pods);
-  // Events of the whole namespace do not wake wait(). This watch may also be forbidden.
+  // These are the events of the whole namespace, so they do not wake wait(). The user may have no right to
+  // watch them.
   kube::ListOptions warnings;
   warnings.field_selector = "type!=Normal";
   state.events =

@@ -182,7 +182,7 @@ def orphaned(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_every_command_reports_pods_that_still_run_after_their_job_was_deleted(cluster, orphaned, start):
+def test_status_ls_wait_logs_submit_and_stop_report_pods_that_still_run_after_their_job_was_deleted(cluster, orphaned, start):
     file, run = orphaned
     why = f"{GONE}; 2 of its pods still run; deleting the run ends them"
     seen = status(cluster, run)

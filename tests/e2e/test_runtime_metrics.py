@@ -45,7 +45,7 @@ def test_metrics_lines_report_the_state_of_the_run_and_how_the_time_of_a_step_is
 
 
 @pytest.mark.parametrize("bound", [0, 1, 3])
-def test_observed_staleness_never_exceeds_its_bound(tmp_path, bound):
+def test_observed_staleness_reaches_its_bound_and_never_exceeds_the_bound(tmp_path, bound):
     with Run(tmp_path, "ps", workers=3, consistency={"staleness": bound}, step_delay_ms=1) as run:
         servers, workers = start_with_a_slow_worker(run, 2, 12)
         assert_trained(servers + workers, run.steps, workers[0])

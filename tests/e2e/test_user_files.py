@@ -138,7 +138,7 @@ def test_submit_packs_the_code_again_if_its_copy_in_the_cache_is_damaged(embedde
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give folders to others")
-def test_every_command_refuses_a_state_folder_of_another_user(tmp_path):
+def test_commands_of_the_local_cluster_refuse_a_state_folder_of_another_user(tmp_path):
     env = {"XDG_STATE_HOME": str(tmp_path / "state")}
     (tmp_path / "state/mlk/local").mkdir(parents=True)
     os.chown(tmp_path / "state/mlk/local", 65534, 65534)
