@@ -50,8 +50,7 @@ Error not_served(const json& object, const std::string& source) {
                    "api-resources");
 }
 
-// The garbage collector deletes a cluster-scoped object whose owner is in a namespace. So such an object gets
-// an annotation instead of an owner.
+// The garbage collector deletes a cluster-scoped object with an owner in a namespace: an annotation names it.
 json fit_to_scope(json object, const std::string& owner_uid) {
   object["metadata"].erase("namespace");
   object["metadata"].erase("ownerReferences");
@@ -199,8 +198,7 @@ Creation::Stored Creation::store_owner(const json& owner) {
   const std::string name = kube::name_of(owner);
   const auto deadline = steady_clock::now() + gone_timeout;
   bool waiting_said = false;
-  // If an answer was lost, the retry finds a stored object. A random mark in the object shows that this call
-  // has stored it.
+  // If an answer was lost, the retry finds a stored object. A random mark shows that this call has stored it.
   json wanted = owner;
   const std::string mark = hex(random_bytes(8));
   wanted["metadata"]["annotations"][annotations::submit] = mark;
@@ -244,8 +242,7 @@ std::future<kube::Answer> Creation::mark_created(const json& owner, const std::v
   return nothing.get_future();
 }
 
-// If the object exists already, it is accepted only if it belongs to our owner and is not being deleted. mlk
-// waits until an object of another owner, or an object that is being deleted, is gone.
+// An existing object counts if it is our owner's and is not being deleted. Else mlk waits until it is gone.
 Creation::Stored Creation::create_owned(const json& given, const std::string& owner_uid) {
   if (is_shared(given)) return create_shared(given, owner_uid);
   const kube::Resource resource = resource_of(given);
@@ -276,8 +273,7 @@ Creation::Stored Creation::create_owned(const json& given, const std::string& ow
   }
 }
 
-// The name of the object is made from its content. The object may be large, so mlk asks whether the name
-// exists before it sends the object.
+// The name is made from the content. The object may be large, so mlk first asks whether the name exists.
 Creation::Stored Creation::create_shared(const json& object, const std::string& owner_uid) {
   const kube::Resource resource = resource_of(object);
   const auto deadline = steady_clock::now() + gone_timeout;
@@ -394,8 +390,7 @@ void Creation::check_dropped(const json& sent, const json& answered) {
 }
 
 // A quota may refuse an object that exists already: another command has stored it, or an earlier request
-// stored it and its answer was lost. If mlk deleted such an object, it would delete a run that may already
-// train.
+// whose answer was lost. If mlk deleted such an object, it would delete a run that may already train.
 bool Creation::is_there(const json& object, const ApiError& error) {
   if (exists_already(error)) return true;
   if (is_inconclusive(error) || error.status() == 404) return false;
