@@ -28,6 +28,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "cluster: needs the real cluster that the environment names (tests/cluster/up)")
     config.addinivalue_line("markers", "nodes: needs pods that really run; not where the real cluster has pretended nodes only")
     config.addinivalue_line("markers", "alone: disturbs every other test of its cluster, or would be disturbed by them: runs after them, by itself")
+    config.addinivalue_line("markers", "quiet: disturbs no other test, but many others would disturb it: runs after them, beside quiet tests of another file")
     config.addinivalue_line("markers", "timed: held to when ranks come back or to what memory they take, or too large: means nothing with a sanitizer")
     config.addinivalue_line("markers", "runtime: starts mlk-runtime and nothing else")
     config.addinivalue_line("markers", "foreign: nearly all that works in it is pip or PyTorch, of which a sanitizer sees nothing")

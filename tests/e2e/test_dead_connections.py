@@ -11,7 +11,7 @@ import pytest
 import mlk
 from frozen_proxy import FrozenProxy
 
-pytestmark = [pytest.mark.nodes, pytest.mark.timed, pytest.mark.alone]
+pytestmark = [pytest.mark.nodes, pytest.mark.timed, pytest.mark.quiet]
 
 LINES = 320  # the number of lines of each rank; at five lines per second they take a minute
 EXPERIMENT = """name: {name}

@@ -13,7 +13,7 @@ import pytest
 
 import mlk
 
-pytestmark = [pytest.mark.nodes, pytest.mark.timed, pytest.mark.alone]
+pytestmark = [pytest.mark.nodes, pytest.mark.timed]  # `alone` if a node is lost, otherwise `quiet`
 
 # A lost rank is back after 10 s at the earliest, on a busy machine after 30 s. It must take part again, so it is lost early in the run.
 SECONDS = float(os.environ.get("MLK_FAULT_SECONDS") or 45)
@@ -116,12 +116,14 @@ def start(name):
         run.cluster.mlk("delete", "--no-wait", run.name)
 
 
+@pytest.mark.quiet
 def test_a_killed_worker_or_server_comes_back_and_its_run_is_trained(cluster, start):
     runs = [start(cluster, *what) for what in [
         (PS, "worker", 1), (SYNC, "worker", 1), (ALLREDUCE, "worker", 1), (PS, "server", 0), (SYNC, "server", 0)]]
     disturb_and_check(runs, Run.kill_process)
 
 
+@pytest.mark.quiet
 def test_a_worker_or_server_whose_pod_was_deleted_comes_back_and_its_run_is_trained(cluster, start):
     runs = [start(cluster, *what) for what in [
         (PS, "server", 0), (SYNC, "server", 0), (SYNC, "worker", 0), (ALLREDUCE, "worker", 0)]]
@@ -152,6 +154,7 @@ def check_never_restarted(runs, going_on):
         assert int(run.status()["result"]["metrics"]["restarts"]) >= 1, run
 
 
+@pytest.mark.quiet
 def test_a_run_continues_without_a_process_that_hangs_and_the_process_takes_part_again_later(cluster, start):
     runs = [start(cluster, *what) for what in [(PS, "worker", 1), (SYNC, "worker", 1), (ALLREDUCE, "worker", 1)]]
     mlk.wait_until(lambda: all(run.in_the_middle() for run in runs), "all runs to train", timeout=120)
@@ -189,6 +192,7 @@ def cut_off(cluster, node):
     return disturbed(cluster, node, "node-cut", "node-mend")
 
 
+@pytest.mark.alone
 def test_a_run_is_trained_though_a_node_loses_power(real, start):
     """A server on the lost node is replaced. A worker on this node is not replaced while the node may come back. The other workers continue
     without it."""
@@ -209,6 +213,7 @@ def test_a_run_is_trained_though_a_node_loses_power(real, start):
             assert restarts == ({("server", 0): 1} if run in with_server else {}), run
 
 
+@pytest.mark.alone
 def test_all_workers_of_a_run_take_part_again_after_their_nodes_were_cut_off_from_each_other(real, start):
     """The workers on the side of the server, or of the lowest rank, continue. The workers on the other side wait, and take part again later."""
     ring = start(real, ALLREDUCE, "worker", 0, SPREAD)
@@ -229,6 +234,7 @@ def test_all_workers_of_a_run_take_part_again_after_their_nodes_were_cut_off_fro
 EIGHT = ["workers.count=8", "workers.cpu=100m", "workers.memory=128Mi", "servers.cpu=100m", "servers.memory=128Mi", SPREAD]
 
 
+@pytest.mark.alone
 def test_four_of_eight_workers_train_to_the_end_after_the_node_of_the_other_four_lost_power(real, start):
     """If a ring is cut into two halves, the half with the lowest rank continues. So the test takes the power from the node of the other half."""
     ring = start(real, ALLREDUCE, "worker", 0, *[setting for setting in EIGHT if not setting.startswith("servers.")], steps=800)

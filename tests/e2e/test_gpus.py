@@ -9,7 +9,7 @@ import shutil
 import mlk
 import pytest
 
-pytestmark = pytest.mark.alone  # other tests ask for GPUs in order to wait for ever
+pytestmark = pytest.mark.quiet  # other tests ask for GPUs in order to wait for ever
 PLUGIN = mlk.BUILD / "libmlk-cuda-emulated.so"
 TRAINS = mlk.EXAMPLES / "digits-gpu.yaml"
 GPT2 = mlk.EXAMPLES / "gpt2-allreduce.yaml"
