@@ -1,4 +1,4 @@
-// Starts and ends the processes of mlk-mpi: all descendants of mlk-mpi end together with mlk-mpi.
+// Starts and ends the processes of mlk-mpi. When mlk-mpi ends in order, it ends all of its descendants.
 #pragma once
 
 #include <cstdint>

@@ -189,8 +189,8 @@ class Scratch {
   const fs::path path_;
 };
 
-// Writes the programs of the packages. The programs contain no path of a Python, so their text is the same on
-// every machine.
+// Writes the commands (console scripts) that the packages declare. These scripts contain no path of a Python,
+// so their text is the same on every machine.
 void write_scripts(const fs::path& packages) {
   std::vector<fs::path> entry_points;
   visit_folder(packages, [&](const fs::directory_entry& entry) {

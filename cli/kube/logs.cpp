@@ -75,7 +75,7 @@ ApiError log_error(const StreamEnd& end, const Config& config) {
 
 bool LogPosition::admit(const LogLine& line) {
   const Time second = std::chrono::floor<seconds>(line.time);
-  if (to_skip_ > 0 && line.time < earliest_) return false;  // it is before the beginning of the log
+  if (to_skip_ > 0 && line.time < earliest_) return false;  // before the requested part
   if (to_skip_ > 0) {
     if (!seen_.empty() && second <= seen_.rbegin()->first) {
       --to_skip_;

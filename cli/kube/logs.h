@@ -67,13 +67,14 @@ ApiError log_error(const StreamEnd& end, const Config& config);
 // The position of a reader in a log, by the rule of the tool stern. A request can start only at a whole
 // second. So mlk counts the lines in the second of the last line, reconnects at this second, and skips as
 // many lines. It also counts lines of later seconds, because a node's clock can be set back. With tailLines
-// or sinceSeconds the log may begin within a second. The next request then also returns the earlier lines of
-// this second, which are left out. Pure.
+// or sinceSeconds the requested part of the log may begin within a second. The next request then also returns
+// the earlier lines of this second, which are left out. Pure.
 class LogPosition {
  public:
-  [[nodiscard]] bool admit(const LogLine& line);  // false for a known line, and for one before the beginning
-  void resume();                                  // call it before the lines of a new request
-  std::optional<Time> since() const;              // the second at which the next request starts
+  [[nodiscard]] bool admit(
+      const LogLine& line);           // false for a known line, and for one before the requested part
+  void resume();                      // call it before the lines of a new request
+  std::optional<Time> since() const;  // the second at which the next request starts
   // True if fewer known lines came again than expected. In this case the node has rotated the log, and lines
   // may be lost.
   bool was_cut() const { return was_cut_; }

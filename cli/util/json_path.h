@@ -1,4 +1,5 @@
-// Reads fields of JSON that may be missing or of another type than expected. Pure; nothing here throws.
+// Reads fields of JSON that may be missing or of another type than expected. Pure. The readers by path
+// throw nothing.
 //
 //   text_of(pod, {"status", "phase"})     "" if there is no such text
 //   for (const json& item : at_path(pod, {"spec", "containers"}))   no iteration if there is no such value

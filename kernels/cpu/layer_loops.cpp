@@ -110,7 +110,8 @@ MLK_INLINE Number sum_over(Size size, Term term) {
 struct Gelu {
   float s, slope_of_s;  // slope_of_s: the derivative of s by 2 u, s * (1 - s)
 };
-constexpr float gelu_scale = 1.5957691216f, gelu_cube = 0.044715f;  // 2 * sqrt(2 / pi)
+constexpr float gelu_scale = 1.5957691216f;  // 2 * sqrt(2 / pi)
+constexpr float gelu_cube = 0.044715f;
 
 MLK_INLINE Gelu gelu_at(float x) {
   const float twice_u = gelu_scale * (x + gelu_cube * (x * x * x));

@@ -27,7 +27,7 @@ class Recordings {
 
  private:
   struct Recording {
-    std::uint64_t allocations = 0;  // when the work was last run or recorded
+    std::uint64_t allocations = 0;  // the value of cuda::allocations after the last run without a recording
     cudaGraphExec_t graph = nullptr;
   };
 

@@ -18,8 +18,9 @@ namespace mlk::rt {
 // Equal versions mean bit-identical states: all members get the same bits from one sum.
 struct StateVersion {
   std::uint64_t step = 0;
-  std::uint64_t summed_in = 0;  // the generation of the last sum; 0: no sum since the checkpoint or the start
-  std::uint64_t lineage = 0;    // of the last generation that had the state, or for which the state was made
+  std::uint64_t summed_in =
+      0;  // the generation of the last sum; 0: no sum yet since the state was loaded or made
+  std::uint64_t lineage = 0;  // of the last generation that had the state, or for which the state was made
 
   auto operator<=>(const StateVersion&) const = default;
 };

@@ -18,7 +18,8 @@ struct NextStep {
 };
 
 // `points`: the points of a search that knows them in advance, in the order of the search; ignored for tpe.
-// `trials`: all existing trials, ascending by number. At most `parallel` run at a time.
+// `trials`: all existing trials, ascending by number. The result starts only as many trials that at
+// most spec.parallel run at a time.
 NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::vector<Trial>& trials,
                 int max_failures);
 

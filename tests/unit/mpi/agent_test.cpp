@@ -119,7 +119,7 @@ TEST_CASE("the agent tells the launcher once that a command cannot be run") {
   }
 }
 
-TEST_CASE("the agent sends a process the program, the folder and the agent's own process id") {
+TEST_CASE("the agent sends the program, the folder and its own process id to a process that asks") {
   const Pod pod;
   Link link = pod.connect();
   say_to(link, Type::process, encode(End{.rank = 3}));

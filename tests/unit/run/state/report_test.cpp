@@ -234,7 +234,7 @@ TEST_CASE("the time of a result is the end of its pod") {
   CHECK(run.report().at == start + 90s);
 }
 
-TEST_CASE("the log of the lowest rank's newest ended pod is read first") {
+TEST_CASE("of ended pods, the log of the newest pod of the lowest rank is read first") {
   Workers run;
   run.ended("old", 0, start, start + 10s, "");
   run.ended("new", 0, start + 20s, start + 30s, "");

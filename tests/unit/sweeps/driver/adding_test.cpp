@@ -148,7 +148,7 @@ TEST_CASE("a sweep that needs a driver for added points still needs it when all 
   CHECK(sweeper.batches(first.sweep).size() == 1);
 }
 
-TEST_CASE("a sweep needs no driver for added points if each of them has a free place") {
+TEST_CASE("a sweep needs no driver for added points if all of them can run at once within parallel") {
   Sweeper sweeper(growing_experiment(5));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   const Started more = sweeper.start({"lr=0.1,0.2,0.3,0.4,0.6"});
