@@ -154,7 +154,7 @@ bool write_all_out(Session& session) {
   // This second write fails for the same reason as the first one, and sets errno.
   session.out.clear();
   errno = 0;
-  session.out << std::endl;
+  session.out << '\n' << std::flush;
   const int reason = errno;
   if (reason != EPIPE) {
     print_error(session,

@@ -190,8 +190,10 @@ void IgnoreRules::add(std::string_view text, const std::string& folder) {
     std::string_view line = without_line_end(whole);
     if (line.empty() || line.starts_with('#')) continue;
     Rule rule;
-    if ((rule.keeps = line.starts_with('!'))) line.remove_prefix(1);
-    if ((rule.only_folders = line.ends_with('/'))) line.remove_suffix(1);
+    rule.keeps = line.starts_with('!');
+    if (rule.keeps) line.remove_prefix(1);
+    rule.only_folders = line.ends_with('/');
+    if (rule.only_folders) line.remove_suffix(1);
     const bool has_place = line.find('/') != line.npos;
     for (const std::string_view part : parts_of(folder)) rule.parts.push_back(literal(part));
     if (!has_place) rule.parts.emplace_back(any_parts);

@@ -150,7 +150,7 @@ class Line {
   // Stores the value of a global flag, since the flag may select the cluster whose runs the shell then
   // offers.
   void obey(const CLI::Option& option, const std::string& value) {
-    const auto names = option.get_lnames();
+    const auto& names = option.get_lnames();
     CLI::Option* global = names.empty() ? nullptr : root_.get_option_no_throw("--" + names.front());
     if (global != &option || option.check_lname("help") || option.check_lname("version")) return;
     global->clear();

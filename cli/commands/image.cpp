@@ -125,7 +125,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const FoundImage& foun
   const json config = found.image.configuration.whole.value("config", json::object());
   for (const char* key : {"User", "WorkingDir", "Entrypoint", "Cmd"}) {
     const json value = config.is_object() ? config.value(key, json()) : json();
-    if (value.is_null() || value.empty() || value == "") continue;
+    if (value.empty() || (value.is_string() && value.get_ref<const std::string&>().empty())) continue;
     std::string name = key;
     name[0] = static_cast<char>(name[0] + ('a' - 'A'));
     out.emplace_back(name == "workingDir" ? "workdir" : name,

@@ -68,7 +68,7 @@ void logs(const LogsOptions& options, Session& session) {
   if (address.trial) {
     const std::string of_trial =
         sweeps::run_of_trial(*client, client->config().name_space, run, *address.trial);
-    if (of_trial.empty()) filter.rank = *address.trial;
+    if (of_trial.empty()) filter.rank = address.trial;
     if (!of_trial.empty()) run = of_trial;
   }
   const bool of_driver = address.is_sweep && filter.role == labels::driver;

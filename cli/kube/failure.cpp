@@ -125,7 +125,6 @@ std::string reason_for(int status) {
 }
 
 std::string hint_for(int status, const std::string& message, const Config* config) {
-  const std::string from = config == nullptr ? "" : where_from(*config);
   switch (status) {
     case 401:
       return config == nullptr ? "" : "renew the credentials there, or choose another context with --context";

@@ -85,7 +85,7 @@ void Controllers::run() {
       if (again)
         timeout = std::min(timeout, std::chrono::duration_cast<milliseconds>(*again - now) + milliseconds(1));
     } catch (const std::exception& error) {  // for example a full disk; the loop tries again
-      std::cerr << error.what() << std::endl;
+      std::cerr << error.what() << '\n' << std::flush;
     }
     timeout = std::max(timeout, milliseconds(0));
   }

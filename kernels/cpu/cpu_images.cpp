@@ -80,7 +80,8 @@ class Windows {
                           .width = line,
                           .before = (left - (x - reach)) * shape_.channels,
                           .size = inside ? (right - left) * shape_.channels : 0},
-              static_cast<std::size_t>(pixel * inner() + row * line),
+              static_cast<std::size_t>(pixel) * static_cast<std::size_t>(inner()) +
+                  static_cast<std::size_t>(row * line),
               inside ? place(strip.image, from, left) * static_cast<std::size_t>(shape_.channels) : 0);
         }
       }

@@ -127,10 +127,11 @@ class CpuOps final : public ReferenceOps {
   // Calls work(at, size) for ranges that together cover [0, size).
   template <typename Work>
   void by_range(std::size_t size, Work work) {
-    in_parts(static_cast<double>(size / least_floats), [&](std::size_t part, std::size_t parts) {
-      const std::size_t begin = size * part / parts, end = size * (part + 1) / parts;
-      work(begin, end - begin);
-    });
+    in_parts(static_cast<double>(size) / static_cast<double>(least_floats),
+             [&](std::size_t part, std::size_t parts) {
+               const std::size_t begin = size * part / parts, end = size * (part + 1) / parts;
+               work(begin, end - begin);
+             });
   }
 
   // Calls work(at, size) for ranges of rows that together cover [0, rows).

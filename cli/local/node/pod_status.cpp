@@ -14,14 +14,15 @@ namespace {
 // Keeps the old condition if its status does not change; otherwise the condition gets the present time.
 void put_condition(json& conditions, const json& old_conditions, const std::string& type, bool value,
                    const std::string& reason, const std::string& message, Time now) {
+  const std::string status = value ? "True" : "False";
   json condition = {{"type", type},
-                    {"status", value ? "True" : "False"},
+                    {"status", status},
                     {"lastProbeTime", nullptr},
                     {"lastTransitionTime", format_time(now)}};
   if (!reason.empty()) condition["reason"] = reason;
   if (!message.empty()) condition["message"] = message;
   for (const json& old : old_conditions) {
-    if (old.value("type", "") == type && old.value("status", "") == condition["status"]) {
+    if (old.value("type", "") == type && old.value("status", "") == status) {
       condition["lastTransitionTime"] = old.at("lastTransitionTime");
     }
   }

@@ -195,7 +195,7 @@ Object Store::put(const Key& key, json object, Object before) {
   return stored;
 }
 
-void Store::erase(const Key& key, Object last, Object before) {
+void Store::erase(const Key& key, const Object& last, Object before) {
   const std::uint64_t revision = next_revision();
   std::filesystem::remove(file_of(key));
   objects_.erase(key);

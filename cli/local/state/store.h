@@ -90,7 +90,7 @@ class Store {
   Object put(const Key& key, json object, Object before);
   // The watches get the object `last` with a new version. Both objects are passed by value, since erase()
   // removes the entry that holds them.
-  void erase(const Key& key, Object last, Object before);
+  void erase(const Key& key, const Object& last, Object before);
   void record(Change change, std::size_t bytes);
   Snapshot snapshot_locked(const std::string& plural, const std::string& name_space) const;
 

@@ -72,7 +72,7 @@ __global__ void mark_correct_kernel(int classes, const float* logits, const std:
   const unsigned label = static_cast<unsigned>(labels[blockIdx.x]), width = static_cast<unsigned>(classes);
   float better = 0;
   for (unsigned i = threadIdx.x; i < width; i += blockDim.x)
-    better += i < label ? !(x[i] < x[label]) : x[i] > x[label];
+    better += (i < label ? !(x[i] < x[label]) : x[i] > x[label]) ? 1.0f : 0.0f;
   better = reduce_block(better, 0.0f, Sum(), shared);
   if (threadIdx.x == 0) correct[blockIdx.x] = better == 0 ? 1.0f : 0.0f;
 }
