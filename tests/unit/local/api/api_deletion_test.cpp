@@ -12,15 +12,27 @@ TEST_SUITE_BEGIN("local/api/api_deletion");
 using namespace mlk::local;
 using namespace mlk::local::samples;
 
+namespace {
+
+// Creates the ConfigMap owner and its dependent, the ConfigMap child. `reference`: further fields of the
+// owner reference; `metadata`: further fields of the metadata of child.
+void add_owner_and_child(Cluster& cluster, const json& reference = json::object(),
+                         json metadata = json::object()) {
+  const json owner = cluster.ask("POST", maps, map_named("owner"));
+  json to_owner = {{"apiVersion", "v1"},
+                   {"kind", "ConfigMap"},
+                   {"name", "owner"},
+                   {"uid", owner.at("metadata").at("uid")}};
+  to_owner.update(reference);
+  metadata["ownerReferences"] = json::array({to_owner});
+  cluster.send("POST", maps, map_named("child", {{"metadata", metadata}}));
+}
+
+}  // namespace
+
 TEST_CASE("a deletion checks its preconditions, and also deletes the dependents of the object") {
   Cluster cluster;
-  const json owner = cluster.ask("POST", maps, map_named("owner"));
-  const json reference = {{"apiVersion", "v1"},
-                          {"kind", "ConfigMap"},
-                          {"name", "owner"},
-                          {"uid", owner.at("metadata").at("uid")}};
-  cluster.send("POST", maps,
-               map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
+  add_owner_and_child(cluster);
   CHECK(cluster.code("DELETE", maps + "/owner", {{"preconditions", {{"uid", "other"}}}}) == 409);
   collect_garbage(cluster.store, noon);
   CHECK(cluster.code("GET", maps + "/child") == 200);
@@ -33,14 +45,7 @@ TEST_CASE("a deletion checks its preconditions, and also deletes the dependents 
 TEST_CASE("with Orphan the dependents of a deleted owner stay, and with Foreground they are deleted first") {
   Cluster cluster;
   for (const std::string policy : {"Orphan", "Foreground"}) {
-    const json owner = cluster.ask("POST", maps, map_named("owner"));
-    const json reference = {{"apiVersion", "v1"},
-                            {"kind", "ConfigMap"},
-                            {"name", "owner"},
-                            {"uid", owner.at("metadata").at("uid")},
-                            {"blockOwnerDeletion", true}};
-    cluster.send("POST", maps,
-                 map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
+    add_owner_and_child(cluster, {{"blockOwnerDeletion", true}});
     cluster.send("DELETE", maps + "/owner", {{"propagationPolicy", policy}});
     CHECK(cluster.code("GET", maps + "/owner") == (policy == "Orphan" ? 404 : 200));
     for (int i = 0; i < 3; ++i) collect_garbage(cluster.store, noon);
@@ -52,13 +57,7 @@ TEST_CASE("with Orphan the dependents of a deleted owner stay, and with Foregrou
 
 TEST_CASE("an orphaning deletion marks the owner first, and then removes the references to the owner") {
   Cluster cluster;
-  const json owner = cluster.ask("POST", maps, map_named("owner"));
-  const json reference = {{"apiVersion", "v1"},
-                          {"kind", "ConfigMap"},
-                          {"name", "owner"},
-                          {"uid", owner.at("metadata").at("uid")}};
-  cluster.send("POST", maps,
-               map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
+  add_owner_and_child(cluster);
   std::uint64_t seen = cluster.store.revision();
   cluster.send("DELETE", maps + "/owner", {{"propagationPolicy", "Orphan"}});
   std::vector<std::string> steps;
@@ -73,17 +72,7 @@ TEST_CASE("an orphaning deletion marks the owner first, and then removes the ref
 TEST_CASE("a foreground deletion does not wait for a dependent without blockOwnerDeletion") {
   for (const bool blocks : {true, false}) {
     Cluster cluster;
-    const json owner = cluster.ask("POST", maps, map_named("owner"));
-    const json reference = {{"apiVersion", "v1"},
-                            {"kind", "ConfigMap"},
-                            {"name", "owner"},
-                            {"uid", owner.at("metadata").at("uid")},
-                            {"blockOwnerDeletion", blocks}};
-    cluster.send(
-        "POST", maps,
-        map_named("child",
-                  {{"metadata",
-                    {{"ownerReferences", json::array({reference})}, {"finalizers", {"example.com/hold"}}}}}));
+    add_owner_and_child(cluster, {{"blockOwnerDeletion", blocks}}, {{"finalizers", {"example.com/hold"}}});
     cluster.send("DELETE", maps + "/owner", {{"propagationPolicy", "Foreground"}});
     for (int i = 0; i < 3; ++i) collect_garbage(cluster.store, noon);
     CHECK(cluster.code("GET", maps + "/owner") == (blocks ? 200 : 404));
