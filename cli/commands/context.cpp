@@ -38,8 +38,8 @@ Questions joined(Questions some, const Questions& more) {
   return some;
 }
 
-// Each group has the permissions for all options of its commands: `logs -f` watches the run, and
-// `delete --where` reads all runs.
+// A group has the permissions for the options of its commands, too: `logs -f` watches the run, and
+// `delete --where` reads all runs. Only submit lacks those for waiting.
 std::vector<Need> needs() {
   using namespace kube::resources;
   const Questions to_list{{"list", config_maps, ""}, {"list", jobs, ""}, {"list", pods, ""}};

@@ -75,7 +75,7 @@ void add_local(CLI::App& root, Session& session) {
   CLI::App* command = root.add_subcommand("local", "The cluster on this machine");
   command->require_subcommand(1);
   command->add_subcommand("up", "Start it")->callback([&session] { up(session); });
-  command->add_subcommand("down", "Stop its pods, then the server; objects stay")->callback([&session] {
+  command->add_subcommand("down", "Stop the server, then its pods; objects stay")->callback([&session] {
     down(session);
   });
   CLI::App* status_command = command->add_subcommand("status", "Is it up? Exit code 3 when it is not");
