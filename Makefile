@@ -8,7 +8,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help build demo test soak bench format
+.PHONY: help build demo test soak bench format lint
 help:
 	@echo "make build    build/mlk and build/mlk-runtime"
 	@echo "make demo     build, then train examples/digits-ps.yaml on this machine"
@@ -16,6 +16,7 @@ help:
 	@echo "make soak     runs of the runtime disturbed at random, 1000 processes killed (MLK_SOAK_KILLS, MLK_SOAK_SEED)"
 	@echo "make bench    figures beside those of peers: a table and build/bench.json"
 	@echo "make format   clang-format over all sources"
+	@echo "make lint     clang-tidy over all sources that changed since they were clean: 40 minutes at first"
 
 build:
 	@tests/support/setup.sh build
@@ -40,3 +41,7 @@ bench: build
 format:
 	@tests/support/setup.sh format
 	@git ls-files '*.cpp' '*.h' '*.cu' | xargs clang-format-19 -i
+
+lint: build
+	@tests/support/setup.sh lint
+	@tests/lint --all

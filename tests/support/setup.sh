@@ -2,7 +2,7 @@
 # Installs what is missing for a purpose, after saying what; at once when nothing is. Debian 12 and Ubuntu 24.04; elsewhere it
 # names what is missing and leaves the machine alone.
 #
-# usage: tests/support/setup.sh build|test|format
+# usage: tests/support/setup.sh build|test|format|lint
 set -euo pipefail
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -53,6 +53,7 @@ libclang-rt-19-dev /usr/lib/llvm-19/lib/clang/19/include/fuzzer/FuzzedDataProvid
 # wherever it is missing, those tests are skipped.
 browser='chromium-headless-shell chromium-headless-shell'
 format='clang-format-19 clang-format-19'
+lint='clang-tidy-19 clang-tidy-19'
 
 missing=()
 look_for() {  # look_for TABLE: adds the packages that are not there
@@ -84,7 +85,8 @@ case ${1-} in
     look_for_pip
     ;;
   format) look_for "$format" ;;
-  *) fail "usage: tests/support/setup.sh build|test|format" ;;
+  lint) look_for "$lint" ;;
+  *) fail "usage: tests/support/setup.sh build|test|format|lint" ;;
 esac
 [ ${#missing[@]} -gt 0 ] || exit 0
 
