@@ -66,7 +66,7 @@ class Density {
   std::vector<std::vector<Kernel>> kernels_;  // by axis and observation
   std::vector<std::vector<double>>
       cells_;     // logarithms on axes of words, and on ordered axes with few cells: by cell and kernel
-  double other_;  // the share of a kernel that all values of an axis without order have equally
+  double other_;  // on an axis without order: the part of a kernel that is divided equally among all values
 };
 
 }  // namespace mlk::sweeps

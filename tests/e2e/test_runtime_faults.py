@@ -37,7 +37,7 @@ def test_a_run_with_three_servers_reaches_the_same_loss_as_a_run_with_one_server
 
 
 @pytest.mark.parametrize("workers", [1, 3, 5])
-def test_an_allreduce_with_an_odd_number_of_workers_is_trained(tmp_path, workers):
+def test_an_allreduce_run_with_an_odd_number_of_workers_is_trained(tmp_path, workers):
     with Run(tmp_path, "allreduce", workers=workers, steps=100) as run:
         _, processes = run.start_all()
         assert_trained(processes, run.steps, processes[0])

@@ -54,7 +54,7 @@ class RunLogFollower {
   RunLogFollower(const RunLogFollower&) = delete;
   RunLogFollower& operator=(const RunLogFollower&) = delete;
 
-  // Call it with RunWatcher's pods after every change and about once a second, from the thread that calls
+  // Call it with the present pods after every change and about once a second, from the thread that calls
   // take().
   void update(const std::vector<nlohmann::json>& pods);
   // The lines that are due, in order. Call it often: lines stay in memory until a call of take(). If 100000

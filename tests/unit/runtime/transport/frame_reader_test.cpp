@@ -117,7 +117,7 @@ TEST_CASE("a reader adds floats to the buffer correctly if they arrive in parts 
   }
 }
 
-TEST_CASE("frames that arrive while reading is paused are delivered completely after the pause") {
+TEST_CASE("if reading is paused after each frame, the frames that have arrived follow after the pauses") {
   Pair pair;
   pair.receiver.deliver = [&pair](Frame&& frame) {
     pair.frames.push_back(std::move(frame));

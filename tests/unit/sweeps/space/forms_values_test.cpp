@@ -51,7 +51,7 @@ void check_form(const std::string& text, const std::string& said) {
 
 }  // namespace
 
-TEST_CASE("a value of a range has as many decimals as the numbers of the range") {
+TEST_CASE("the values of a range are rounded to the decimals of its most precise number") {
   CHECK(form_values("{range: [0, 1, 0.25]}") == std::vector<json>{0, 0.25, 0.5, 0.75, 1});
   CHECK(form_values("{range: [1e-3, 3e-3, 1e-3]}") == std::vector<json>{0.001, 0.002, 0.003});
   CHECK(form_values("{range: [1.5e-1, 1.7e-1, 1E-2]}") == std::vector<json>{0.15, 0.16, 0.17});

@@ -162,7 +162,7 @@ TEST_CASE("observe_driver() reads in the Lease whether a command drives the swee
   CHECK(drivers.status().gone == "nobody drives it");
 }
 
-TEST_CASE("the status of a sweep describes a running driver if the sweep has several drivers") {
+TEST_CASE("the status of a sweep with several drivers describes the driver that runs or is being started") {
   for (const bool first : {true, false}) {
     INFO(first);
     Drivers drivers;
