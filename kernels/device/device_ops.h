@@ -1,4 +1,4 @@
-// Ops on a device, behind the table of a plugin.
+// Ops on a device. They call the device through the function table of a plugin.
 #pragma once
 
 #include <memory>

@@ -61,10 +61,11 @@ class Loop {
 
   std::mutex mutex_;
   std::condition_variable free_, backup_wakes_;
-  bool taken_ = false, backup_runs_it_ = false;  // a thread runs the loop; this thread is the backup thread
-  int waiting_ = 0;                              // threads in run_until()
-  std::uint64_t waits_ = 0;                      // the number of waits that are over
-  bool backup_rests_ = false;                    // the backup sleeps until no thread waits
+  bool taken_ = false;           // some thread runs the loop
+  bool backup_runs_it_ = false;  // the thread that runs the loop is the backup thread
+  int waiting_ = 0;              // threads in run_until()
+  std::uint64_t waits_ = 0;      // the number of waits that are over
+  bool backup_rests_ = false;    // the backup sleeps until no thread waits
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

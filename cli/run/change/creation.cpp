@@ -242,7 +242,7 @@ std::future<kube::Answer> Creation::mark_created(const json& owner, const std::v
   return nothing.get_future();
 }
 
-// An existing object counts if it is our owner's and is not being deleted. Else mlk waits until it is gone.
+// Accepts a live object of our owner, refuses a live one without owner, and waits until any other is gone.
 Creation::Stored Creation::create_owned(const json& given, const std::string& owner_uid) {
   if (is_shared(given)) return create_shared(given, owner_uid);
   const kube::Resource resource = resource_of(given);

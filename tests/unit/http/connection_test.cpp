@@ -150,7 +150,7 @@ TEST_CASE("a Connection can run another exchange after `take` has ended an excha
   CHECK(connection.exchange({.url = echo.url, .most_bytes = 5 << 20}).body == echo.body);
 }
 
-TEST_CASE("`take` may wait for an exchange of another Connection if there is no pool") {
+TEST_CASE("without a pool, the callback `take` is allowed to make an exchange on another Connection") {
   EchoServer echo;
   Connection outer({}), inner({});
   std::string seen;

@@ -255,7 +255,7 @@ TEST_CASE("python_layer() makes another layer if a package, its version or the t
   CHECK(machine.installations() == 4);
 }
 
-TEST_CASE("python_layer() makes programs and changes RECORD only for folders named *.dist-info") {
+TEST_CASE("python_layer() writes programs and edits RECORD only for folders named *.dist-info") {
   const Machine machine(playing_pip + R"(
 mkdir -p "$2/own.egg-info" "$2/own"
 printf '[console_scripts]\nown = own:main\n' > "$2/own.egg-info/entry_points.txt"

@@ -150,7 +150,9 @@ TEST_CASE("Tokens calls `login` only once, also if there is no login") {
   CHECK(asked == 1);
 }
 
-TEST_CASE("mlk sends no request to a token server whose URL is invalid, lacks TLS, or names this machine") {
+TEST_CASE(
+    "a remote registry cannot send mlk to a token server whose URL is invalid, lacks TLS, or names this "
+    "machine") {
   for (const std::string& realm : std::vector<std::string>{
            "http://auth.example/token", "https://localhost/token", "https://127.0.0.1/token",
            "https://[::1]/token", "https://169.254.169.254/latest", "file:///etc/passwd", "/token", "",

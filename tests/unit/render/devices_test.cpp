@@ -77,7 +77,7 @@ TEST_CASE("a pod whose patch asks for a device is treated like a pod with a GPU"
   }
 }
 
-TEST_CASE("fit_to_devices() does not change a pod that is not valid") {
+TEST_CASE("fit_to_devices() leaves what it cannot read in a pod that is not valid") {
   for (const char* text :
        {R"({})", R"({"spec": []})", R"({"spec": {"containers": null}})",
         R"({"spec": {"containers": ["main", 1]}})", R"({"spec": {"containers": [{"name": "side"}]}})",

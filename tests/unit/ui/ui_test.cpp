@@ -39,7 +39,7 @@ TEST_CASE("a table that is printed to a pipe is aligned and not shortened") {
       "Insufficient nvidia.com/gpu\n");
 }
 
-TEST_CASE("a table with texts is never wider than the terminal") {
+TEST_CASE("a table of texts is not wider than a terminal of at least 34 columns") {
   CHECK(printed(example(), 60) ==
         "RUN                         PHASE       WHY\n"
         "mnist-abcde                 Running\n"
