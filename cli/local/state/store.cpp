@@ -198,8 +198,8 @@ Object Store::put(const Key& key, json object, Object before) {
 void Store::erase(const Key& key, const Object& last, Object before) {
   const std::uint64_t revision = next_revision();
   std::filesystem::remove(file_of(key));
+  json gone = *last;  // before the next line, since `last` may be the pointer in objects_
   objects_.erase(key);
-  json gone = *last;
   gone["metadata"]["resourceVersion"] = std::to_string(revision);
   const std::size_t bytes = gone.dump().size();
   record({revision, Change::Type::deleted, key.plural, std::make_shared<const json>(std::move(gone)),
