@@ -93,7 +93,7 @@ TEST_CASE("a driver continues if another command adds points just before one of 
     const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
     kube::Client client(sweeper.cluster.config());
     const Definition larger = sweeper.define({"lr=0.1,0.2"});
-    std::atomic<bool> adding{false};
+    std::atomic<bool> adding{false}, released{false};
     std::atomic<int> count{0};
     bool added = false;
     const Definition first = sweeper.define({"lr=0.1"});
@@ -102,7 +102,11 @@ TEST_CASE("a driver continues if another command adds points just before one of 
       const bool writes =
           asked.method != "GET" && asked.path.find("/authorization.k8s.io/") == std::string::npos;
       const bool is_drivers = asked.path.find("/status") == std::string::npos;
-      if (adding || added || !writes || !is_drivers || count++ != which) return std::nullopt;
+      // A driver that has released its Lease has decided that its work is done. After that it only stores
+      // results whose pods it had not seen before.
+      if (adding || added || released || !writes || !is_drivers) return std::nullopt;
+      released = asked.body.find(R"("holderIdentity":"")") != std::string::npos;
+      if (count++ != which) return std::nullopt;
       adding = added = true;
       kube::Client other(sweeper.cluster.config());
       const Started started = prepare_driven(other, sweeper.request(larger), sweeper.hooks());
