@@ -13,6 +13,16 @@
 #define MLK_AVX512_AND_AVX2 0
 #endif
 
+// Defines a template whose call() is `loop`, compiled with these attributes. The loop is a function with
+// MLK_INLINE, so each copy is compiled for its own instruction set.
+#define MLK_COMPILED_LOOP(Name, attributes)                                                 \
+  template <auto loop>                                                                      \
+  struct Name;                                                                              \
+  template <typename Result, typename... Parameters, Result (*loop)(Parameters...)>         \
+  struct Name<loop> {                                                                       \
+    attributes static Result call(Parameters... parameters) { return loop(parameters...); } \
+  }
+
 namespace mlk::kernels {
 
 // tables: tables of functions for AVX-512, for AVX2 and for any processor, or only the last table. Returns

@@ -9,81 +9,6 @@
 #include "kernels/cpu/exponential.h"
 #include "kernels/cpu/instruction_sets.h"
 
-#define MLK_LAYERS_FOR_TARGET(target)                                                                    \
-  target void add_bias_gelu(int rows, int columns, const float* bias, float* x, float* out) {            \
-    layer_body::add_bias_gelu(rows, columns, bias, x, out);                                              \
-  }                                                                                                      \
-  target void layer_norm(int rows, int columns, const float* x, const float* weight, const float* bias,  \
-                         float* out, float* mean, float* scale) {                                        \
-    layer_body::layer_norm(rows, columns, x, weight, bias, out, mean, scale);                            \
-  }                                                                                                      \
-  target void dropout(std::size_t size, const DropoutMask& mask, const float* x, float* out) {           \
-    layer_body::dropout(size, mask, x, out);                                                             \
-  }                                                                                                      \
-  target void gelu_backward(std::size_t size, const float* x, float* delta) {                            \
-    layer_body::gelu_backward(size, x, delta);                                                           \
-  }                                                                                                      \
-  target void layer_norm_backward(int rows, int columns, const float* x, const float* weight,            \
-                                  const float* mean, const float* scale, const float* delta,             \
-                                  float* x_gradient) {                                                   \
-    layer_body::layer_norm_backward(rows, columns, x, weight, mean, scale, delta, x_gradient);           \
-  }                                                                                                      \
-  target void layer_norm_gradients(int rows, int columns, int width, const float* x, const float* mean,  \
-                                   const float* scale, const float* delta, float* weight_gradient,       \
-                                   float* bias_gradient) {                                               \
-    layer_body::layer_norm_gradients(rows, columns, width, x, mean, scale, delta, weight_gradient,       \
-                                     bias_gradient);                                                     \
-  }                                                                                                      \
-  target float attention_weights(int seen, int size, float scale, float* scores, float* largest) {       \
-    return layer_body::attention_weights(seen, size, scale, scores, largest);                            \
-  }                                                                                                      \
-  target void attention_weights_backward(int seen, int size, float scale, float log_sum, float mean,     \
-                                         float* scores, float* by_weights) {                             \
-    layer_body::attention_weights_backward(seen, size, scale, log_sum, mean, scores, by_weights);        \
-  }                                                                                                      \
-  target double exponentials(int size, const float* x, float* out, float* largest) {                     \
-    return layer_body::exponentials(size, x, out, largest);                                              \
-  }                                                                                                      \
-  target double log_of_exponentials(int size, const float* x) {                                          \
-    return layer_body::log_of_exponentials(size, x);                                                     \
-  }                                                                                                      \
-  target float dot(int size, const float* a, const float* b) { return layer_body::dot(size, a, b); }     \
-  target double sum_of_squares(std::size_t size, const float* x) {                                       \
-    return layer_body::sum_of_squares(size, x);                                                          \
-  }                                                                                                      \
-  target void max_pool(int width, int channels, const float* upper, const float* lower, float* out) {    \
-    layer_body::max_pool(width, channels, upper, lower, out);                                            \
-  }                                                                                                      \
-  target void max_pool_backward(int width, int channels, const float* upper, const float* lower,         \
-                                const float* delta, float* upper_gradient, float* lower_gradient) {      \
-    layer_body::max_pool_backward(width, channels, upper, lower, delta, upper_gradient, lower_gradient); \
-  }                                                                                                      \
-  target void copy_windows(const WindowLines& lines, const float* image, float* windows) {               \
-    layer_body::copy_windows(lines, image, windows);                                                     \
-  }                                                                                                      \
-  target void add_windows(const WindowLines& lines, const float* windows, float* image) {                \
-    layer_body::add_windows(lines, windows, image);                                                      \
-  }                                                                                                      \
-  constexpr LayerLoops layer_table(const char* name) {                                                   \
-    return {name,                                                                                        \
-            add_bias_gelu,                                                                               \
-            layer_norm,                                                                                  \
-            dropout,                                                                                     \
-            gelu_backward,                                                                               \
-            layer_norm_backward,                                                                         \
-            layer_norm_gradients,                                                                        \
-            attention_weights,                                                                           \
-            attention_weights_backward,                                                                  \
-            exponentials,                                                                                \
-            log_of_exponentials,                                                                         \
-            dot,                                                                                         \
-            sum_of_squares,                                                                              \
-            max_pool,                                                                                    \
-            max_pool_backward,                                                                           \
-            copy_windows,                                                                                \
-            add_windows};                                                                                \
-  }
-
 namespace mlk::kernels {
 namespace {
 
@@ -325,8 +250,9 @@ MLK_INLINE void max_pool_backward(int width, int channels, const float* __restri
   }
 }
 
-MLK_INLINE void copy_windows(const WindowLines lines, const float* __restrict image,
+MLK_INLINE void copy_windows(const WindowLines& given, const float* __restrict image,
                              float* __restrict windows) {
+  const WindowLines lines = given;
   for (int line = 0; line < lines.count; ++line, image += lines.channels, windows += lines.stride) {
     for (std::ptrdiff_t i = 0; i < lines.before; ++i) windows[i] = 0;
     float* __restrict out = windows + lines.before;
@@ -335,8 +261,9 @@ MLK_INLINE void copy_windows(const WindowLines lines, const float* __restrict im
   }
 }
 
-MLK_INLINE void add_windows(const WindowLines lines, const float* __restrict windows,
+MLK_INLINE void add_windows(const WindowLines& given, const float* __restrict windows,
                             float* __restrict image) {
+  const WindowLines lines = given;
   windows += lines.before;
   for (int line = 0; line < lines.count; ++line, image += lines.channels, windows += lines.stride) {
     for (std::ptrdiff_t i = 0; i < lines.size; ++i) image[i] += windows[i];
@@ -345,21 +272,35 @@ MLK_INLINE void add_windows(const WindowLines lines, const float* __restrict win
 
 }  // namespace layer_body
 
-namespace layers_portable {
-MLK_LAYERS_FOR_TARGET()
+template <template <auto> typename Compiled>
+constexpr LayerLoops layer_table(const char* name) {
+  return {name,
+          Compiled<layer_body::add_bias_gelu>::call,
+          Compiled<layer_body::layer_norm>::call,
+          Compiled<layer_body::dropout>::call,
+          Compiled<layer_body::gelu_backward>::call,
+          Compiled<layer_body::layer_norm_backward>::call,
+          Compiled<layer_body::layer_norm_gradients>::call,
+          Compiled<layer_body::attention_weights>::call,
+          Compiled<layer_body::attention_weights_backward>::call,
+          Compiled<layer_body::exponentials>::call,
+          Compiled<layer_body::log_of_exponentials>::call,
+          Compiled<layer_body::dot>::call,
+          Compiled<layer_body::sum_of_squares>::call,
+          Compiled<layer_body::max_pool>::call,
+          Compiled<layer_body::max_pool_backward>::call,
+          Compiled<layer_body::copy_windows>::call,
+          Compiled<layer_body::add_windows>::call};
 }
 
+MLK_COMPILED_LOOP(LayersPortable, );
 #if MLK_AVX512_AND_AVX2
-namespace layers_avx2 {
-MLK_LAYERS_FOR_TARGET(MLK_FOR_AVX2)
-}
-namespace layers_avx512 {
-MLK_LAYERS_FOR_TARGET(MLK_FOR_AVX512)
-}
-constexpr LayerLoops layer_tables[] = {layers_avx512::layer_table("avx512"), layers_avx2::layer_table("avx2"),
-                                       layers_portable::layer_table("portable")};
+MLK_COMPILED_LOOP(LayersAvx2, MLK_FOR_AVX2);
+MLK_COMPILED_LOOP(LayersAvx512, MLK_FOR_AVX512);
+constexpr LayerLoops layer_tables[] = {layer_table<LayersAvx512>("avx512"), layer_table<LayersAvx2>("avx2"),
+                                       layer_table<LayersPortable>("portable")};
 #else
-constexpr LayerLoops layer_tables[] = {layers_portable::layer_table("portable")};
+constexpr LayerLoops layer_tables[] = {layer_table<LayersPortable>("portable")};
 #endif
 
 }  // namespace

@@ -10,51 +10,6 @@
 #include "kernels/cpu/instruction_sets.h"
 #include "kernels/cpu/watched.h"
 
-// Compiles a loop once for each instruction set. The body is inlined, so each copy is compiled for its own
-// target.
-#define MLK_FOR_TARGET(target)                                                                              \
-  target void add_bias(int rows, int columns, const float* bias, float* x) {                                \
-    body::add_bias(rows, columns, bias, x);                                                                 \
-  }                                                                                                         \
-  target void add_bias_relu(int rows, int columns, const float* bias, float* x) {                           \
-    body::add_bias_relu(rows, columns, bias, x);                                                            \
-  }                                                                                                         \
-  target void bias_backward(int rows, int columns, int width, const float* delta, float* bias_gradient) {   \
-    body::bias_backward(rows, columns, width, delta, bias_gradient);                                        \
-  }                                                                                                         \
-  target void bias_relu_backward(int rows, int columns, int width, const float* output, float* delta,       \
-                                 float* bias_gradient) {                                                    \
-    body::bias_relu_backward(rows, columns, width, output, delta, bias_gradient);                           \
-  }                                                                                                         \
-  target void sgd(std::size_t size, float* parameters, const float* gradients, float* velocity,             \
-                  const SgdStep& step) {                                                                    \
-    body::sgd(size, parameters, gradients, velocity, step);                                                 \
-  }                                                                                                         \
-  target void adam(std::size_t size, float* parameters, const float* gradients, float* mean, float* square, \
-                   const AdamStep& step) {                                                                  \
-    body::adam(size, parameters, gradients, mean, square, step);                                            \
-  }                                                                                                         \
-  target void scale(std::size_t size, float factor, const float* x, float* out) {                           \
-    body::scale(size, factor, x, out);                                                                      \
-  }                                                                                                         \
-  target void add_scaled(std::size_t size, const float* x, float factor, const float* y, float* out) {      \
-    body::add_scaled(size, x, factor, y, out);                                                              \
-  }                                                                                                         \
-  target void exponentials(std::size_t size, float* x) { body::exponentials(size, x); }                     \
-  target void round_to_bfloat16(std::size_t size, const float* in, BFloat16* out) {                         \
-    body::round_to_bfloat16(size, in, out);                                                                 \
-  }                                                                                                         \
-  target void round_like_bfloat16(std::size_t size, const float* in, float* out) {                          \
-    body::round_like_bfloat16(size, in, out);                                                               \
-  }                                                                                                         \
-  target void scale_bytes(std::size_t size, const std::uint8_t* in, float scale, float* out) {              \
-    body::scale_bytes(size, in, scale, out);                                                                \
-  }                                                                                                         \
-  constexpr VectorLoops table(const char* name) {                                                           \
-    return {name,  add_bias,   add_bias_relu, bias_backward,     bias_relu_backward,  sgd,        adam,     \
-            scale, add_scaled, exponentials,  round_to_bfloat16, round_like_bfloat16, scale_bytes};         \
-  }
-
 namespace mlk::kernels {
 namespace {
 
@@ -105,9 +60,10 @@ MLK_INLINE void bias_relu_backward(int rows, int columns, int width, const float
 }
 
 // One loop computes SGD both with and without nesterov, because memory is slower than two more
-// multiplications. `step` is passed by value, so that the compiler knows that no store changes it.
+// multiplications. `step` is a copy, so that the compiler knows that no store changes it.
 MLK_INLINE void sgd(std::size_t size, float* __restrict parameters, const float* __restrict gradients,
-                    float* __restrict velocity, const SgdStep step) {
+                    float* __restrict velocity, const SgdStep& given) {
+  const SgdStep step = given;
   reads(gradients, size);
   writes(velocity, size);
   writes(parameters, size);
@@ -121,7 +77,8 @@ MLK_INLINE void sgd(std::size_t size, float* __restrict parameters, const float*
 }
 
 MLK_INLINE void adam(std::size_t size, float* __restrict parameters, const float* __restrict gradients,
-                     float* __restrict mean, float* __restrict square, const AdamStep step) {
+                     float* __restrict mean, float* __restrict square, const AdamStep& given) {
+  const AdamStep step = given;
   reads(gradients, size);
   writes(mean, size);
   writes(square, size);
@@ -179,20 +136,30 @@ MLK_INLINE void scale_bytes(std::size_t size, const std::uint8_t* __restrict in,
 
 }  // namespace body
 
-namespace portable {
-MLK_FOR_TARGET(MLK_UNWATCHED)
+template <template <auto> typename Compiled>
+constexpr VectorLoops table(const char* name) {
+  return {name,
+          Compiled<body::add_bias>::call,
+          Compiled<body::add_bias_relu>::call,
+          Compiled<body::bias_backward>::call,
+          Compiled<body::bias_relu_backward>::call,
+          Compiled<body::sgd>::call,
+          Compiled<body::adam>::call,
+          Compiled<body::scale>::call,
+          Compiled<body::add_scaled>::call,
+          Compiled<body::exponentials>::call,
+          Compiled<body::round_to_bfloat16>::call,
+          Compiled<body::round_like_bfloat16>::call,
+          Compiled<body::scale_bytes>::call};
 }
 
+MLK_COMPILED_LOOP(Portable, MLK_UNWATCHED);
 #if MLK_AVX512_AND_AVX2
-namespace avx2 {
-MLK_FOR_TARGET(MLK_UNWATCHED MLK_FOR_AVX2)
-}
-namespace avx512 {
-MLK_FOR_TARGET(MLK_UNWATCHED MLK_FOR_AVX512)
-}
-constexpr VectorLoops tables[] = {avx512::table("avx512"), avx2::table("avx2"), portable::table("portable")};
+MLK_COMPILED_LOOP(Avx2, MLK_UNWATCHED MLK_FOR_AVX2);
+MLK_COMPILED_LOOP(Avx512, MLK_UNWATCHED MLK_FOR_AVX512);
+constexpr VectorLoops tables[] = {table<Avx512>("avx512"), table<Avx2>("avx2"), table<Portable>("portable")};
 #else
-constexpr VectorLoops tables[] = {portable::table("portable")};
+constexpr VectorLoops tables[] = {table<Portable>("portable")};
 #endif
 
 }  // namespace
