@@ -35,7 +35,14 @@ bool parse_number(const std::string& text, int least, int most, int& number) {
   return error == std::errc() && end == text.data() + text.size() && number >= least && number <= most;
 }
 
-bool parse_rank(const std::string& text, int& rank) { return parse_number(text, 0, highest_rank, rank); }
+// kind: what the number of the variable is, such as "a rank".
+int read_number(const char* name, const std::string& text, const std::string& kind, int least, int most) {
+  int number = 0;
+  if (!parse_number(text, least, most, number))
+    refuse(name, "must be " + kind + " from " + std::to_string(least) + " to " + std::to_string(most) +
+                     ", not '" + text + "'");
+  return number;
+}
 
 void check_address(const char* name, const std::string& address) {
   const std::size_t colon = address.rfind(':');
@@ -65,10 +72,7 @@ std::vector<std::string> read_seeds(const char* name) {
 void read_place_in_sweep(LaunchEnv& env) {
   env.points = value_of("MLK_POINTS");
   if (env.points.empty()) return;
-  const std::string index = required("MLK_TRIAL_INDEX");
-  if (!parse_rank(index, env.trial_index))
-    refuse("MLK_TRIAL_INDEX",
-           "must be an index from 0 to " + std::to_string(highest_rank) + ", not '" + index + "'");
+  env.trial_index = read_number("MLK_TRIAL_INDEX", required("MLK_TRIAL_INDEX"), "an index", 0, highest_rank);
   if (env.rank != 0) refuse("MLK_RANK", "must be 0 in a trial, not '" + std::to_string(env.rank) + "'");
 }
 
@@ -82,13 +86,10 @@ std::string plus_port(const char* name, const std::string& address, int more) {
 
 // A pod with several GPUs has one process per GPU: turns the values of the pod into those of this process.
 void read_place_in_pod(LaunchEnv& env) {
-  const std::string gpus = value_of("MLK_GPUS"), local = value_of("MLK_LOCAL_RANK");
-  if (!gpus.empty() && !parse_number(gpus, 0, most_gpus, env.gpus))
-    refuse("MLK_GPUS", "must be a number from 0 to " + std::to_string(most_gpus) + ", not '" + gpus + "'");
+  const std::string gpus = value_of("MLK_GPUS");
+  if (!gpus.empty()) env.gpus = read_number("MLK_GPUS", gpus, "a number", 0, most_gpus);
   if (env.gpus < 2) return;
-  if (!parse_number(local, 0, env.gpus - 1, env.local_rank))
-    refuse("MLK_LOCAL_RANK",
-           "must be a rank from 0 to " + std::to_string(env.gpus - 1) + ", not '" + local + "'");
+  env.local_rank = read_number("MLK_LOCAL_RANK", value_of("MLK_LOCAL_RANK"), "a rank", 0, env.gpus - 1);
   env.rank = env.rank * env.gpus + env.local_rank;
   if (!env.address.empty()) env.address = plus_port("MLK_ADDRESS", env.address, env.local_rank);
   std::vector<std::string> seeds;
@@ -108,9 +109,7 @@ LaunchEnv read_launch_env() {
   env.role = required("MLK_ROLE");
   if (env.role != "worker" && env.role != "server")
     refuse("MLK_ROLE", "must be worker or server, not '" + env.role + "'");
-  const std::string rank = required("MLK_RANK");
-  if (!parse_rank(rank, env.rank))
-    refuse("MLK_RANK", "must be a rank from 0 to " + std::to_string(highest_rank) + ", not '" + rank + "'");
+  env.rank = read_number("MLK_RANK", required("MLK_RANK"), "a rank", 0, highest_rank);
   read_place_in_sweep(env);
   env.address = value_of("MLK_ADDRESS");
   if (!env.address.empty()) check_address("MLK_ADDRESS", env.address);
@@ -127,15 +126,13 @@ LaunchEnv read_launch_env() {
   if (!parse_number(value_of("MLK_FAILURES"), 0, most_failures, env.failures)) env.failures = 0;
   env.tensorboard = value_of("MLK_TENSORBOARD");
   const std::string port = value_of("MLK_METRICS_PORT");
-  if (!port.empty() && !parse_number(port, 1, 65535, env.metrics_port))
-    refuse("MLK_METRICS_PORT", "must be a port from 1 to 65535, not '" + port + "'");
+  if (!port.empty()) env.metrics_port = read_number("MLK_METRICS_PORT", port, "a port", 1, 65535);
   const std::string transport = value_of("MLK_TRANSPORT");
   if (!transport.empty() && transport != "tcp")
     refuse("MLK_TRANSPORT", "must be tcp or unset, not '" + transport + "'");
   env.unix_sockets = transport.empty();
   const std::string late = value_of("MLK_LATE_SECONDS");
-  if (!late.empty() && !parse_number(late, 0, 600, env.late_seconds))
-    refuse("MLK_LATE_SECONDS", "must be a number of seconds from 0 to 600, not '" + late + "'");
+  if (!late.empty()) env.late_seconds = read_number("MLK_LATE_SECONDS", late, "a number of seconds", 0, 600);
   env.gpu_library = value_of("MLK_GPU_LIBRARY");
   // The variable does not belong to mlk: a value that is not a single number of threads, such as OpenMP's
   // list by level, is ignored.
@@ -157,7 +154,7 @@ std::string result_path_from_env() { return value_of("MLK_RESULT"); }
 
 int rank_from_env() {
   int rank = 0;
-  return parse_rank(value_of("MLK_RANK"), rank) ? rank : 0;
+  return parse_number(value_of("MLK_RANK"), 0, highest_rank, rank) ? rank : 0;
 }
 
 }  // namespace mlk::rt
