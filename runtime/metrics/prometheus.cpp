@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 namespace mlk::rt {
@@ -22,9 +23,11 @@ class Families {
     text_ += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
   }
   void sample(const std::string& name, double value) { text_ += name + " " + sample_value(value) + "\n"; }
-  void one(const char* name, const char* type, const char* help, double value) {
+  // Leaves out a value that is not known.
+  void one(const char* name, const char* type, const char* help, std::optional<double> value) {
+    if (!value) return;
     head(name, type, help);
-    sample(name, value);
+    sample(name, *value);
   }
   std::string take() { return std::move(text_); }
 
@@ -65,23 +68,18 @@ void put_report(Families& families, const Report& report) {
   families.one("mlk_loss", "gauge", "Mean training loss of the last report.", report.loss);
   families.one("mlk_samples_per_second", "gauge", "Samples that the whole run trains on in a second.",
                report.samples_per_s);
-  if (report.tokens_per_s)
-    families.one("mlk_tokens_per_second", "gauge", "Tokens that the whole run trains on in a second.",
-                 *report.tokens_per_s);
-  if (report.mfu)
-    families.one("mlk_mfu", "gauge", "What the model needs, of the most that the GPUs can compute.",
-                 *report.mfu);
+  families.one("mlk_tokens_per_second", "gauge", "Tokens that the whole run trains on in a second.",
+               report.tokens_per_s);
+  families.one("mlk_mfu", "gauge", "What the model needs, of the most that the GPUs can compute.",
+               report.mfu);
 }
 
 void put_gpu(Families& families, const GpuView& gpu) {
-  if (gpu.utilization)
-    families.one("mlk_gpu_utilization", "gauge",
-                 "Share of the time in which the GPU of this process computed.", *gpu.utilization);
-  if (gpu.memory_bytes)
-    families.one("mlk_gpu_memory_bytes", "gauge", "Memory in use of the GPU of this process.",
-                 *gpu.memory_bytes);
-  if (gpu.watts)
-    families.one("mlk_gpu_power_watts", "gauge", "Power of the GPU of this process.", *gpu.watts);
+  families.one("mlk_gpu_utilization", "gauge", "Share of the time in which the GPU of this process computed.",
+               gpu.utilization);
+  families.one("mlk_gpu_memory_bytes", "gauge", "Memory in use of the GPU of this process.",
+               gpu.memory_bytes);
+  families.one("mlk_gpu_power_watts", "gauge", "Power of the GPU of this process.", gpu.watts);
 }
 
 }  // namespace
@@ -91,10 +89,8 @@ std::string prometheus_text(const Measurements& m) {
   if (m.step)
     families.one("mlk_step", "gauge", "Step of the run, as far as this process knows.", as_double(*m.step));
   if (m.report) put_report(families, *m.report);
-  if (m.accuracy)
-    families.one("mlk_accuracy", "gauge", "Share of the held-out set that is right.", *m.accuracy);
-  if (m.held_out_loss)
-    families.one("mlk_held_out_loss", "gauge", "Mean loss on the held-out set.", *m.held_out_loss);
+  families.one("mlk_accuracy", "gauge", "Share of the held-out set that is right.", m.accuracy);
+  families.one("mlk_held_out_loss", "gauge", "Mean loss on the held-out set.", m.held_out_loss);
   families.one("mlk_samples_total", "counter", "Samples that this process has trained on.",
                as_double(m.samples));
   put_step_seconds(families, m);
