@@ -54,6 +54,17 @@ class Object {
     return value.get<double>();
   }
 
+  // A list of so many whole numbers from 1 to `most`; `sizes` describes how many in words.
+  std::vector<int> list(const std::string& key, std::size_t least_size, std::size_t most_size,
+                        const std::string& sizes, std::uint64_t most) {
+    const json& values = at(key);
+    if (!values.is_array() || values.size() < least_size || values.size() > most_size)
+      fail("configuration: " + name(key) + " must be a list of " + sizes);
+    std::vector<int> numbers;
+    for (const json& value : values) numbers.push_back(static_cast<int>(integer(value, name(key), 1, most)));
+    return numbers;
+  }
+
   bool boolean(const std::string& key) {
     const json& value = at(key);
     if (!value.is_boolean()) fail("configuration: " + name(key) + " must be true or false");
@@ -121,23 +132,6 @@ Mode read_mode(Object& root) {
   return modes[root.choice("mode", {"single", "ps", "allreduce"})];
 }
 
-void read_channels(Object& object, ModelConfig& model) {
-  const json& channels = object.at("channels");
-  if (!channels.is_array() || channels.empty() || channels.size() > 16)
-    fail("configuration: model.channels must be a list of 1 to 16");
-  for (const json& count : channels)
-    model.channels.push_back(static_cast<int>(Object::integer(count, "model.channels", 1, 4096)));
-}
-
-void read_hidden(Object& object, ModelConfig& model) {
-  const json& hidden = object.at("hidden");
-  if (!hidden.is_array() || hidden.size() > 100)
-    fail("configuration: model.hidden must be a list of at most 100");
-  for (const json& width : hidden) {
-    model.hidden.push_back(static_cast<int>(Object::integer(width, "model.hidden", 1, 65536)));
-  }
-}
-
 void read_gpt(Object& object, ModelConfig& model) {
   model.layers = object.small_integer("layers", 1, 1000);
   model.width = object.small_integer("width", 1, 65536);
@@ -154,8 +148,8 @@ ModelConfig read_model(Object object) {
   ModelConfig model;
   model.type = types[object.choice("type", {"mlp", "cnn", "gpt"})];
   if (model.type == ModelType::gpt) read_gpt(object, model);
-  if (model.type == ModelType::cnn) read_channels(object, model);
-  if (model.type != ModelType::gpt) read_hidden(object, model);
+  if (model.type == ModelType::cnn) model.channels = object.list("channels", 1, 16, "1 to 16", 4096);
+  if (model.type != ModelType::gpt) model.hidden = object.list("hidden", 0, 100, "at most 100", 65536);
   if (object.has("dropout"))
     // The number is below 1 also after the conversion to float.
     model.dropout = object.number("dropout", "from 0 to below 1",
