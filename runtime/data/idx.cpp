@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <memory>
 #include <new>
-#include <numeric>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,18 +14,14 @@
 #include <zlib.h>
 #endif
 
-#include "runtime/base/exit_code.h"
 #include "runtime/data/image_dataset.h"
+#include "runtime/data/mapped_file.h"
 
 namespace mlk::rt {
 namespace {
 
 constexpr std::uint64_t max_bytes = std::uint64_t{4} << 30;  // of one file's data
 constexpr std::uint64_t max_inputs = 1 << 20;                // of one sample
-
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Failure(ExitCode::bad_data, path + ": " + what);
-}
 
 // A file as a stream of bytes, decompressed if need be.
 class Source {
@@ -40,7 +35,7 @@ class PlainSource : public Source {
  public:
   explicit PlainSource(std::string path)
       : path_(std::move(path)), fd_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0) fail(path_, std::strerror(errno));
+    if (fd_ < 0) refuse_data(path_, std::strerror(errno));
   }
   ~PlainSource() override { close(fd_); }
 
@@ -49,7 +44,7 @@ class PlainSource : public Source {
     while (done < size) {
       const ssize_t n = ::read(fd_, out + done, size - done);
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail(path_, std::strerror(errno));
+      if (n < 0) refuse_data(path_, std::strerror(errno));
       if (n == 0) break;
       done += static_cast<std::size_t>(n);
     }
@@ -81,8 +76,9 @@ class GzipSource : public Source {
       done += room - stream_.avail_out;
       if (code == Z_STREAM_END) between_ = true;
       if (code == Z_STREAM_END || code == Z_OK || code == Z_BUF_ERROR) continue;
-      if (members_ == 1 && stream_.total_out == 0) fail(path_, "not a gzip file");
-      fail(path_, std::string("not a whole gzip file: ") + (stream_.msg ? stream_.msg : "it is damaged"));
+      if (members_ == 1 && stream_.total_out == 0) refuse_data(path_, "not a gzip file");
+      refuse_data(path_,
+                  std::string("not a whole gzip file: ") + (stream_.msg ? stream_.msg : "it is damaged"));
     }
     return done;
   }
@@ -97,8 +93,8 @@ class GzipSource : public Source {
       stream_.avail_in = static_cast<unsigned>(file_.read(packed_.data(), packed_.size()));
     }
     if (stream_.avail_in == 0) {
-      if (members_ == 0) fail(path_, "not a gzip file");
-      if (!between_) fail(path_, "not a whole gzip file: unexpected end of file");
+      if (members_ == 0) refuse_data(path_, "not a gzip file");
+      if (!between_) refuse_data(path_, "not a whole gzip file: unexpected end of file");
       over_ = true;
     } else if (between_) {
       over_ = members_ > 0 && *stream_.next_in != 0x1f;
@@ -130,17 +126,18 @@ std::unique_ptr<Source> open_source(std::string& path) {
   if (stat(path.c_str(), &info) != 0) {
     const std::string what = std::string(std::strerror(errno)) + ", nor is there a .gz of it";
     const bool held_out = path.substr(path.rfind('/') + 1).starts_with("t10k");
-    fail(path,
-         what + (held_out ? "; it is of the held-out set: take a part of the training samples for it, or "
-                            "link it to its train- file to measure on these"
-                          : ""));
+    refuse_data(
+        path,
+        what + (held_out ? "; it is of the held-out set: take a part of the training samples for it, or "
+                           "link it to its train- file to measure on these"
+                         : ""));
   }
-  if (!S_ISREG(info.st_mode)) fail(path, "not a regular file");
+  if (!S_ISREG(info.st_mode)) refuse_data(path, "not a regular file");
   if (!gzip) return std::make_unique<PlainSource>(path);
 #if MLK_ZLIB
   return std::make_unique<GzipSource>(path);
 #else
-  fail(path, "compressed, and this build has no zlib: unpack it first");
+  refuse_data(path, "compressed, and this build has no zlib: unpack it first");
 #endif
 }
 
@@ -159,12 +156,12 @@ std::vector<std::uint8_t> read_data(Source& source, const std::string& path, std
     data.resize(before + want);
     const std::size_t got = source.read(data.data() + before, want);
     if (got < want) {
-      fail(path,
-           "truncated: " + std::to_string(before + got) + " of " + std::to_string(size) + " bytes of data");
+      refuse_data(path, "truncated: " + std::to_string(before + got) + " of " + std::to_string(size) +
+                            " bytes of data");
     }
   }
   std::uint8_t extra = 0;
-  if (source.read(&extra, 1) != 0) fail(path, "bytes after the end of its data");
+  if (source.read(&extra, 1) != 0) refuse_data(path, "bytes after the end of its data");
   return data;
 }
 
@@ -174,16 +171,16 @@ std::vector<std::uint32_t> read_header(Source& source, const std::string& path, 
   const std::size_t got = source.read(header.data(), header.size());
   const std::array<std::uint8_t, 4> magic = {0, 0, 0x08, static_cast<std::uint8_t>(dimensions)};  // 8: bytes
   if (got >= 4 && !std::equal(magic.begin(), magic.end(), header.begin())) {
-    fail(path, "not an IDX file of bytes in " + std::to_string(dimensions) + " dimension" +
-                   (dimensions == 1 ? "" : "s"));
+    refuse_data(path, "not an IDX file of bytes in " + std::to_string(dimensions) + " dimension" +
+                          (dimensions == 1 ? "" : "s"));
   }
-  if (got < header.size()) fail(path, "truncated: its header is not complete");
+  if (got < header.size()) refuse_data(path, "truncated: its header is not complete");
   std::vector<std::uint32_t> sizes;
   for (std::size_t i = 0; i < dimensions; ++i) {
     const std::uint8_t* bytes = header.data() + 4 + 4 * i;
     sizes.push_back(std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
                     std::uint32_t{bytes[2]} << 8 | bytes[3]);
-    if (sizes.back() == 0) fail(path, "one of its dimensions is 0");
+    if (sizes.back() == 0) refuse_data(path, "one of its dimensions is 0");
   }
   return sizes;
 }
@@ -195,7 +192,7 @@ IdxFile read_idx(std::string path, std::size_t dimensions) {
   std::uint64_t size = 1;
   for (const std::uint32_t extent : file.sizes) {
     // Divides instead of multiplying, because the product of three sizes of 32 bits can overflow 64 bits.
-    if (extent > max_bytes / size) fail(path, "more than 4 GiB of data");
+    if (extent > max_bytes / size) refuse_data(path, "more than 4 GiB of data");
     size *= extent;
   }
   file.data = read_data(*source, path, size);
@@ -212,7 +209,8 @@ Pair read_pair(const std::string& folder, const std::string& name) {
             read_idx(folder + "/" + name + "-labels-idx1-ubyte", 1)};
   const std::uint32_t images = pair.images.sizes[0], labels = pair.labels.sizes[0];
   if (images != labels) {
-    fail(pair.labels.path, std::to_string(labels) + " labels for " + std::to_string(images) + " images");
+    refuse_data(pair.labels.path,
+                std::to_string(labels) + " labels for " + std::to_string(images) + " images");
   }
   return pair;
 }
@@ -229,19 +227,19 @@ ImageSplit load_idx(const std::string& folder) {
   Pair train = read_pair(folder, "train"), held_out = read_pair(folder, "t10k");
   if (!std::equal(train.images.sizes.begin() + 1, train.images.sizes.end(),
                   held_out.images.sizes.begin() + 1)) {
-    fail(held_out.images.path, "its images have another size than those of " + train.images.path);
+    refuse_data(held_out.images.path, "its images have another size than those of " + train.images.path);
   }
   const std::uint64_t inputs = std::uint64_t{train.images.sizes[1]} * train.images.sizes[2];
-  if (inputs > max_inputs) fail(train.images.path, "more than 1048576 pixels in an image");
+  if (inputs > max_inputs) refuse_data(train.images.path, "more than 1048576 pixels in an image");
   const std::uint8_t largest = *std::max_element(train.images.data.begin(), train.images.data.end());
-  if (largest == 0) fail(train.images.path, "all pixels are 0");
+  if (largest == 0) refuse_data(train.images.path, "all pixels are 0");
   const int classes = *std::max_element(train.labels.data.begin(), train.labels.data.end()) + 1;
   const std::vector<std::uint64_t> counts = count_labels(train.labels.data, classes);
   if (has_stray_label(counts))
-    fail(train.labels.path, describe_empty_classes(counts) + ": number them from 0");
+    refuse_data(train.labels.path, describe_empty_classes(counts) + ": number them from 0");
   if (*std::max_element(held_out.labels.data.begin(), held_out.labels.data.end()) >= classes) {
-    fail(held_out.labels.path,
-         "has a label above " + std::to_string(classes - 1) + ", the largest in training");
+    refuse_data(held_out.labels.path,
+                "has a label above " + std::to_string(classes - 1) + ", the largest in training");
   }
   const float scale = 1.0f / static_cast<float>(largest);
   const SampleShape shape{
