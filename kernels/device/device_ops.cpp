@@ -6,7 +6,6 @@
 #include <exception>
 #include <iterator>
 #include <map>
-#include <vector>
 
 #include "kernels/device/device_collectives.h"
 

@@ -1,14 +1,12 @@
 // Parses addresses, and runs the thread that looks up names.
 #include "runtime/base/address.h"
 
-#include <arpa/inet.h>
 #include <charconv>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <mutex>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <thread>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 // Large pages for memory that is read at random places.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <sys/mman.h>

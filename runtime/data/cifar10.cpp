@@ -1,7 +1,6 @@
 // Reads the binary files of CIFAR-10 (Krizhevsky 2009): records of a label and 32 x 32 pixels, plane by
 // plane. The planes are interleaved here, since convolutions need the channels last. Does not trust the
 // files' content.
-#include <algorithm>
 #include <utility>
 
 #include "runtime/data/image_dataset.h"

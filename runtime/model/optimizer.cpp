@@ -4,7 +4,6 @@
 // of a run, and it starts again at zero, a checkpoint need not store the age of each part.
 #include "runtime/model/optimizer.h"
 
-#include <algorithm>
 #include <string>
 
 #include "runtime/base/exit_code.h"

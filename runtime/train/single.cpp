@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <thread>
-#include <vector>
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/train/trainer.h"
