@@ -78,10 +78,8 @@ Cnn::Cnn(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed
                              .bias = tensors_[2 * i + 1].offset});
     image = pooled;
   }
-  Cnn::initialise(seed);
+  Model::initialise(seed);
 }
-
-void Cnn::initialise(std::uint64_t seed) { initialise_for_relu(seed); }
 
 // Memory grows once to the largest batch and never shrinks.
 void Cnn::reserve(std::size_t batch) {

@@ -18,8 +18,6 @@ class Cnn final : public Model {
   // Throws Failure{bad_configuration} if the pools leave nothing of an image.
   Cnn(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
-  void initialise(std::uint64_t seed) override;
-
  protected:
   void compute_gradients(const Batch& batch, const Final& final) override;
   float loss(const Batch&) override { return layers_.loss(); }

@@ -21,10 +21,8 @@ std::vector<TensorInfo> tensors_between(const DenseLayers::Widths& widths) {
 Mlp::Mlp(const std::vector<int>& hidden, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops)
     : Model(tensors_between(widths_of(hidden, shape)), ops),
       layers_(widths_of(hidden, shape), tensors_, 0, ops) {
-  Mlp::initialise(seed);
+  Model::initialise(seed);
 }
-
-void Mlp::initialise(std::uint64_t seed) { initialise_for_relu(seed); }
 
 void Mlp::compute_gradients(const Batch& batch, const Final& final) {
   const int rows = static_cast<int>(batch.size);

@@ -13,8 +13,6 @@ class Mlp final : public Model {
   // hidden: the widths of the layers between inputs and logits. `ops` must outlive the model.
   Mlp(const std::vector<int>& hidden, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
-  void initialise(std::uint64_t seed) override;
-
  protected:
   void compute_gradients(const Batch& batch, const Final& final) override;
   float loss(const Batch&) override { return layers_.loss(); }

@@ -48,7 +48,7 @@ void Model::renew_rounded() {
 
 // He initialisation (He et al. 2015): variance 2 / inputs, which keeps the scale of activations through
 // ReLUs. Uniform, because that needs only operations that are exact everywhere; biases start at 0.
-void Model::initialise_for_relu(std::uint64_t seed) {
+void Model::initialise(std::uint64_t seed) {
   ops_.scale(0, parameters_, parameters_);
   std::uint64_t stream = 0;
   for (const TensorInfo& tensor : tensors_) {

@@ -62,8 +62,10 @@ class Model {
   // Additions and multiplications of a training step for each sample; 0: they are not counted.
   virtual double training_flops() const { return 0; }
 
-  // Gives all parameters the values with which training begins. make_model() has already called this.
-  virtual void initialise(std::uint64_t seed) = 0;
+  // Gives all parameters the values with which training begins. make_model() has already called this. This
+  // version is for models with ReLUs, whose tensors of more than one axis are weights [outputs, ...] and
+  // whose other tensors are biases.
+  virtual void initialise(std::uint64_t seed);
 
   // Called with an offset: the gradients from that offset to the end are final.
   using Final = std::function<void(std::size_t from)>;
@@ -98,10 +100,6 @@ class Model {
   const kernels::BFloat16* rounded(std::size_t offset) const {
     return rounded_.empty() ? nullptr : rounded_.data() + offset;
   }
-
-  // Initialises models with ReLUs, whose tensors of more than one axis are weights [outputs, ...] and whose
-  // other tensors are biases.
-  void initialise_for_relu(std::uint64_t seed);
 
   kernels::Ops& ops_;
   std::vector<TensorInfo> tensors_;
