@@ -244,9 +244,9 @@ kernels::LinearLayer Gpt::last_layer(int first, int rows) const {
           .rounded = rounded(tensors_[tokens_tensor].offset)};
 }
 
-void Gpt::over_logits(const std::function<void(int first, int rows)>& use) {
-  for (int first = 0; first < rows_; first += rows_of_logits_) {
-    const int rows = std::min(rows_of_logits_, rows_ - first);
+void Gpt::over_logits(int begin, int end, const std::function<void(int first, int rows)>& use) {
+  for (int first = begin; first < end; first += rows_of_logits_) {
+    const int rows = std::min(rows_of_logits_, end - first);
     ops_.linear(last_layer(first, rows), nullptr, logits_);
     use(first, rows);
   }
@@ -256,20 +256,18 @@ kernels::Floats Gpt::logits(const Batch& batch, int first, int tokens) {
   renew_rounded();
   forward(batch);
   kernels::Floats all;
-  for (int at = first, end = first + tokens; at < end; at += rows_of_logits_) {
-    const int rows = std::min(rows_of_logits_, end - at);
-    ops_.linear(last_layer(at, rows), nullptr, logits_);
+  over_logits(first, first + tokens, [&](int, int rows) {
     const auto part =
         ops_.read({logits_, static_cast<std::size_t>(rows) * static_cast<std::size_t>(vocabulary_)});
     all.insert(all.end(), part.begin(), part.end());
-  }
+  });
   return all;
 }
 
 Evaluation Gpt::score(const Batch& batch) {
   forward(batch);
   Evaluation sum;
-  over_logits([&](int first, int rows) {
+  over_logits(0, rows_, [&](int first, int rows) {
     const std::int32_t* labels = batch.labels.data() + first;
     sum.loss += static_cast<double>(ops_.softmax_cross_entropy(rows, vocabulary_, logits_, labels)) * rows;
     sum.accuracy += static_cast<double>(ops_.count_correct(rows, vocabulary_, logits_, labels));
@@ -280,7 +278,7 @@ Evaluation Gpt::score(const Batch& batch) {
 void Gpt::loss_backward(const Batch& batch) {
   const auto parts = static_cast<std::size_t>((rows_ + rows_of_logits_ - 1) / rows_of_logits_);
   if (losses_.size() < parts) losses_ = ops_.allocate<float>(parts);
-  over_logits([&](int first, int rows) {
+  over_logits(0, rows_, [&](int first, int rows) {
     const float share = static_cast<float>(rows) / static_cast<float>(rows_);
     ops_.softmax_cross_entropy_backward(rows, vocabulary_, logits_, batch.labels.data() + first, logits_,
                                         losses_.data() + first / rows_of_logits_);

@@ -80,8 +80,9 @@ class Gpt final : public Model {
   // The layer whose outputs are the logits of these rows of tokens; logits_ has room for rows_of_logits_
   // rows. The layer's weight is that of the token embeddings.
   kernels::LinearLayer last_layer(int first, int rows) const;
-  // Computes the logits part by part. After each part calls use(first, rows) with the rows of its tokens.
-  void over_logits(const std::function<void(int first, int rows)>& use);
+  // Computes the logits of tokens [begin, end) part by part. After each part calls use(first, rows) with the
+  // rows of its tokens.
+  void over_logits(int begin, int end, const std::function<void(int first, int rows)>& use);
 
   // Leaves the gradient by the last norm's output in delta_, and the losses of the parts in losses_.
   void loss_backward(const Batch& batch);
