@@ -33,10 +33,7 @@ kernels::ImageShape last_image(const ModelConfig& config, const SampleShape& sha
 
 DenseLayers::Widths widths_behind(const ModelConfig& config, const SampleShape& shape) {
   const kernels::ImageShape image = last_image(config, shape);
-  DenseLayers::Widths widths{image.pixels() * image.channels};
-  widths.insert(widths.end(), config.hidden.begin(), config.hidden.end());
-  widths.push_back(shape.classes);
-  return widths;
+  return DenseLayers::widths(image.pixels() * image.channels, config.hidden, shape.classes);
 }
 
 std::vector<TensorInfo> all_tensors(const ModelConfig& config, const SampleShape& shape) {

@@ -6,6 +6,13 @@ namespace mlk::rt {
 
 using kernels::Transpose;
 
+DenseLayers::Widths DenseLayers::widths(int inputs, const std::vector<int>& hidden, int classes) {
+  Widths widths{inputs};
+  widths.insert(widths.end(), hidden.begin(), hidden.end());
+  widths.push_back(classes);
+  return widths;
+}
+
 void DenseLayers::name_tensors(const Widths& widths, std::vector<TensorInfo>& tensors) {
   for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
     const std::string prefix = "layers." + std::to_string(i) + ".";

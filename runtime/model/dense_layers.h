@@ -15,6 +15,7 @@ class DenseLayers {
  public:
   // The widths from the inputs of the first layer to the classes: one more than there are layers.
   using Widths = std::vector<int>;
+  static Widths widths(int inputs, const std::vector<int>& hidden, int classes);
 
   // Appends the tensors "layers.<i>.weight" and "layers.<i>.bias".
   static void name_tensors(const Widths& widths, std::vector<TensorInfo>& tensors);

@@ -3,13 +3,6 @@
 namespace mlk::rt {
 namespace {
 
-DenseLayers::Widths widths_of(const std::vector<int>& hidden, const SampleShape& shape) {
-  DenseLayers::Widths widths{shape.inputs};
-  widths.insert(widths.end(), hidden.begin(), hidden.end());
-  widths.push_back(shape.classes);
-  return widths;
-}
-
 std::vector<TensorInfo> tensors_between(const DenseLayers::Widths& widths) {
   std::vector<TensorInfo> tensors;
   DenseLayers::name_tensors(widths, tensors);
@@ -19,8 +12,8 @@ std::vector<TensorInfo> tensors_between(const DenseLayers::Widths& widths) {
 }  // namespace
 
 Mlp::Mlp(const std::vector<int>& hidden, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops)
-    : Model(tensors_between(widths_of(hidden, shape)), ops),
-      layers_(widths_of(hidden, shape), tensors_, 0, ops) {
+    : Model(tensors_between(DenseLayers::widths(shape.inputs, hidden, shape.classes)), ops),
+      layers_(DenseLayers::widths(shape.inputs, hidden, shape.classes), tensors_, 0, ops) {
   Model::initialise(seed);
 }
 
