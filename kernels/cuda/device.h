@@ -73,14 +73,26 @@ struct mlk_device {
 
 namespace mlk::cuda {
 
+// A parameter of an operation as functions of the table have it: a pointer in place of a reference.
+template <typename Parameter>
+struct InTable {
+  using Type = Parameter;
+  static Parameter value(Parameter parameter) { return parameter; }
+};
+template <typename Struct>
+struct InTable<const Struct&> {
+  using Type = const Struct*;
+  static const Struct& value(const Struct* parameter) { return *parameter; }
+};
+
 // The function of the table that queues an operation.
 template <auto operation>
 struct Queue;
 template <typename... Parameters, void (*operation)(cudaStream_t, Parameters...)>
 struct Queue<operation> {
-  static void call(mlk_device* device, Parameters... parameters) {
+  static void call(mlk_device* device, typename InTable<Parameters>::Type... parameters) {
     if (!device->failure.empty()) return;
-    operation(device->stream, parameters...);
+    operation(device->stream, InTable<Parameters>::value(parameters)...);
     device->check();
   }
 };
@@ -103,15 +115,15 @@ struct QueueSums<operation, needed> {
 template <auto operation, auto needed = partial_sums>
 constexpr auto queue_sums = &QueueSums<operation, needed>::call;
 
-// As Queue, for operations of Products that have a shape.
+// As Queue, for operations of Products.
 template <auto operation>
 struct QueueProducts;
-template <typename Shape, typename... Parameters,
-          cudaError_t (Products::*operation)(cudaStream_t, const Shape&, Parameters...)>
+template <typename... Parameters, cudaError_t (Products::*operation)(cudaStream_t, Parameters...)>
 struct QueueProducts<operation> {
-  static void call(mlk_device* device, const Shape* shape, Parameters... parameters) {
+  static void call(mlk_device* device, typename InTable<Parameters>::Type... parameters) {
     if (!device->failure.empty()) return;
-    device->holds((device->products.*operation)(device->stream, *shape, parameters...), "a product");
+    device->holds((device->products.*operation)(device->stream, InTable<Parameters>::value(parameters)...),
+                  "a product");
     device->check();
   }
 };

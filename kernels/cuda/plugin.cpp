@@ -15,14 +15,10 @@
 using mlk::cuda::queue;
 using mlk::cuda::queue_products;
 using mlk::cuda::queue_sums;
-using mlk::kernels::AdamStep;
-using mlk::kernels::BFloat16;
-using mlk::kernels::DropoutMask;
 using mlk::kernels::ImageShape;
 using mlk::kernels::LinearGradients;
 using mlk::kernels::LinearLayer;
 using mlk::kernels::Precision;
-using mlk::kernels::SgdStep;
 using mlk::kernels::Transpose;
 namespace cuda = mlk::cuda;
 
@@ -162,14 +158,6 @@ void gemm(mlk_device* device, int transpose_a, int transpose_b, int m, int n, in
   device->multiply(transpose_a ? Transpose::yes : Transpose::no, transpose_b ? Transpose::yes : Transpose::no,
                    m, n, k, alpha, a, b, beta, c);
 }
-void sgd(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* velocity,
-         const SgdStep* step, BFloat16* rounded) {
-  cuda::sgd(stream, size, parameters, gradients, velocity, *step, rounded);
-}
-void adam(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* mean,
-          float* square, const AdamStep* step, BFloat16* rounded) {
-  cuda::adam(stream, size, parameters, gradients, mean, square, *step, rounded);
-}
 
 void linear_backward(mlk_device* device, const LinearLayer* layer, const float* delta,
                      const LinearGradients* to) {
@@ -179,16 +167,6 @@ void linear_backward(mlk_device* device, const LinearLayer* layer, const float* 
   if (!device->failure.empty()) return;
   device->holds(device->products.linear_backward(device->stream, *layer, delta, *to, partials), "a product");
   device->check();
-}
-void max_pool(cudaStream_t stream, const ImageShape* shape, const float* x, float* out) {
-  cuda::max_pool(stream, *shape, x, out);
-}
-void max_pool_backward(cudaStream_t stream, const ImageShape* shape, const float* x, const float* delta,
-                       float* x_gradient) {
-  cuda::max_pool_backward(stream, *shape, x, delta, x_gradient);
-}
-void dropout(cudaStream_t stream, std::size_t size, const DropoutMask* mask, const float* x, float* out) {
-  cuda::dropout(stream, size, *mask, x, out);
 }
 
 void clip(mlk_device* device, std::size_t size, float* gradients, float most) {
@@ -298,14 +276,14 @@ constexpr mlk_device_table table{
     .attention_backward = queue_products<&cuda::Products::attention_backward>,
     .convolve = convolve,
     .convolve_backward = convolve_backward,
-    .max_pool = queue<max_pool>,
-    .max_pool_backward = queue<max_pool_backward>,
-    .dropout = queue<dropout>,
+    .max_pool = queue<cuda::max_pool>,
+    .max_pool_backward = queue<cuda::max_pool_backward>,
+    .dropout = queue<cuda::dropout>,
     .clip = clip,
     .softmax_cross_entropy = softmax_cross_entropy,
     .count_correct = count_correct,
-    .sgd = queue<sgd>,
-    .adam = queue<adam>,
+    .sgd = queue<cuda::sgd>,
+    .adam = queue<cuda::adam>,
     .scale = queue<cuda::scale>,
     .add_scaled = queue<cuda::add_scaled>,
     .gather_rows = queue<cuda::gather_rows>,
