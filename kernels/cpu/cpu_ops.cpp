@@ -9,18 +9,15 @@
 #include <numeric>
 #include <vector>
 
-#ifndef MLK_ONEDNN
-#define MLK_ONEDNN 0
-#endif
-#if MLK_ONEDNN
-#include <dnnl.h>
-#endif
-
 #include "kernels/cpu/avx2_gemm.h"
 #include "kernels/cpu/avx512_gemm.h"
 #include "kernels/cpu/cpu_ops_class.h"
 #include "kernels/cpu/watched.h"
 #include "kernels/reference/reference_ops.h"
+
+#if MLK_ONEDNN
+#include <dnnl.h>
+#endif
 
 namespace mlk::kernels {
 namespace {
