@@ -20,19 +20,6 @@ std::uint32_t alignment_of(const void* address) {
   return alignment;
 }
 
-cublasLtEpilogue_t number_of(CublasLt::Epilogue epilogue) {
-  switch (epilogue) {
-    case CublasLt::Epilogue::none:
-      break;
-    case CublasLt::Epilogue::add_bias:
-      return CUBLASLT_EPILOGUE_BIAS;
-    case CublasLt::Epilogue::add_bias_gelu:
-      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case CublasLt::Epilogue::gelu_backward:
-      return CUBLASLT_EPILOGUE_DGELU_BGRAD;
-  }
-  return CUBLASLT_EPILOGUE_DEFAULT;
-}
 bool has_sums(CublasLt::Epilogue epilogue) {
   return epilogue == CublasLt::Epilogue::add_bias_gelu || epilogue == CublasLt::Epilogue::gelu_backward;
 }
@@ -125,7 +112,7 @@ bool CublasLt::Plan::describe(const Key& key, cublasComputeType_t compute) {
   return library.cublasLtMatmulDescCreate_(&product, compute, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
          set(CUBLASLT_MATMUL_DESC_TRANSA, operation(key.transpose_b)) &&
          set(CUBLASLT_MATMUL_DESC_TRANSB, operation(key.transpose_a)) &&
-         set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(number_of(key.epilogue))) &&
+         set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(key.epilogue)) &&
          (!has_sums(key.epilogue) || set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{key.n})) &&
          add_layout(of_a, key.type, key.transpose_a, key.m, key.k, key.stride_a) &&
          add_layout(of_b, key.type, key.transpose_b, key.k, key.n, key.stride_b) &&

@@ -35,10 +35,13 @@ class CublasLt {
   };
   // What cuBLASLt does with a product of m rows and n columns before it stores the product.
   enum class Epilogue {
-    none,
-    add_bias,       // + bias[n]
-    add_bias_gelu,  // sums[m, n] = product + bias[n]; stores GELU(sums)
-    gelu_backward,  // times the derivative of GELU at sums[m, n]; bias[n] = the sum of its rows
+    none = CUBLASLT_EPILOGUE_DEFAULT,
+    // + bias[n]
+    add_bias = CUBLASLT_EPILOGUE_BIAS,
+    // sums[m, n] = product + bias[n]; stores GELU(sums)
+    add_bias_gelu = CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+    // times the derivative of GELU at sums[m, n]; bias[n] = the sum of its rows
+    gelu_backward = CUBLASLT_EPILOGUE_DGELU_BGRAD,
   };
   struct Fused {
     Epilogue epilogue = Epilogue::none;
