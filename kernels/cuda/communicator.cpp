@@ -50,8 +50,6 @@ void mlk_communicator::fail(std::string why) {
   if (failure_.empty()) failure_ = std::move(why);
 }
 
-bool mlk_communicator::is_failed() { return failure() != nullptr; }
-
 const char* mlk_communicator::failure() {
   const std::scoped_lock lock(text_);
   return failure_.empty() ? nullptr : failure_.c_str();  // the text does not change any more
@@ -108,19 +106,14 @@ bool mlk_communicator::prepare(Sum& sum) {
   return true;
 }
 
-bool mlk_communicator::note_end_of(const Sum& sum) {
-  if (!holds(cudaEventRecord(sum.end, native_->stream), "cannot order its streams")) return false;
-  under_way_.push_back(sum);
-  return true;
-}
-
 void mlk_communicator::sum(float* numbers, std::size_t count) {
   const std::scoped_lock lock(native_->calls);
-  if (aborted_ || is_failed()) return;
+  if (aborted_ || failure()) return;
   Sum sum;
   if (!prepare(sum)) return;
   sum.bytes = count * sizeof(float);
-  if (begin_sum(numbers, count, sum.begin)) note_end_of(sum);
+  if (!begin_sum(numbers, count, sum.begin)) return;
+  if (holds(cudaEventRecord(sum.end, native_->stream), "cannot order its streams")) under_way_.push_back(sum);
 }
 
 void mlk_communicator::traffic(double& bytes, double& seconds) {
@@ -132,7 +125,7 @@ void mlk_communicator::traffic(double& bytes, double& seconds) {
 int mlk_communicator::state() {
   const std::unique_lock lock(native_->calls, std::try_to_lock);
   if (!lock) return 0;
-  if (aborted_ || is_failed()) return -1;
+  if (aborted_ || failure()) return -1;
   ncclResult_t result = ncclSuccess;
   if (!holds(nccl().get_async_error(native_->communicator, &result), "cannot be asked")) return -1;
   if (!holds(result, "has failed")) return -1;

@@ -42,7 +42,6 @@ struct mlk_communicator {
   bool holds(ncclResult_t result, const char* doing);
   bool holds(cudaError_t error, const char* doing);
   void fail(std::string why);
-  bool is_failed();
   // A sum in progress, between two events of its stream.
   struct Sum {
     cudaEvent_t begin = nullptr, end = nullptr;
@@ -50,7 +49,6 @@ struct mlk_communicator {
   };
   bool prepare(Sum& sum);
   bool begin_sum(float* numbers, std::size_t count, cudaEvent_t begin);
-  bool note_end_of(const Sum& sum);
 
   const cudaStream_t device_stream_;
   const std::shared_ptr<Native> native_ = std::make_shared<Native>();
