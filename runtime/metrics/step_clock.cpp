@@ -19,19 +19,9 @@ StepTimes& StepTimes::operator+=(const StepTimes& other) {
 
 void StepClock::turn_to(Activity activity) {
   const double now = clock_(), elapsed = now - since_;
-  switch (activity_) {
-    case Activity::other:
-      break;
-    case Activity::compute:
-      times_.compute += elapsed;
-      break;
-    case Activity::data:
-      times_.data += elapsed;
-      break;
-    case Activity::communication:
-      times_.communication += elapsed;
-      break;
-  }
+  if (activity_ == Activity::compute) times_.compute += elapsed;
+  if (activity_ == Activity::data) times_.data += elapsed;
+  if (activity_ == Activity::communication) times_.communication += elapsed;
   activity_ = activity;
   since_ = now;
 }

@@ -40,14 +40,9 @@ std::optional<double> peak_flops(std::string_view gpu, kernels::Precision precis
            (known.form.empty() || has_word(gpu, known.form));
   });
   if (found == gpus.end()) return {};
-  switch (precision) {
-    case kernels::Precision::bfloat16:
-      return found->bfloat16 * tera;
-    case kernels::Precision::tf32:
-      return found->tf32 * tera;
-    default:
-      return found->float32 * tera;
-  }
+  if (precision == kernels::Precision::bfloat16) return found->bfloat16 * tera;
+  if (precision == kernels::Precision::tf32) return found->tf32 * tera;
+  return found->float32 * tera;
 }
 
 }  // namespace mlk::rt
