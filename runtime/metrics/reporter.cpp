@@ -21,8 +21,6 @@ std::string number(double value, const char* format = "%.4g") {
   return text;
 }
 
-std::string whole(std::uint64_t value) { return std::to_string(value); }
-
 // JSON has no word for NaN.
 std::string json_number(double value) { return std::isfinite(value) ? number(value) : "null"; }
 
@@ -88,10 +86,10 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   }
   figures_ = figures(report_, telemetry_.report(report_));
 
-  std::string line = "mlk step=" + whole(step) + " epoch=" + whole(epoch);
-  if (total_steps_ > 0) line += " steps=" + whole(total_steps_);
-  if (checkpoint_ > 0) line += " checkpoint=" + whole(checkpoint_);
-  if (unsaved_) line += " unsaved=" + whole(unsaved_->since);
+  std::string line = "mlk step=" + std::to_string(step) + " epoch=" + std::to_string(epoch);
+  if (total_steps_ > 0) line += " steps=" + std::to_string(total_steps_);
+  if (checkpoint_ > 0) line += " checkpoint=" + std::to_string(checkpoint_);
+  if (unsaved_) line += " unsaved=" + std::to_string(unsaved_->since);
   std::vector<Scalar> scalars = {{"epoch", static_cast<double>(epoch)}};
   for (const Figure& figure : figures_) {
     const bool evaluated = figure.name == "accuracy" || figure.name == "held_out_loss";
@@ -115,7 +113,7 @@ std::vector<Reporter::Figure> Reporter::figures(const Report& report,
     figures.push_back({name, number(value, format), value});
   };
   const auto count = [&](const char* name, std::uint64_t value) {
-    figures.push_back({name, whole(value), static_cast<double>(value)});
+    figures.push_back({name, std::to_string(value), static_cast<double>(value)});
   };
   add("loss", report.loss);
   if (accuracy_) add("accuracy", *accuracy_);
@@ -145,7 +143,7 @@ std::vector<Reporter::Figure> Reporter::figures(const Report& report,
     count("staleness_max", interval.staleness.most);
   }
   if (run->lost_samples > 0) count("lost_samples", run->lost_samples);
-  if (run->slowest) figures.push_back({"slowest", "worker/" + whole(*run->slowest), {}});
+  if (run->slowest) figures.push_back({"slowest", "worker/" + std::to_string(*run->slowest), {}});
   return figures;
 }
 
@@ -167,8 +165,8 @@ void Reporter::finish_with(const std::string& trained_result) {
 std::string Reporter::result_text(bool done, const std::string& message) const {
   std::string text = "{\"schema\":1,";
   if (reported_) {
-    text += "\"step\":" + whole(report_.step) + ",\"epoch\":" + whole(report_.epoch);
-    if (total_steps_ > 0) text += ",\"steps\":" + whole(total_steps_);
+    text += "\"step\":" + std::to_string(report_.step) + ",\"epoch\":" + std::to_string(report_.epoch);
+    if (total_steps_ > 0) text += ",\"steps\":" + std::to_string(total_steps_);
     text += ",\"metrics\":{";
     for (const Figure& figure : figures_) {
       const bool finite = figure.value && std::isfinite(*figure.value);
@@ -187,7 +185,7 @@ std::string Reporter::result_text(bool done, const std::string& message) const {
   }
   if (checkpoint_ > 0) text += ",\"checkpoint\":" + std::to_string(checkpoint_);
   if (unsaved_) {
-    text += ",\"unsaved\":" + whole(unsaved_->since) +
+    text += ",\"unsaved\":" + std::to_string(unsaved_->since) +
             ",\"unsaved_reason\":" + json_string_within(unsaved_->reason, max_reason_bytes);
   }
   text += std::string(",\"done\":") + (done ? "true" : "false") + ",\"message\":";
