@@ -20,9 +20,7 @@ static_assert(std::endian::native == std::endian::little, "numbers are written a
 
 template <typename T>
 void put_raw(std::string& out, T value) {
-  char bytes[sizeof value];
-  std::memcpy(bytes, &value, sizeof value);
-  out.append(bytes, sizeof value);
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
 void put_varint(std::string& out, std::uint64_t value) {

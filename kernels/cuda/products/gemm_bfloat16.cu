@@ -9,8 +9,6 @@
 namespace mlk::cuda {
 namespace {
 
-using kernels::Transpose;
-
 constexpr unsigned side = 128, depth = 32, stages = 3, block_threads = 128;
 constexpr unsigned warp_rows = 64, warp_columns = 64, warps_beside = side / warp_columns;
 constexpr unsigned tile_numbers = side * depth;
