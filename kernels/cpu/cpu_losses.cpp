@@ -27,6 +27,44 @@ class RowBlocks {
   int rows_, height_;
 };
 
+// narrow_cross_entropy and wide_cross_entropy return the sum of the losses of some rows, and set `out` to
+// the gradient of `share` times that sum. narrow_cross_entropy computes the exponentials of all rows at
+// once, because a single row is too short for vectors.
+double narrow_cross_entropy(const VectorLoops& loops, const LayerLoops&, int rows, int classes, double share,
+                            const float* logits, const std::int32_t* labels, float* out) {
+  const auto count = static_cast<std::size_t>(rows), width = static_cast<std::size_t>(classes);
+  double losses = 0;
+  for (std::size_t row = 0; row < count; ++row) {
+    const float* x = logits + row * width;
+    const float largest = *std::max_element(x, x + width);
+    losses -= static_cast<double>(x[labels[row]]) - static_cast<double>(largest);
+    for (std::size_t i = 0; i < width; ++i) out[row * width + i] = x[i] - largest;
+  }
+  loops.exponentials(count * width, out);
+  for (std::size_t row = 0; row < count; ++row, out += width) {
+    const double sum = std::accumulate(out, out + width, 0.0);
+    losses += std::log(sum);
+    const auto scale = static_cast<float>(share / sum);
+    for (std::size_t i = 0; i < width; ++i) out[i] *= scale;
+    out[labels[row]] -= static_cast<float>(share);
+  }
+  return losses;
+}
+
+double wide_cross_entropy(const VectorLoops& loops, const LayerLoops& layers, int rows, int classes,
+                          double share, const float* logits, const std::int32_t* labels, float* out) {
+  double losses = 0;
+  for (int row = 0; row < rows; ++row, logits += classes, out += classes) {
+    const auto at_label = static_cast<double>(logits[labels[row]]);
+    float largest = 0;
+    const double sum = layers.exponentials(classes, logits, out, &largest);
+    losses += std::log(sum) + static_cast<double>(largest) - at_label;
+    loops.scale(static_cast<std::size_t>(classes), static_cast<float>(share / sum), out, out);
+    out[labels[row]] -= static_cast<float>(share);
+  }
+  return losses;
+}
+
 }  // namespace
 
 // loss_of(first, rows) gives the sum of the losses of some rows.
@@ -60,48 +98,10 @@ void CpuOps::softmax_cross_entropy_backward(int rows, int classes, const float* 
   if (rows == 0) return;
   const double losses = sum_of_losses(rows, classes, [&](int first, int count) {
     const std::ptrdiff_t at = std::ptrdiff_t{first} * classes;
-    const auto backward = classes < wide ? &CpuOps::narrow_cross_entropy : &CpuOps::wide_cross_entropy;
-    return (this->*backward)(count, classes, 1.0 / rows, logits + at, labels + first, delta + at);
+    const auto backward = classes < wide ? narrow_cross_entropy : wide_cross_entropy;
+    return backward(loops_, layers_, count, classes, 1.0 / rows, logits + at, labels + first, delta + at);
   });
   *loss = static_cast<float>(losses / rows);
-}
-
-// narrow_cross_entropy and wide_cross_entropy return the sum of the losses of some rows, and set `out` to
-// the gradient of `share` times that sum. narrow_cross_entropy computes the exponentials of all rows at
-// once, because a single row is too short for vectors.
-double CpuOps::narrow_cross_entropy(int rows, int classes, double share, const float* logits,
-                                    const std::int32_t* labels, float* out) const {
-  const auto count = static_cast<std::size_t>(rows), width = static_cast<std::size_t>(classes);
-  double losses = 0;
-  for (std::size_t row = 0; row < count; ++row) {
-    const float* x = logits + row * width;
-    const float largest = *std::max_element(x, x + width);
-    losses -= static_cast<double>(x[labels[row]]) - static_cast<double>(largest);
-    for (std::size_t i = 0; i < width; ++i) out[row * width + i] = x[i] - largest;
-  }
-  loops_.exponentials(count * width, out);
-  for (std::size_t row = 0; row < count; ++row, out += width) {
-    const double sum = std::accumulate(out, out + width, 0.0);
-    losses += std::log(sum);
-    const auto scale = static_cast<float>(share / sum);
-    for (std::size_t i = 0; i < width; ++i) out[i] *= scale;
-    out[labels[row]] -= static_cast<float>(share);
-  }
-  return losses;
-}
-
-double CpuOps::wide_cross_entropy(int rows, int classes, double share, const float* logits,
-                                  const std::int32_t* labels, float* out) const {
-  double losses = 0;
-  for (int row = 0; row < rows; ++row, logits += classes, out += classes) {
-    const auto at_label = static_cast<double>(logits[labels[row]]);
-    float largest = 0;
-    const double sum = layers_.exponentials(classes, logits, out, &largest);
-    losses += std::log(sum) + static_cast<double>(largest) - at_label;
-    loops_.scale(static_cast<std::size_t>(classes), static_cast<float>(share / sum), out, out);
-    out[labels[row]] -= static_cast<float>(share);
-  }
-  return losses;
 }
 
 }  // namespace mlk::kernels

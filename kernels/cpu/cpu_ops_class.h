@@ -146,10 +146,6 @@ class CpuOps final : public ReferenceOps {
 
   template <typename LossOf>
   double sum_of_losses(int rows, int classes, LossOf loss_of);
-  double narrow_cross_entropy(int rows, int classes, double share, const float* logits,
-                              const std::int32_t* labels, float* out) const;
-  double wide_cross_entropy(int rows, int classes, double share, const float* logits,
-                            const std::int32_t* labels, float* out) const;
 
   template <typename Number>
   void product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
