@@ -133,12 +133,11 @@ void Ring::forget_from(std::uint32_t rank) {
 
 bool Ring::send(const Group& group, std::uint32_t to, std::uint32_t key, std::span<const float> values,
                 std::optional<std::uint32_t> checksum) {
-  Header header;
-  header.type = MessageType::reduce;
-  header.data_type = DataType::float32;
-  header.generation = group.generation;
-  header.clock = group.step;
-  header.key = key;
+  const Header header{.type = MessageType::reduce,
+                      .data_type = DataType::float32,
+                      .key = key,
+                      .generation = group.generation,
+                      .clock = group.step};
   return transport_.send({Role::worker, to}, header, std::as_bytes(values), WhenFull::wait, checksum);
 }
 

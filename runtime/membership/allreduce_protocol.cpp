@@ -11,11 +11,7 @@ constexpr std::uint32_t most_members = 65536;
 
 EncodedMessage message(MessageType type, std::uint64_t generation, std::uint64_t clock = 0,
                        PayloadWriter payload = {}) {
-  EncodedMessage made{{}, std::move(payload).take()};
-  made.header.type = type;
-  made.header.generation = generation;
-  made.header.clock = clock;
-  return made;
+  return {{.type = type, .generation = generation, .clock = clock}, std::move(payload).take()};
 }
 
 }  // namespace

@@ -153,13 +153,12 @@ void PsServer::seed_others(const SeedFromCheckpoint& wanted, const TrainingState
   const bool with_state = !saved.optimizer_state.empty();
   for (const Chunk& chunk : model.chunks) {
     if (chunk.server == 0 || !wanted.servers.contains(chunk.server)) continue;
-    Header header;
-    header.type = MessageType::seed;
-    header.data_type = DataType::float32;
-    header.key = chunk.id;
-    header.clock = saved.step;
-    header.offset = wanted.round;
-    header.flags = with_state ? flag_optimizer : 0;
+    const Header header{.type = MessageType::seed,
+                        .flags = with_state ? flag_optimizer : std::uint8_t{0},
+                        .data_type = DataType::float32,
+                        .key = chunk.id,
+                        .clock = saved.step,
+                        .offset = wanted.round};
     PayloadWriter payload;
     payload.raw(std::as_bytes(std::span(saved.parameters).subspan(chunk.offset, chunk.size)));
     if (with_state) {

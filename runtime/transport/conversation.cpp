@@ -12,12 +12,8 @@ constexpr std::uint8_t flag_replaced = 1;  // of a goodbye: a newer incarnation 
 void Transport::Impl::send_control(Connection& connection, MessageType type,
                                    std::span<const std::byte> payload, std::uint64_t clock,
                                    std::uint8_t flags) {
-  Header header;
-  header.type = type;
-  header.sender = self_.id;
-  header.incarnation = self_.incarnation;
-  header.clock = clock;
-  header.flags = flags;
+  const Header header{
+      .type = type, .flags = flags, .sender = self_.id, .incarnation = self_.incarnation, .clock = clock};
   // These messages are small and rare, so no limit of the queue applies to them.
   connection.link->send(header, payload, ~std::size_t{0});
   connection.last_sent = std::chrono::steady_clock::now();

@@ -111,11 +111,10 @@ void Link::open_lane(const Header& before) {
   auto lane = SharedLane::create(descriptor);
   lane_tried_ = lane == nullptr;
   if (!lane) return;
-  Header header;
-  header.type = MessageType::lane;
-  header.sender = before.sender;
-  header.incarnation = before.incarnation;
-  header.sequence = sent_frames_;
+  const Header header{.type = MessageType::lane,
+                      .sender = before.sender,
+                      .incarnation = before.incarnation,
+                      .sequence = sent_frames_};
   auto head = encode(header);
   iovec part{head.data(), head.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};

@@ -74,7 +74,7 @@ struct Header {
   MessageType type = MessageType::heartbeat;
   std::uint8_t flags = 0;
   DataType data_type = DataType::bytes;
-  PeerId sender;
+  PeerId sender = {};
   std::uint32_t key = 0;          // tensor chunk, slice or phase
   std::uint64_t generation = 0;   // of the membership
   std::uint64_t incarnation = 0;  // of the sender: hash_incarnation(MLK_INCARNATION)

@@ -28,13 +28,8 @@ void Coordinator::model_is(std::span<const Chunk> chunks) {
 
 void Coordinator::send(Turn& turn, PeerId to, MessageType type, std::uint64_t clock, std::uint32_t key,
                        std::uint8_t flags, Bytes payload) const {
-  Header header;
-  header.type = type;
-  header.generation = generation_.number;
-  header.clock = clock;
-  header.key = key;
-  header.flags = flags;
-  turn.send(to, header, std::move(payload));
+  turn.send(to, {.type = type, .flags = flags, .key = key, .generation = generation_.number, .clock = clock},
+            std::move(payload));
 }
 
 bool Coordinator::is_reporter(std::uint32_t worker) const {

@@ -23,9 +23,7 @@ void JointCheckpoints::start(Manifest manifest, const RunHistory& history,
   const CaptureMessage capture{step, manifest.position, name_aside_(step)};
   round_ = Round{std::move(manifest), capture.aside, others, others, turn.now};
   round_->writing.insert(0);
-  Header header;
-  header.type = MessageType::capture;
-  header.clock = step;
+  const Header header{.type = MessageType::capture, .clock = step};
   for (const std::uint32_t server : others) turn.send({Role::server, server}, header, encode(capture));
   turn.decide(CapturePart{capture, history});
 }

@@ -71,11 +71,7 @@ void Seeding::ask(std::uint32_t server, Turn& turn) const {
 }
 
 void Seeding::send_wanted(PeerId to, std::uint32_t server, Turn& turn) const {
-  Header header;
-  header.type = MessageType::seed_wanted;
-  header.key = server;
-  header.clock = round_;
-  turn.send(to, header);
+  turn.send(to, {.type = MessageType::seed_wanted, .key = server, .clock = round_});
 }
 
 }  // namespace mlk::rt

@@ -12,9 +12,7 @@ namespace mlk::rt {
 namespace {
 
 void send_finished(PeerId to, const Bytes& result, Turn& turn) {
-  Header header;
-  header.type = MessageType::finish;
-  turn.send(to, header, result);
+  turn.send(to, {.type = MessageType::finish}, result);
 }
 
 }  // namespace
@@ -99,10 +97,7 @@ void ServerMachine::on_audible(const Event& event, Turn& turn) {
   code_probe("ps.heard-again");
   if (coordinator_) {
     coordinator_->worker_up(peer);
-    Header header;
-    header.type = MessageType::wait;
-    header.flags = flag_rejoin;
-    turn.send(peer, header);
+    turn.send(peer, {.type = MessageType::wait, .flags = flag_rejoin});
   }
   if (finished_) send_finished(peer, result_, turn);
 }

@@ -13,12 +13,7 @@ std::span<const float> floats_of(const Bytes& payload) {
 }
 
 Header header_of(MessageType type, std::uint64_t clock, std::uint32_t key = 0, std::uint8_t flags = 0) {
-  Header header;
-  header.type = type;
-  header.clock = clock;
-  header.key = key;
-  header.flags = flags;
-  return header;
+  return {.type = type, .flags = flags, .key = key, .clock = clock};
 }
 
 }  // namespace

@@ -28,13 +28,12 @@ void WeightBook::push(std::uint64_t clock, std::uint32_t slice, std::uint32_t sa
   turn.decide(ExpectWeights{generation_, sync_ ? awaited_ : tag});
   for (const Chunk& chunk : chunks_) unanswered_.insert(chunk.id);
   for (const Chunk& chunk : chunks_) {
-    Header header;
-    header.type = MessageType::push;
-    header.data_type = DataType::float32;
-    header.generation = generation_;
-    header.key = chunk.id;
-    header.clock = tag;
-    header.offset = sync_ ? std::uint64_t{slice} << 32 | samples : version_[chunk.id];
+    const Header header{.type = MessageType::push,
+                        .data_type = DataType::float32,
+                        .key = chunk.id,
+                        .generation = generation_,
+                        .clock = tag,
+                        .offset = sync_ ? std::uint64_t{slice} << 32 | samples : version_[chunk.id]};
     turn.decide(SendChunk{{Role::server, chunk.server}, header});
   }
 }
@@ -70,11 +69,7 @@ void WeightBook::pull(std::uint64_t clock, bool all, WorkerTurn& turn) {
     if (!all && version_[chunk.id] == clock) continue;
     if (sync_) version_[chunk.id] = no_version;
     if (!sync_) unanswered_.insert(chunk.id);
-    Header header;
-    header.type = MessageType::pull;
-    header.key = chunk.id;
-    header.clock = clock;
-    send(chunk.server, header, turn);
+    send(chunk.server, {.type = MessageType::pull, .key = chunk.id, .clock = clock}, turn);
   }
 }
 
@@ -104,13 +99,12 @@ void WeightBook::seed(std::uint32_t server, std::uint64_t clock, std::uint64_t r
                       WorkerTurn& turn) const {
   for (const Chunk& chunk : chunks_) {
     if (chunk.server != server) continue;
-    Header header;
-    header.type = MessageType::seed;
-    header.data_type = DataType::float32;
-    header.generation = generation_;
-    header.key = chunk.id;
-    header.clock = clock;
-    header.offset = round;
+    const Header header{.type = MessageType::seed,
+                        .data_type = DataType::float32,
+                        .key = chunk.id,
+                        .generation = generation_,
+                        .clock = clock,
+                        .offset = round};
     turn.decide(SendChunk{{Role::server, server}, header});
   }
 }

@@ -222,9 +222,7 @@ void WorkerMachine::go_on_awaiting(WorkerTurn& turn) {
   if (!told_coordinator_ && up_.contains(0) && turn.now - awaiting_since_ > ps_timers::cut_off_after) {
     code_probe("ps.tells-cut-off");
     told_coordinator_ = true;
-    Header header;
-    header.type = MessageType::cut_off;
-    book_.send(0, header, turn);
+    book_.send(0, {.type = MessageType::cut_off}, turn);
   }
 }
 
@@ -260,18 +258,14 @@ void WorkerMachine::join(WorkerTurn& turn) {
   trained_.reset();
   must_pull_ = true;
   ready_ = ReadyMessage();
-  Header header;
-  header.type = MessageType::join;
-  header.clock = clock_;
+  const Header header{.type = MessageType::join, .clock = clock_};
   const Bytes payload = encode(
       JoinMessage{clock_, position_, offline_made_, run_.restarts, run_.lost_samples, tensors_, data_});
   for (std::uint32_t server = 0; server < servers_; ++server) book_.send(server, header, turn, payload);
 }
 
 void WorkerMachine::send_ready(WorkerTurn& turn) {
-  Header header;
-  header.type = MessageType::ready;
-  book_.send(0, header, turn, encode(ready_));
+  book_.send(0, {.type = MessageType::ready}, turn, encode(ready_));
 }
 
 void WorkerMachine::next_slice(WorkerTurn& turn) {

@@ -124,9 +124,7 @@ void WorkerMachine::train_end(WorkerTurn& turn) {
 void WorkerMachine::evaluated(bool done, const std::string& result, WorkerTurn& turn) {
   if (!done) return leave_slice(turn);
   patience_.restart(turn.now);
-  Header header;
-  header.type = MessageType::reported;
-  book_.send(0, header, turn, PayloadWriter().text(result).bytes());
+  book_.send(0, {.type = MessageType::reported}, turn, PayloadWriter().text(result).bytes());
   state_ = State::reported;
   advance(false, turn);
 }
