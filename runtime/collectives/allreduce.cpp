@@ -5,7 +5,6 @@
 #include <cstring>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/collectives/rank_machine.h"

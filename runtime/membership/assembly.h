@@ -15,14 +15,12 @@
 // and no step that a live rank has is lost (A10).
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "runtime/membership/allreduce_protocol.h"

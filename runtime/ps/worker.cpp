@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "runtime/membership/peers.h"
 #include "runtime/ps/exchange.h"

@@ -1,7 +1,6 @@
 // Makes connections: accepts strangers (processes that have not proved themselves), and dials peers by name
 // or address.
 #include <cerrno>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>

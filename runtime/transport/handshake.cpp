@@ -2,7 +2,6 @@
 #include "runtime/transport/handshake.h"
 
 #include <algorithm>
-#include <cctype>
 #include <fstream>
 #include <sys/random.h>
 #include <utility>

@@ -1,5 +1,4 @@
 // The rounds of the loop: they read from peers, watch for silent peers and end connections.
-#include <algorithm>
 #include <cerrno>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

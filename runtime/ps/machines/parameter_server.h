@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "kernels/floats.h"
-#include "runtime/launch/config.h"
 #include "runtime/model/optimizer.h"
 #include "runtime/ps/machines/protocol.h"
 

@@ -2,7 +2,6 @@
 #include "runtime/ps/machines/server_machine.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "runtime/base/code_probe.h"
 #include "runtime/membership/peers.h"

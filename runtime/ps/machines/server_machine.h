@@ -11,7 +11,6 @@
 #include <span>
 
 #include "kernels/ops.h"
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/ps/machines/coordinator.h"
 #include "runtime/ps/machines/parameter_server.h"
 #include "runtime/ps/machines/turn.h"

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <set>
-#include <span>
 #include <vector>
 
 #include "runtime/ps/machines/protocol.h"
