@@ -3,7 +3,6 @@
 #include "runtime/membership/peers.h"
 
 #include <algorithm>
-#include <utility>
 #include <variant>
 
 namespace mlk::rt {
@@ -52,10 +51,6 @@ void Peers::execute(const Effects::Effect& effect) {
   } else {
     job_.log.line(std::get<Effects::Line>(effect).text);
   }
-}
-
-void Peers::execute(Effects&& effects) {
-  for (const Effects::Effect& effect : std::exchange(effects.in_order, {})) execute(effect);
 }
 
 std::optional<Event> Peers::next(Milliseconds time) {

@@ -37,7 +37,6 @@ class Peers {
   // Sends a message, dials a peer or writes a log line, and never waits. Closes the connection if the peer
   // reads no messages.
   void execute(const Effects::Effect& effect);
-  void execute(Effects&& effects);  // in order
 
   // From now on next() does not throw, and this process ends as trained, however its peers end.
   void run_is_trained() { trained_ = true; }

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
@@ -41,11 +40,11 @@ class PsServer {
   void act(Call call) {
     Turn turn{steady_clock::now()};
     call(turn);
-    execute(std::move(turn));
+    execute(turn);
   }
   void take_messages();
   void poll();
-  void execute(Turn&& turn, const TrainingState* loaded = nullptr);
+  void execute(const Turn& turn, const TrainingState* loaded = nullptr);
   void load();
   void seed_others(const SeedFromCheckpoint& wanted, const TrainingState& saved);
   void flush_weights(PeerId worker);
@@ -98,15 +97,11 @@ struct Overloaded : Cases... {
 };
 
 // loaded: the checkpoint that was just read and that SeedFromCheckpoint sends; null in all other turns.
-void PsServer::execute(Turn&& turn, const TrainingState* loaded) {
-  for (Turn::Decision& decision : turn.in_order) {
+void PsServer::execute(const Turn& turn, const TrainingState* loaded) {
+  for (const Turn::Decision& decision : turn.in_order) {
     std::visit(
         Overloaded{
-            [this](Effects::Effect& effect) {
-              Effects effects;
-              effects.in_order.push_back(std::move(effect));
-              peers_.execute(std::move(effects));
-            },
+            [this](const Effects::Effect& effect) { peers_.execute(effect); },
             [this](const OpenSeeding& wanted) { machine_.open_seeding(wanted.round); },
             [this](const LoadCheckpoint&) { load(); },
             [&](const SeedFromCheckpoint& wanted) { seed_others(wanted, *loaded); },
@@ -144,7 +139,7 @@ void PsServer::load() {
     if (failure.code != ExitCode::checkpoint_unusable) throw;
     machine_.unusable(failure, turn);
   }
-  execute(std::move(turn), saved ? &*saved : nullptr);
+  execute(turn, saved ? &*saved : nullptr);
 }
 
 void PsServer::seed_others(const SeedFromCheckpoint& wanted, const TrainingState& saved) {

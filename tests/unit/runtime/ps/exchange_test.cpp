@@ -32,17 +32,13 @@ struct Exchange {
   auto act(Call call, const Bytes& received = {}) {
     WorkerTurn turn;
     const auto execute = [&] {
-      for (auto& decision : turn.in_order) {
+      for (const auto& decision : turn.in_order) {
         if (const auto* wanted = std::get_if<ExpectWeights>(&decision)) floats->expect(*wanted);
         if (std::holds_alternative<CancelReceives>(decision)) floats->cancel();
         if (const auto* wanted = std::get_if<SendChunk>(&decision)) floats->send(*wanted);
         if (const auto* wanted = std::get_if<StoreWeights>(&decision)) floats->store(*wanted, received);
         if (std::holds_alternative<UseNextWeights>(decision)) floats->use_next();
-        if (auto* effect = std::get_if<Effects::Effect>(&decision)) {
-          Effects effects;
-          effects.in_order.push_back(std::move(*effect));
-          others.peers().execute(std::move(effects));
-        }
+        if (const auto* effect = std::get_if<Effects::Effect>(&decision)) others.peers().execute(*effect);
       }
     };
     if constexpr (std::is_void_v<decltype(call(turn))>) {
