@@ -111,39 +111,17 @@ void WorkerMachine::advance(bool idle, WorkerTurn& turn) {
     case State::awaiting_servers:
       return go_on_awaiting(turn);
     case State::asking:
-      switch (outcome(work_ || trained_, idle, turn)) {
-        case Outcome::open:
-          return;
-        case Outcome::lost:
-          return leave_slice(turn);
-        case Outcome::done:
-          patience_.restart(turn.now);
-          return trained_ ? train_end(turn) : work_on(turn);
-      }
-      return;
+      if (!goes_on(work_ || trained_, idle, turn)) return;
+      patience_.restart(turn.now);
+      return trained_ ? train_end(turn) : work_on(turn);
     case State::fetching:
       return go_on_fetching(idle, turn);
     case State::pushing:
-      switch (outcome(book_.answered(), idle, turn)) {
-        case Outcome::open:
-          return;
-        case Outcome::lost:
-          return leave_slice(turn);
-        case Outcome::done:
-          state_ = State::counting;
-          return turn.decide(CountStep{clock_ + 1, at_work_->message.samples});
-      }
-      return;
+      if (!goes_on(book_.answered(), idle, turn)) return;
+      state_ = State::counting;
+      return turn.decide(CountStep{clock_ + 1, at_work_->message.samples});
     case State::reported:
-      switch (outcome(trained_.has_value(), idle, turn)) {
-        case Outcome::open:
-          return;
-        case Outcome::lost:
-          return leave_slice(turn);
-        case Outcome::done:
-          return next_slice(turn);
-      }
-      return;
+      return goes_on(trained_.has_value(), idle, turn) ? next_slice(turn) : void();
     case State::looking:
       return leave_trained(turn);
     case State::computing:
@@ -153,16 +131,17 @@ void WorkerMachine::advance(bool idle, WorkerTurn& turn) {
   }
 }
 
-// The outcome of waiting for the servers' answer. Outcome::lost: a server was lost, the run is over, or this
-// process has to stop.
-WorkerMachine::Outcome WorkerMachine::outcome(bool done, bool idle, WorkerTurn& turn) {
-  if (done) return broken_ ? Outcome::lost : Outcome::done;
-  if (broken_ || finished_ || (idle && stopping_)) return Outcome::lost;
-  if (idle && patience_.seconds(turn.now) > ps_timers::answer_patience_seconds) {
+// Whether the wait for the servers' answer is over, and the slice goes on. done: the answer is complete. If a
+// server was lost, the run is over or this process has to stop, leaves the slice and returns false.
+bool WorkerMachine::goes_on(bool done, bool idle, WorkerTurn& turn) {
+  if (done && !broken_) return true;
+  if (broken_ || finished_ || (idle && stopping_)) {
+    leave_slice(turn);
+  } else if (idle && patience_.seconds(turn.now) > ps_timers::answer_patience_seconds) {
     code_probe("ps.answer-overdue");
     miss({"the servers' answer"}, turn);
   }
-  return Outcome::open;
+  return false;
 }
 
 // While server 0 waits for other processes, its patience applies, and not the patience of this worker.

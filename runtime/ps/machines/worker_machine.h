@@ -68,7 +68,6 @@ class WorkerMachine {
     TrainedMessage message;
     std::uint64_t clock = 0;
   };
-  enum class Outcome { open, done, lost };
 
   void on_message(const Event& event, WorkerTurn& turn);
   bool all_servers_up() const { return up_.size() == servers_; }
@@ -84,7 +83,7 @@ class WorkerMachine {
   void leave_slice(WorkerTurn& turn);
   void leave_trained(WorkerTurn& turn);
   void advance(bool idle, WorkerTurn& turn);
-  Outcome outcome(bool done, bool idle, WorkerTurn& turn);
+  bool goes_on(bool done, bool idle, WorkerTurn& turn);
   void miss(const std::vector<std::string>& who, WorkerTurn& turn);
   void work_on(WorkerTurn& turn);
   void compute(WorkerTurn& turn);

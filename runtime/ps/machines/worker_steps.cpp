@@ -84,17 +84,11 @@ void WorkerMachine::fetch(std::uint64_t clock, WorkerTurn& turn) {
 void WorkerMachine::go_on_fetching(bool idle, WorkerTurn& turn) {
   const bool have = sync_ ? book_.has_next(fetched_clock_) : book_.answered();
   const bool overdue = sync_ && turn.now >= pull_again_;
-  switch (outcome(have || overdue, idle, turn)) {
-    case Outcome::open:
-      return;
-    case Outcome::lost:
-      return leave_slice(turn);
-    case Outcome::done:
-      if (have) return have_weights(turn);
-      code_probe("ps.pulls-again");
-      book_.pull(fetched_clock_, false, turn);
-      pull_again_ = turn.now + ps_timers::pull_again_after;
-  }
+  if (!goes_on(have || overdue, idle, turn)) return;
+  if (have) return have_weights(turn);
+  code_probe("ps.pulls-again");
+  book_.pull(fetched_clock_, false, turn);
+  pull_again_ = turn.now + ps_timers::pull_again_after;
 }
 
 void WorkerMachine::have_weights(WorkerTurn& turn) {
