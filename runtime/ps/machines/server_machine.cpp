@@ -58,10 +58,7 @@ void ServerMachine::on_up(const Event& event, Turn& turn) {
     if (coordinator_) coordinator_->worker_up(peer);
   } else {
     servers_.insert(peer.rank);
-    if (peer == server_0) {
-      server_0_up_ = true;
-      server_0_left_ = false;
-    }
+    if (peer == server_0) server_0_left_ = false;
     introduce(turn);
   }
   if (finished_) send_finished(peer, result_, turn);
@@ -84,7 +81,6 @@ void ServerMachine::on_lost(const Event& event, Turn& turn) {
   }
   if (coordinator_ && (peer.role == Role::worker || down)) coordinator_->peer_down(peer, turn);
   if (peer.role == Role::server && down) servers_.erase(peer.rank);
-  if (peer == server_0 && down) server_0_up_ = false;
 }
 
 // The worker counted as lost while it was silent, and does not know that. Without this message the worker
@@ -226,10 +222,11 @@ void ServerMachine::end_if_over(Turn& turn) {
     if (coordinator_) coordinator_->stop(turn.now);
     // Server 0 must commit the parts of the other servers. So these servers stay until server 0 is gone, for
     // leave_patience at most.
-    const bool saved = coordinator_ ? coordinator_->terminated()
-                                    : !server_0_up_ || turn.now - *stopped_ > ps_timers::leave_patience;
+    const bool saved = coordinator_
+                           ? coordinator_->terminated()
+                           : !servers_.contains(0) || turn.now - *stopped_ > ps_timers::leave_patience;
     if (saved) {
-      if (!coordinator_ && server_0_up_) code_probe("ps.server-0-overdue");
+      if (!coordinator_ && servers_.contains(0)) code_probe("ps.server-0-overdue");
       code_probe("ps.server-terminated");
       End end{ExitCode::terminated, false, "terminated"};
       if (coordinator_) end.checkpoint = coordinator_->committed();

@@ -100,7 +100,6 @@ class ServerMachine {
   bool met_ = false;        // a worker was connected at some time
   bool stop_requested_ = false;
   std::optional<SteadyTime> finished_, stopped_;
-  bool server_0_up_ = false;    // connected
   bool server_0_left_ = false;  // server 0 has ended with exit code 0
   Bytes result_;                // the result of the reporter, once finished
 };
