@@ -48,10 +48,11 @@ inline void append(Bytes& bytes, std::span<const std::byte> more) {
 
 class PayloadWriter {
  public:
-  template <typename T>
-    requires std::is_arithmetic_v<T>
-  PayloadWriter& put(T value) {
-    return raw(std::as_bytes(std::span(&value, 1)));
+  template <typename... T>
+    requires(std::is_arithmetic_v<T> && ...)
+  PayloadWriter& put(T... values) {
+    (raw(std::as_bytes(std::span(&values, 1))), ...);
+    return *this;
   }
   PayloadWriter& raw(std::span<const std::byte> data) {
     append(bytes_, data);
@@ -88,6 +89,11 @@ class PayloadReader {
     if (!take(size)) return {};
     return {reinterpret_cast<const char*>(taken_.data()), taken_.size()};
   }
+  // Reads numbers and texts into these variables, in order.
+  template <typename... T>
+  void read(T&... values) {
+    (read_one(values), ...);
+  }
   std::span<const std::byte> raw(std::size_t size) {
     return take(size) ? taken_ : std::span<const std::byte>();
   }
@@ -97,6 +103,11 @@ class PayloadReader {
   bool complete() const { return ok_ && rest_.empty(); }
 
  private:
+  template <typename T>
+  void read_one(T& number) {
+    number = get<T>();
+  }
+  void read_one(std::string& value) { value = text(); }
   bool take(std::size_t size) {
     if (!ok_ || size > rest_.size()) {
       ok_ = false;

@@ -19,7 +19,7 @@ EncodedMessage message(MessageType type, std::uint64_t generation, std::uint64_t
 // header.clock: the step of the sender's state.
 EncodedMessage encode(const StatusMessage& status) {
   return message(MessageType::status, status.generation, status.step.value_or(no_step),
-                 PayloadWriter().put(status.lineage).put(std::uint8_t{status.waits_for_sum}));
+                 PayloadWriter().put(status.lineage, std::uint8_t{status.waits_for_sum}));
 }
 
 std::optional<StatusMessage> decode_status(const Header& header, std::span<const std::byte> payload) {
@@ -35,9 +35,9 @@ std::optional<StatusMessage> decode_status(const Header& header, std::span<const
 // header.clock: the generation that the proposal follows.
 EncodedMessage encode(const ProposeMessage& propose) {
   PayloadWriter payload;
-  payload.put(propose.lineage).put(static_cast<std::uint32_t>(propose.members.size()));
+  payload.put(propose.lineage, static_cast<std::uint32_t>(propose.members.size()));
   for (const auto& [member, address] : propose.members)
-    payload.put(member.rank).put(member.incarnation).text(address);
+    payload.put(member.rank, member.incarnation).text(address);
   return message(MessageType::propose, propose.number, propose.follows, std::move(payload));
 }
 
@@ -48,9 +48,7 @@ std::optional<ProposeMessage> decode_propose(const Header& header, std::span<con
   if (count > most_members) return {};
   for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
     ProposeMessage::Invited invited;
-    invited.member.rank = reader.get<std::uint32_t>();
-    invited.member.incarnation = reader.get<std::uint64_t>();
-    invited.address = reader.text();
+    reader.read(invited.member.rank, invited.member.incarnation, invited.address);
     propose.members.push_back(std::move(invited));
   }
   if (!reader.complete()) return {};
@@ -92,7 +90,7 @@ RefuseMessage decode_refuse(const Header& header) {
 // header.clock: the step; header.key: the source.
 EncodedMessage encode(const BeginMessage& begin) {
   PayloadWriter payload;
-  payload.put(begin.restarts).put(static_cast<std::uint32_t>(begin.lagging.size()));
+  payload.put(begin.restarts, static_cast<std::uint32_t>(begin.lagging.size()));
   for (const std::uint32_t rank : begin.lagging) payload.put(rank);
   EncodedMessage made = message(MessageType::begin, begin.number, begin.step, std::move(payload));
   made.header.key = begin.source;
@@ -118,7 +116,7 @@ TroubleMessage decode_trouble(const Header& header) { return {header.generation}
 // header.clock: the step.
 EncodedMessage encode(const StateMessage& state) {
   PayloadWriter payload;
-  payload.put(state.position).put(state.state_since).put(state.summed_in).raw(state.floats);
+  payload.put(state.position, state.state_since, state.summed_in).raw(state.floats);
   EncodedMessage made = message(MessageType::feed, state.generation, state.step, std::move(payload));
   made.header.offset = state.offset;
   return made;
@@ -126,13 +124,8 @@ EncodedMessage encode(const StateMessage& state) {
 
 std::optional<StateMessage> decode_state(const Header& header, std::span<const std::byte> payload) {
   PayloadReader reader(payload);
-  StateMessage state{header.generation,
-                     header.clock,
-                     reader.get<std::uint64_t>(),
-                     reader.get<std::uint64_t>(),
-                     reader.get<std::uint64_t>(),
-                     header.offset,
-                     {}};
+  StateMessage state{.generation = header.generation, .step = header.clock, .offset = header.offset};
+  reader.read(state.position, state.state_since, state.summed_in);
   state.floats = reader.raw(reader.left());
   if (!reader.ok() || state.floats.size() % sizeof(float) != 0) return {};
   return state;

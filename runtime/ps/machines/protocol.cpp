@@ -13,23 +13,17 @@ constexpr std::uint32_t nobody = ~std::uint32_t{0};
 void put_progress(PayloadWriter& writer, const Progress& progress) {
   const auto& [sum, most, count] = progress.staleness;
   const RunView& run = progress.run;
-  writer.put(progress.loss_sum).put(progress.loss_count).put(sum).put(most).put(count);
-  writer.put(run.workers).put(run.generation).put(run.restarts).put(run.lost_samples);
-  writer.put(run.slowest.value_or(nobody));
+  writer.put(progress.loss_sum, progress.loss_count, sum, most, count);
+  writer.put(run.workers, run.generation, run.restarts, run.lost_samples, run.slowest.value_or(nobody));
 }
 
 Progress get_progress(PayloadReader& reader) {
   Progress progress;
-  progress.loss_sum = reader.get<double>();
-  progress.loss_count = reader.get<std::uint64_t>();
-  progress.staleness.sum = reader.get<std::uint64_t>();
-  progress.staleness.most = reader.get<std::uint64_t>();
-  progress.staleness.count = reader.get<std::uint64_t>();
-  progress.run.workers = reader.get<std::uint32_t>();
-  progress.run.generation = reader.get<std::uint64_t>();
-  progress.run.restarts = reader.get<std::uint64_t>();
-  progress.run.lost_samples = reader.get<std::uint64_t>();
-  if (const auto slowest = reader.get<std::uint32_t>(); slowest != nobody) progress.run.slowest = slowest;
+  auto& [sum, most, count] = progress.staleness;
+  RunView& run = progress.run;
+  reader.read(progress.loss_sum, progress.loss_count, sum, most, count);
+  reader.read(run.workers, run.generation, run.restarts, run.lost_samples);
+  if (const auto slowest = reader.get<std::uint32_t>(); slowest != nobody) run.slowest = slowest;
   return progress;
 }
 
@@ -52,7 +46,7 @@ std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t
 
 Bytes encode(const JoinMessage& join) {
   PayloadWriter writer;
-  writer.put(join.position).put(join.offline).put(join.restarts).put(join.lost_samples);
+  writer.put(join.position, join.offline, join.restarts, join.lost_samples);
   writer.put(static_cast<std::uint32_t>(join.tensors.size()));
   for (const TensorInfo& tensor : join.tensors) {
     writer.text(tensor.name).put(static_cast<std::uint8_t>(tensor.shape.size()));
@@ -61,7 +55,7 @@ Bytes encode(const JoinMessage& join) {
   writer.put(static_cast<std::uint8_t>(join.data.has_value()));
   if (join.data) {
     for (const DataSummary::Part& part : {join.data->train, join.data->held_out})
-      writer.put(part.samples).put(part.crc32c);
+      writer.put(part.samples, part.crc32c);
   }
   return writer.bytes();
 }
@@ -70,10 +64,7 @@ std::optional<JoinMessage> decode_join(const Header& header, std::span<const std
   PayloadReader reader(payload);
   JoinMessage join;
   join.clock = header.clock;
-  join.position = reader.get<std::uint64_t>();
-  join.offline = reader.get<std::uint64_t>();
-  join.restarts = reader.get<std::uint64_t>();
-  join.lost_samples = reader.get<std::uint64_t>();
+  reader.read(join.position, join.offline, join.restarts, join.lost_samples);
   const auto count = reader.get<std::uint32_t>();
   if (count > most_tensors) return {};
   std::size_t offset = 0;
@@ -100,10 +91,7 @@ std::optional<JoinMessage> decode_join(const Header& header, std::span<const std
   if (with_data > 1) return {};
   if (with_data == 1) {
     DataSummary& data = join.data.emplace();
-    for (DataSummary::Part* part : {&data.train, &data.held_out}) {
-      part->samples = reader.get<std::uint64_t>();
-      part->crc32c = reader.get<std::uint32_t>();
-    }
+    reader.read(data.train.samples, data.train.crc32c, data.held_out.samples, data.held_out.crc32c);
   }
   if (!reader.complete()) return {};
   return join;
@@ -111,12 +99,8 @@ std::optional<JoinMessage> decode_join(const Header& header, std::span<const std
 
 Bytes encode(const ReadyMessage& ready) {
   return PayloadWriter()
-      .put(static_cast<std::uint8_t>(ready.done))
-      .put(ready.clock)
-      .put(ready.slice)
-      .put(ready.loss)
-      .put(ready.seconds)
-      .put(ready.staleness)
+      .put(static_cast<std::uint8_t>(ready.done), ready.clock, ready.slice)
+      .put(ready.loss, ready.seconds, ready.staleness)
       .bytes();
 }
 
@@ -124,24 +108,15 @@ std::optional<ReadyMessage> decode_ready(std::span<const std::byte> payload) {
   PayloadReader reader(payload);
   ReadyMessage ready;
   ready.done = reader.get<std::uint8_t>() != 0;
-  ready.clock = reader.get<std::uint64_t>();
-  ready.slice = reader.get<std::uint32_t>();
-  ready.loss = reader.get<double>();
-  ready.seconds = reader.get<double>();
-  ready.staleness = reader.get<std::uint64_t>();
+  reader.read(ready.clock, ready.slice, ready.loss, ready.seconds, ready.staleness);
   if (!reader.complete()) return {};
   return ready;
 }
 
 Bytes encode(const WorkMessage& work) {
   PayloadWriter writer;
-  writer.put(work.position)
-      .put(work.samples)
-      .put(work.own_slices)
-      .put(work.others_slices)
-      .put(work.run_position)
-      .put(work.restored_step)
-      .put(work.checkpoint)
+  writer.put(work.position, work.samples, work.own_slices, work.others_slices)
+      .put(work.run_position, work.restored_step, work.checkpoint)
       .put(work.unsaved ? work.unsaved->since : 0)  // 0: nothing is unsaved, since `since` is never 0
       .text(work.unsaved ? work.unsaved->reason.substr(0, most_reason) : "")
       .put(static_cast<std::uint8_t>(work.reports));
@@ -152,13 +127,8 @@ Bytes encode(const WorkMessage& work) {
 std::optional<WorkMessage> decode_work(std::span<const std::byte> payload) {
   PayloadReader reader(payload);
   WorkMessage work;
-  work.position = reader.get<std::uint64_t>();
-  work.samples = reader.get<std::uint32_t>();
-  work.own_slices = reader.get<std::uint64_t>();
-  work.others_slices = reader.get<std::uint64_t>();
-  work.run_position = reader.get<std::uint64_t>();
-  work.restored_step = reader.get<std::uint64_t>();
-  work.checkpoint = reader.get<std::uint64_t>();
+  reader.read(work.position, work.samples, work.own_slices, work.others_slices);
+  reader.read(work.run_position, work.restored_step, work.checkpoint);
   const Unsaved unsaved{reader.get<std::uint64_t>(), reader.text()};
   if (unsaved.since > 0) work.unsaved = unsaved;
   work.reports = reader.get<std::uint8_t>() != 0;
@@ -169,7 +139,7 @@ std::optional<WorkMessage> decode_work(std::span<const std::byte> payload) {
 
 Bytes encode(const TrainedMessage& trained) {
   PayloadWriter writer;
-  writer.put(trained.run_position).put(trained.checkpoint);
+  writer.put(trained.run_position, trained.checkpoint);
   put_progress(writer, trained.progress);
   return writer.bytes();
 }
@@ -177,8 +147,7 @@ Bytes encode(const TrainedMessage& trained) {
 std::optional<TrainedMessage> decode_trained(std::span<const std::byte> payload) {
   PayloadReader reader(payload);
   TrainedMessage trained;
-  trained.run_position = reader.get<std::uint64_t>();
-  trained.checkpoint = reader.get<std::uint64_t>();
+  reader.read(trained.run_position, trained.checkpoint);
   trained.progress = get_progress(reader);
   if (!reader.complete()) return {};
   return trained;
@@ -192,8 +161,7 @@ std::optional<CaptureMessage> decode_capture(const Header& header, std::span<con
   PayloadReader reader(payload);
   CaptureMessage capture;
   capture.step = header.clock;
-  capture.position = reader.get<std::uint64_t>();
-  capture.aside = reader.text();
+  reader.read(capture.position, capture.aside);
   if (!reader.complete()) return {};
   return capture;
 }
@@ -202,8 +170,7 @@ Bytes encode(const WrittenMessage& written) {
   return PayloadWriter()
       .text(written.aside)
       .text(written.file.name)
-      .put(written.file.bytes)
-      .put(written.file.crc32c)
+      .put(written.file.bytes, written.file.crc32c)
       .text(written.reason)
       .bytes();
 }
@@ -212,11 +179,7 @@ std::optional<WrittenMessage> decode_written(const Header& header, std::span<con
   PayloadReader reader(payload);
   WrittenMessage written;
   written.step = header.clock;
-  written.aside = reader.text();
-  written.file.name = reader.text();
-  written.file.bytes = reader.get<std::uint64_t>();
-  written.file.crc32c = reader.get<std::uint32_t>();
-  written.reason = reader.text();
+  reader.read(written.aside, written.file.name, written.file.bytes, written.file.crc32c, written.reason);
   if (!reader.complete()) return {};
   return written;
 }
