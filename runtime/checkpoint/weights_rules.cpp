@@ -40,11 +40,6 @@ std::vector<ComputedKey> computed_keys(const ModelConfig& model) {
   };
 }
 
-// Numbers are compared as numbers: 1e-05 is 0.00001, and 3 is 3.0.
-bool is_computed(const json& value, const std::vector<json>& computed) {
-  return std::ranges::find(computed, value) != computed.end();
-}
-
 }  // namespace
 
 std::string foreign_format(std::string_view first_bytes) {
@@ -92,7 +87,8 @@ std::vector<std::string> computed_otherwise(const json& description, const Model
   std::vector<std::string> differing;
   for (const auto& [key, computed, otherwise] : computed_keys(model)) {
     const auto value = description.find(key);
-    if (value == description.end() || is_computed(*value, computed)) continue;
+    // Numbers are compared as numbers: 1e-05 is 0.00001, and 3 is 3.0.
+    if (value == description.end() || std::ranges::find(computed, *value) != computed.end()) continue;
     std::string text = value->dump(-1, ' ', false, json::error_handler_t::replace);
     if (text.size() > 60) text = "set";
     differing.push_back(std::string(key) + " is " + text + ", and " + otherwise);

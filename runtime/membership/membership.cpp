@@ -15,10 +15,9 @@ bool Generation::contains(Member member) const {
 }
 
 std::optional<std::size_t> Generation::index_of(std::uint32_t rank) const {
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    if (members[i].rank == rank) return i;
-  }
-  return {};
+  const auto found = std::ranges::find(members, rank, &Member::rank);
+  if (found == members.end()) return {};
+  return static_cast<std::size_t>(found - members.begin());
 }
 
 bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standing>& standings) {

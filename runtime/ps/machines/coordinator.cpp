@@ -32,10 +32,6 @@ void Coordinator::send(Turn& turn, PeerId to, MessageType type, std::uint64_t cl
             std::move(payload));
 }
 
-bool Coordinator::is_reporter(std::uint32_t worker) const {
-  return !offers_.empty() && offers_.begin()->first == worker;
-}
-
 void Coordinator::worker_up(PeerId worker) { connected_.insert(worker.rank); }
 
 void Coordinator::peer_down(PeerId peer, Turn& turn) {
@@ -168,7 +164,7 @@ bool Coordinator::serve(std::uint32_t worker, Turn& turn) {
   work.restored_step = restored_step_;
   work.checkpoint = checkpoints_.committed();
   work.unsaved = checkpoints_.unsaved();
-  work.reports = is_reporter(worker);
+  work.reports = !offers_.empty() && offers_.begin()->first == worker;
   if (work.reports) {
     work.progress = take_progress(turn);
   } else {

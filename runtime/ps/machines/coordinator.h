@@ -114,7 +114,6 @@ class Coordinator {
   void start_checkpoint(Turn& turn);
   void end(Turn& turn);
   void start_gathering(Turn& turn, std::optional<std::uint32_t> joined = {});
-  bool is_reporter(std::uint32_t worker) const;
   RunView run_view() const;
   Progress take_progress(Turn& turn);
   void send(Turn& turn, PeerId to, MessageType type, std::uint64_t clock, std::uint32_t key = 0,

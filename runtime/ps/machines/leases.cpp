@@ -90,10 +90,7 @@ bool Leases::done(std::uint32_t rank, std::uint64_t clock, std::uint32_t slice) 
   }
   if (clock != step_) return false;
   slices_[slice] = Slice::done;
-  if (std::find_if(slices_.begin(), slices_.end(), [](Slice s) { return s != Slice::done; }) !=
-      slices_.end()) {
-    return false;
-  }
+  if (std::ranges::any_of(slices_, [](Slice s) { return s != Slice::done; })) return false;
   ++step_;
   position_ += batch_ * slices_.size();
   std::fill(slices_.begin(), slices_.end(), Slice::open);
