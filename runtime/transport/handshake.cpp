@@ -2,6 +2,7 @@
 #include "runtime/transport/handshake.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <sys/random.h>
 #include <utility>
@@ -12,13 +13,6 @@ namespace mlk::rt {
 namespace {
 
 constexpr std::size_t longest_address = 300;
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 template <std::size_t size>
 std::array<std::byte, size> read_array(PayloadReader& reader) {
@@ -42,9 +36,10 @@ Key parse_key(std::string_view text) {
   Key key{};
   bool good = text.size() == 2 * key.size();
   for (std::size_t i = 0; good && i < key.size(); ++i) {
-    const int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
-    good = high >= 0 && low >= 0;
-    key[i] = static_cast<std::byte>(high << 4 | low);
+    const char* const end = text.data() + 2 * (i + 1);
+    unsigned value = 0;
+    good = std::from_chars(end - 2, end, value, 16).ptr == end;
+    key[i] = static_cast<std::byte>(value);
   }
   if (!good) throw Failure(ExitCode::bad_configuration, "the key of the run is not 64 hexadecimal digits");
   return key;
