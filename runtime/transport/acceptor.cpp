@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,13 +18,6 @@ SocketAddress bound_address(int fd) {
   address.length = sizeof address.storage;
   getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length);
   return address;
-}
-
-void watch_listener(int epoll, int fd, std::uint64_t id) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = id;
-  epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);  // fails, without harm, if epoll watches this socket already
 }
 
 bool out_of_resources(int error) {
@@ -61,10 +53,10 @@ Acceptor::~Acceptor() {
   if (local_ >= 0) ::close(local_);
 }
 
-void Acceptor::watch(int epoll) {
-  epoll_ = epoll;
-  watch_listener(epoll, tcp_, tcp_id);
-  if (local_ >= 0) watch_listener(epoll, local_, local_id);
+void Acceptor::watch(Loop& loop) {
+  loop_ = &loop;
+  loop.watch(tcp_, tcp_id);  // fails, without harm, if the loop watches this socket already
+  if (local_ >= 0) loop.watch(local_, local_id);
 }
 
 void Acceptor::accept(std::uint64_t id, const Handlers& handlers) {
@@ -106,14 +98,14 @@ void Acceptor::accept_local(const Handlers& handlers) {
 // Removes the socket from epoll until listen_again(). As long as accept() fails, epoll would report the
 // socket again and again.
 void Acceptor::leave_out(int listener) {
-  epoll_ctl(epoll_, EPOLL_CTL_DEL, listener, nullptr);
+  epoll_ctl(loop_->epoll(), EPOLL_CTL_DEL, listener, nullptr);
   left_out_ = true;
 }
 
 void Acceptor::listen_again() {
   if (!left_out_) return;
   left_out_ = false;
-  watch(epoll_);
+  watch(*loop_);
 }
 
 }  // namespace mlk::rt

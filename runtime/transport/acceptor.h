@@ -8,6 +8,7 @@
 
 #include "runtime/base/address.h"
 #include "runtime/transport/frame_reader.h"
+#include "runtime/transport/loop.h"
 
 namespace mlk::rt {
 
@@ -26,7 +27,7 @@ class Acceptor {
 
   std::uint16_t port() const { return port_; }                 // the port that was really bound
   bool local_name_taken() const { return local_name_taken_; }  // by another process: no UNIX socket is used
-  void watch(int epoll);
+  void watch(Loop& loop);
 
   // Accepts all connections that wait at the socket `id`. Calls take() with each descriptor, which take()
   // then owns. If a connection is from a process of another user, closes it and calls complain().
@@ -45,7 +46,8 @@ class Acceptor {
   void accept_local(const Handlers& handlers);
   void leave_out(int listener);
 
-  int epoll_ = -1, tcp_ = -1, local_ = -1;
+  Loop* loop_ = nullptr;
+  int tcp_ = -1, local_ = -1;
   std::uint16_t port_ = 0;
   bool local_name_taken_ = false, left_out_ = false;
 };

@@ -53,7 +53,7 @@ Transport::Impl::Impl(Identity self, const Key& key, TransportOptions options, L
   acceptor_ = std::make_unique<Acceptor>(*where, options_.bind_patience, options_.unix_sockets);
   where->port = acceptor_->port();
   self_.address = to_string(*where);
-  acceptor_->watch(loop_.epoll());
+  acceptor_->watch(loop_);
   loop_.watch(resolver_.fd(), id_of_resolver);
   if (acceptor_->local_name_taken())
     log_("another process holds the UNIX socket beside " + self_.address + ": peers of this host use TCP");
