@@ -95,7 +95,7 @@ bool Transport::Impl::promote(Connection& connection, const Introduction& theirs
     return false;
   }
   if (Connection* older = established(peer)) retire(*older, older->incarnation != theirs.incarnation);
-  if (const auto dead = peers_.connected(peer, theirs.incarnation)) push_death(*dead);
+  if (const auto dead = peers_.connected(peer, theirs.incarnation)) push_down(peer, dead->number, true);
   given_up_.erase(peer);
   connection.stage = Stage::established;
   connection.link->suit_send_buffer();
@@ -118,10 +118,7 @@ void Transport::Impl::retire(Connection& older, bool other_incarnation) {
   if (other_incarnation) send_control(older, MessageType::goodbye, {}, 0, flag_replaced);
   older.stage = Stage::handshake;  // so the end of the older connection is not reported again
   older.doomed = true;
-  push(Event{.kind = Event::Kind::down,
-             .peer = older.peer,
-             .incarnation = older.incarnation,
-             .proven = other_incarnation});
+  push_down(older.peer, older.incarnation, other_incarnation);
 }
 
 Transport::Impl::Connection* Transport::Impl::established(PeerId peer) {

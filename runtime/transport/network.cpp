@@ -179,10 +179,7 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
       if (active != active_.end() && active->second == connection.link) active_.erase(active);
     }
     if (!connection.proven) peers_.lost_without_proof(connection.peer, connection.dead_at);
-    push(Event{.kind = Event::Kind::down,
-               .peer = connection.peer,
-               .incarnation = connection.incarnation,
-               .proven = connection.proven});
+    push_down(connection.peer, connection.incarnation, connection.proven);
     dialer_.lost(connection.peer, now);
   } else if (connection.dialled) {
     if (connection.link->medium() == Medium::one_host) {
@@ -191,7 +188,7 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
     }
     const auto outcome = connection.refused ? Dialer::Outcome::refused : Dialer::Outcome::failed;
     if (dialer_.attempt_over(connection.peer, outcome, now)) {
-      if (const auto dead = peers_.nobody_listens(connection.peer)) push_death(*dead);
+      if (const auto dead = peers_.nobody_listens(connection.peer)) push_down(dead->peer, dead->number, true);
       // The peer was dialled because it is silent, and no process listens at its addresses: so the old
       // connection is half open.
       if (Connection* half = established(connection.peer)) half->doomed = true;
@@ -244,7 +241,7 @@ void Transport::Impl::tick(SteadyTime now) {
     }
   }
   for (const std::uint64_t id : ended) remove(id, now);
-  for (const auto& dead : peers_.overdue(now)) push_death(dead);
+  for (const auto& dead : peers_.overdue(now)) push_down(dead.peer, dead.number, true);
   closed_ = closing_ && connections_.empty();
 }
 

@@ -168,8 +168,8 @@ void Transport::Impl::nudge() {
 
 void Transport::Impl::push(Event event) { push(Item{std::move(event), nullptr, 0, 0}); }
 
-void Transport::Impl::push_death(const PeerTable::Incarnation& dead) {
-  push(Event{.kind = Event::Kind::down, .peer = dead.peer, .incarnation = dead.number, .proven = true});
+void Transport::Impl::push_down(PeerId peer, std::uint64_t incarnation, bool proven) {
+  push(Event{.kind = Event::Kind::down, .peer = peer, .incarnation = incarnation, .proven = proven});
 }
 
 void Transport::Impl::push(Item item) {

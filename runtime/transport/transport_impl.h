@@ -125,7 +125,7 @@ class Transport::Impl {
   bool lost(const Connection& connection, SteadyTime now) const;
   Connection* established(PeerId peer);
   void push(Event event);
-  void push_death(const PeerTable::Incarnation& dead);
+  void push_down(PeerId peer, std::uint64_t incarnation, bool proven);
   void push(Item item);
   std::shared_ptr<Link> active(PeerId peer);
   bool inbox_empty();
