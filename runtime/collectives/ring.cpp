@@ -84,11 +84,6 @@ void Ring::put_into(std::span<const std::byte> bytes, std::span<float> into, Rec
   }
 }
 
-bool Ring::sum(std::span<float> data, const Group& group, const Pump& pump) {
-  const Bucket all{0, data.size()};
-  return sum(data, {&all, 1}, [] { return std::size_t{1}; }, group, pump);
-}
-
 bool Ring::sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Group& group,
                const Pump& pump) {
   forget_before({group.generation, group.step});

@@ -34,13 +34,10 @@ class Ring {
   // frame in `event`. Returns false if the sum must be abandoned.
   using Pump = std::function<bool(std::optional<Event>& event, Milliseconds time)>;
 
-  // data: this member's summand, which becomes the sum. Returns false if the sum was abandoned. Then data is
-  // spoilt, and the transport no longer writes to it.
-  bool sum(std::span<float> data, const Group& group, const Pump& pump);
-
-  // The same for a vector that another thread is still computing. All members have the same `buckets`, at
-  // most `most_buckets`. ready(): the number of buckets whose summand is computed, which never decreases;
-  // called again after each return of the pump.
+  // data: this member's summand, which becomes the sum. Another thread may still be computing it. Returns
+  // false if the sum was abandoned. Then data is spoilt, and the transport no longer writes to it. All
+  // members have the same `buckets`, at most `most_buckets`. ready(): the number of buckets whose summand is
+  // computed, which never decreases; called again after each return of the pump.
   using Ready = std::function<std::size_t()>;
   bool sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Group& group,
            const Pump& pump);

@@ -26,7 +26,9 @@ struct RingMember {
 
   bool sum(std::vector<float>& data, std::uint32_t index, std::uint32_t count, std::uint64_t step,
            std::uint64_t generation = 1) {
-    return ring->sum(data, group_of(index, count, step, generation), pump());
+    const Bucket all{0, data.size()};
+    return ring->sum(
+        data, {&all, 1}, [] { return std::size_t{1}; }, group_of(index, count, step, generation), pump());
   }
 
   static Ring::Group group_of(std::uint32_t index, std::uint32_t count, std::uint64_t step,
