@@ -73,9 +73,7 @@ void Snapshot::add(std::size_t part, std::size_t offset, std::span<const float> 
 }
 
 std::size_t Snapshot::slots() const {
-  std::size_t parts = 0;
-  for (const Piece& piece : pieces) parts = std::max(parts, piece.part);
-  return parts;
+  return pieces.empty() ? 0 : std::ranges::max(pieces, {}, &Piece::part).part;
 }
 
 std::size_t parameter_count(std::span<const TensorInfo> tensors) {

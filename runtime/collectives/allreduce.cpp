@@ -94,13 +94,6 @@ class AllReduce {
   std::optional<ExitCode> ended_;
 };
 
-std::uint64_t random_lineage() {
-  const Nonce nonce = random_nonce();
-  std::uint64_t lineage = 0;
-  std::copy_n(nonce.begin(), sizeof lineage, reinterpret_cast<std::byte*>(&lineage));
-  return lineage | 1;
-}
-
 RankSettings settings_of(const Job& job, Peers& peers, Trainer& trainer) {
   RankSettings settings;
   AssemblySettings& assembly = settings.assembly;
@@ -110,7 +103,7 @@ RankSettings settings_of(const Job& job, Peers& peers, Trainer& trainer) {
   assembly.minimum = static_cast<std::uint32_t>(job.config.workers.min);
   assembly.seeds = static_cast<std::uint32_t>(job.env.seeds_worker.size());
   assembly.patience = std::chrono::seconds(job.config.patience_seconds);
-  assembly.new_lineage = random_lineage;
+  assembly.new_lineage = [] { return PayloadReader(random_nonce()).get<std::uint64_t>() | 1; };
   settings.steps = job.config.steps;
   settings.step_samples = static_cast<std::uint64_t>(job.config.data.batch) * assembly.workers;
   settings.parameters = trainer.model().parameters().size();

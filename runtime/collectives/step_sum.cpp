@@ -13,10 +13,6 @@ using std::chrono::steady_clock;
 constexpr std::chrono::microseconds eager{200}, look_interval{50};
 constexpr Milliseconds hang_interval{250};
 
-std::size_t largest(const std::vector<Bucket>& buckets) {
-  return std::ranges::max(buckets, {}, &Bucket::size).size;
-}
-
 }  // namespace
 
 StepSum::StepSum(Transport& transport, kernels::Ops& ops, std::span<const TensorInfo> tensors,
@@ -27,7 +23,7 @@ StepSum::StepSum(Transport& transport, kernels::Ops& ops, std::span<const Tensor
       talk_end_(front + DeviceSum::talk_floats),
       buckets_(plan_buckets(tensors, talk_end_)),
       ring_(transport, buckets_.front().offset + buckets_.front().size),
-      device_sum_(ops.collectives(), largest(buckets_), log) {
+      device_sum_(ops.collectives(), std::ranges::max(buckets_, {}, &Bucket::size).size, log) {
   renew_buffer();
 }
 

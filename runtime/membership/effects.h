@@ -30,13 +30,10 @@ struct Effects {
 
   std::vector<Effect> in_order;
 
-  void send(PeerId to, const Header& header, Bytes payload = {}) {
-    in_order.emplace_back(Message{to, header, std::move(payload)});
-  }
   template <typename Encoded>  // a message of a protocol, as the result of its encode()
     requires requires(Encoded message) { message.header, message.payload; }
   void send(PeerId to, Encoded message) {
-    send(to, message.header, std::move(message.payload));
+    in_order.emplace_back(Message{to, message.header, std::move(message.payload)});
   }
   void dial(PeerId peer, std::string address) { in_order.emplace_back(Dial{peer, std::move(address)}); }
   void log(std::string line) { in_order.emplace_back(Line{std::move(line)}); }

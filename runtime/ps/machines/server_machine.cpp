@@ -110,23 +110,17 @@ void ServerMachine::on_message(const Event& event, Turn& turn) {
   if (from_worker && header.generation != 0) workers_[rank] = header.generation;
   switch (header.type) {
     case MessageType::join:
-      on_join(event, turn);
-      break;
+      return on_join(event, turn);
     case MessageType::seed_wanted:
-      on_seed_wanted(event, turn);
-      break;
+      return on_seed_wanted(event, turn);
     case MessageType::seed:
-      on_seed(event, turn);
-      break;
+      return on_seed(event, turn);
     case MessageType::push:
-      on_push(event, turn);
-      break;
+      return on_push(event, turn);
     case MessageType::pull:
-      on_pull(event, turn);
-      break;
+      return on_pull(event, turn);
     case MessageType::capture:
-      on_capture(event, turn);
-      break;
+      return on_capture(event, turn);
     case MessageType::finish:
       if (!from_worker) finish(event.payload, turn);
       break;
@@ -162,8 +156,7 @@ void ServerMachine::dispatch_to_coordinator(const Event& event, Turn& turn) {
         coordinator_->worker_ready(event.peer, *ready, turn);
       break;
     case MessageType::reported:
-      coordinator_->worker_reported(event.payload);
-      break;
+      return coordinator_->worker_reported(event.payload);
     default:
       break;
   }

@@ -86,8 +86,7 @@ void WorkerMachine::on_message(const Event& event, WorkerTurn& turn) {
       }
       break;
     case MessageType::weights:
-      book_.on_weights(event, turn);
-      break;
+      return book_.on_weights(event, turn);
     default:
       break;
   }
