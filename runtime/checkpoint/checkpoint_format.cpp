@@ -52,6 +52,21 @@ std::optional<std::pair<std::size_t, std::size_t>> parse_range(std::string_view 
   return std::pair(*begin, *end);
 }
 
+// Checks the number before the conversion, because JSON may hold a number that does not fit the type.
+std::uint64_t whole_number(const json& object, const char* key,
+                           std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
+  const json& value = object.at(key);
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
+    throw std::runtime_error(std::string("manifest.json: ") + key + " is not a whole number");
+  return value.get<std::uint64_t>();
+}
+
+DataSummary::Part part_of(const json& data, const char* name) {
+  const json& part = data.at(name);
+  return {whole_number(part, "samples"),
+          static_cast<std::uint32_t>(whole_number(part, "crc32c", ~std::uint32_t{0}))};
+}
+
 }  // namespace
 
 void Snapshot::restart(std::uint64_t at_step, std::uint64_t at_position, std::size_t floats) {
@@ -158,25 +173,6 @@ std::string encode(const Manifest& manifest) {
   }
   return out.dump() + "\n";
 }
-
-namespace {
-
-// Checks the number before the conversion, because JSON may hold a number that does not fit the type.
-std::uint64_t whole_number(const json& object, const char* key,
-                           std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
-  const json& value = object.at(key);
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
-    throw std::runtime_error(std::string("manifest.json: ") + key + " is not a whole number");
-  return value.get<std::uint64_t>();
-}
-
-DataSummary::Part part_of(const json& data, const char* name) {
-  const json& part = data.at(name);
-  return {whole_number(part, "samples"),
-          static_cast<std::uint32_t>(whole_number(part, "crc32c", ~std::uint32_t{0}))};
-}
-
-}  // namespace
 
 Manifest decode_manifest(std::string_view text) {
   try {

@@ -73,8 +73,7 @@ bool Assembly::is_to_propose() const {
 
 bool Assembly::wants_newcomers(SteadyTime now) const {
   if (!is_lowest_live()) return false;
-  return std::any_of(views_.begin(), views_.end(),
-                     [&](const auto& e) { return newcomer(e.first, e.second, now); });
+  return std::ranges::any_of(views_, [&](const auto& e) { return newcomer(e.first, e.second, now); });
 }
 
 void Assembly::handle(const Event& event, SteadyTime now, Effects& effects) {

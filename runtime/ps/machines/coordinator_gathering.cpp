@@ -75,8 +75,7 @@ void Coordinator::gather(Turn& turn) {
 }
 
 std::map<std::uint32_t, Coordinator::Offer>::const_iterator Coordinator::best_offer() const {
-  return std::max_element(offers_.begin(), offers_.end(),
-                          [](const auto& a, const auto& b) { return a.second.clock < b.second.clock; });
+  return std::ranges::max_element(offers_, {}, [](const auto& offer) { return offer.second.clock; });
 }
 
 void Coordinator::forget(Turn& turn) {
@@ -86,8 +85,7 @@ void Coordinator::forget(Turn& turn) {
 
 void Coordinator::decide(Turn& turn) {
   // If another server has lost its weights and no worker has a copy, this server forgets its own weights.
-  const bool all_seeded =
-      std::all_of(servers_.begin(), servers_.end(), [](const auto& server) { return server.second; });
+  const bool all_seeded = std::ranges::all_of(servers_, [](const auto& server) { return server.second; });
   if (has_weights_ && !all_seeded && best_offer()->second.clock == 0 && leases_.step() > 0) {
     turn.log("the weights of step " + std::to_string(leases_.step()) +
              " are lost in part, and no worker has any");

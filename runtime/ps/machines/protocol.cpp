@@ -34,8 +34,7 @@ std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t
   std::vector<std::size_t> load(servers, 0);
   for (const TensorInfo& tensor : tensors) {
     for (std::size_t at = 0; at < tensor.size; at += chunk_floats) {
-      const auto server =
-          static_cast<std::uint32_t>(std::min_element(load.begin(), load.end()) - load.begin());
+      const auto server = static_cast<std::uint32_t>(std::ranges::min_element(load) - load.begin());
       const std::size_t size = std::min(chunk_floats, tensor.size - at);
       chunks.push_back({static_cast<std::uint32_t>(chunks.size()), server, tensor.offset + at, size});
       load[server] += size;

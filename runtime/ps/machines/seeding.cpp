@@ -55,19 +55,16 @@ void Seeding::from_checkpoint(Turn& turn) {
 
 void Seeding::from_worker(std::uint32_t worker, Turn& turn) {
   worker_ = worker;
-  if (open_.contains(0)) ask(0, turn);
+  if (open_.contains(0)) send_wanted({Role::worker, worker}, 0, turn);
 }
 
 void Seeding::opened(std::uint32_t server, std::uint64_t round, Turn& turn) {
-  if (round == round_ && open_.contains(server) && worker_) ask(server, turn);
+  if (round == round_ && open_.contains(server) && worker_)
+    send_wanted({Role::worker, *worker_}, server, turn);
 }
 
 bool Seeding::seeded(std::uint32_t server, std::uint64_t round) {
   return round == round_ && open_.erase(server) > 0;
-}
-
-void Seeding::ask(std::uint32_t server, Turn& turn) const {
-  send_wanted({Role::worker, *worker_}, server, turn);
 }
 
 void Seeding::send_wanted(PeerId to, std::uint32_t server, Turn& turn) const {

@@ -53,7 +53,6 @@ class Seeding {
 
  private:
   void be_patient(SteadyTime now);
-  void ask(std::uint32_t server, Turn& turn) const;
   void send_wanted(PeerId to, std::uint32_t server, Turn& turn) const;
 
   const std::size_t slots_;
