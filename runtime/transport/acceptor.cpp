@@ -35,7 +35,7 @@ void set_tcp_options(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
-Acceptor::Acceptor(const HostPort& where, std::chrono::milliseconds patience, bool unix_socket) {
+Acceptor::Acceptor(const HostPort& where, Milliseconds patience, bool unix_socket) {
   SocketAddress bound;
   // The UNIX socket listens first, because a peer of this host that has connected by TCP stays with TCP.
   tcp_ = listen_at(where, patience, [&](int fd) {

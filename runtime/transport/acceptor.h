@@ -1,7 +1,6 @@
 // The sockets on which a process listens for its peers: TCP, and a UNIX socket beside it for this host.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -20,7 +19,7 @@ class Acceptor {
 
   // Starts to listen at `where`. If another process holds that address, waits until the address is free, for
   // `patience` at most. Throws Failure if it cannot listen.
-  Acceptor(const HostPort& where, std::chrono::milliseconds patience, bool unix_socket);
+  Acceptor(const HostPort& where, Milliseconds patience, bool unix_socket);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;

@@ -5,7 +5,7 @@
 
 namespace mlk::rt {
 
-void Dialer::add(PeerId peer, const HostPort& where, Time now) {
+void Dialer::add(PeerId peer, const HostPort& where, SteadyTime now) {
   Target& target = targets_[peer];
   target.where = where;
   if (target.state == Target::State::waiting) target.next = now;
@@ -16,7 +16,7 @@ const HostPort* Dialer::find(PeerId peer) const {
   return found == targets_.end() ? nullptr : &found->second.where;
 }
 
-std::vector<PeerId> Dialer::due(Time now) {
+std::vector<PeerId> Dialer::due(SteadyTime now) {
   std::vector<PeerId> peers;
   for (auto& [peer, target] : targets_) {
     if (target.state != Target::State::waiting || target.next > now) continue;
@@ -28,21 +28,21 @@ std::vector<PeerId> Dialer::due(Time now) {
   return peers;
 }
 
-std::optional<Dialer::Time> Dialer::next_round() const {
-  std::optional<Time> next;
+std::optional<SteadyTime> Dialer::next_round() const {
+  std::optional<SteadyTime> next;
   for (const auto& [peer, target] : targets_) {
     if (target.state == Target::State::waiting && (!next || target.next < *next)) next = target.next;
   }
   return next;
 }
 
-void Dialer::back_off(Target& target, Time now) const {
+void Dialer::back_off(Target& target, SteadyTime now) const {
   target.state = Target::State::waiting;
   target.next = now + std::max(target.delay, retry_min_);
   target.delay = std::clamp(2 * target.delay, 2 * retry_min_, retry_max_);
 }
 
-bool Dialer::attempts(PeerId peer, std::size_t count, Time now) {
+bool Dialer::attempts(PeerId peer, std::size_t count, SteadyTime now) {
   const auto found = targets_.find(peer);
   if (found == targets_.end() || found->second.state != Target::State::in_round) return false;
   found->second.open = count;
@@ -50,7 +50,7 @@ bool Dialer::attempts(PeerId peer, std::size_t count, Time now) {
   return true;
 }
 
-bool Dialer::attempt_over(PeerId peer, Outcome outcome, Time now) {
+bool Dialer::attempt_over(PeerId peer, Outcome outcome, SteadyTime now) {
   const auto found = targets_.find(peer);
   if (found == targets_.end() || found->second.open == 0) return false;
   Target& target = found->second;
@@ -65,10 +65,10 @@ void Dialer::connected(PeerId peer) {
   if (found == targets_.end()) return;
   found->second.state = Target::State::connected;
   found->second.open = 0;
-  found->second.delay = Delay(0);
+  found->second.delay = Milliseconds(0);
 }
 
-void Dialer::lost(PeerId peer, Time now) {
+void Dialer::lost(PeerId peer, SteadyTime now) {
   const auto found = targets_.find(peer);
   if (found != targets_.end()) back_off(found->second, now);
 }

@@ -22,7 +22,7 @@ std::optional<PeerTable::Incarnation> PeerTable::connected(PeerId peer, std::uin
   return Incarnation{peer, *before};
 }
 
-void PeerTable::lost_without_proof(PeerId peer, std::optional<Time> until) {
+void PeerTable::lost_without_proof(PeerId peer, std::optional<SteadyTime> until) {
   Entry& entry = entries_[peer];
   entry.unproven = true;
   entry.dead_at = until;
@@ -34,7 +34,7 @@ std::optional<PeerTable::Incarnation> PeerTable::nobody_listens(PeerId peer) {
   return Incarnation{peer, found->second.last.value_or(0)};
 }
 
-std::vector<PeerTable::Incarnation> PeerTable::overdue(Time now) {
+std::vector<PeerTable::Incarnation> PeerTable::overdue(SteadyTime now) {
   std::vector<Incarnation> dead;
   for (auto& [peer, entry] : entries_) {
     if (!entry.dead_at || now < *entry.dead_at) continue;

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr PeerId peer{Role::server, 0};
-const Dialer::Time start{};
+const SteadyTime start{};
 
 Dialer with_target() {
   Dialer dialer(50ms, 400ms);
@@ -112,7 +112,7 @@ TEST_CASE("refusals of an earlier round do not count in the next round") {
   Dialer dialer(50ms, 400ms);
   dialer.add(peer, {"a", 1}, start);
   for (const bool refused : {false, true, false}) {
-    const Dialer::Time now = *dialer.next_round();
+    const SteadyTime now = *dialer.next_round();
     CHECK(dialer.due(now).size() == 1);
     dialer.attempts(peer, 2, now);
     CHECK_FALSE(dialer.attempt_over(peer, Dialer::Outcome::refused, now));

@@ -12,7 +12,7 @@ namespace peer_tables {
 using namespace std::chrono_literals;
 
 constexpr PeerId zero{Role::worker, 0}, one{Role::worker, 1};
-const PeerTable::Time start{};
+const SteadyTime start{};
 
 TEST_CASE("an incarnation is fenced as soon as another incarnation of its rank is connected") {
   PeerTable peers;
