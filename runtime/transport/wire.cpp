@@ -6,8 +6,11 @@
 // clang-format on
 #include "runtime/transport/wire.h"
 
+#include <cstring>
+
 #include "runtime/base/crc32c.h"
 #include "runtime/base/hmac.h"
+#include "runtime/base/payload.h"
 
 namespace mlk::rt {
 namespace {
@@ -15,19 +18,17 @@ namespace {
 constexpr std::uint32_t magic = 0x314b4c4d;  // "MLK1"
 constexpr std::uint32_t rank_mask = (1u << 24) - 1;
 
+// Numbers lie in memory as on the wire, since payload.h requires a little-endian machine.
 template <typename T>
 void put(std::array<std::byte, header_size>& bytes, std::size_t at, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) {
-    bytes[at + i] = static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i));
-  }
+  std::memcpy(bytes.data() + at, &value, sizeof value);
 }
 
 template <typename T>
 T take(std::span<const std::byte, header_size> bytes, std::size_t at) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i)
-    value |= std::to_integer<std::uint64_t>(bytes[at + i]) << (8 * i);
-  return static_cast<T>(value);
+  T value{};
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
 }
 
 }  // namespace
@@ -112,8 +113,7 @@ WireFault decode(std::span<const std::byte, header_size> bytes, std::uint32_t le
 
 std::uint64_t hash_incarnation(std::string_view incarnation) {
   const Digest digest = sha256(std::as_bytes(std::span(incarnation.data(), incarnation.size())));
-  std::uint64_t hash = 0;
-  for (std::size_t i = 0; i < 8; ++i) hash |= std::to_integer<std::uint64_t>(digest[i]) << (8 * i);
+  const auto hash = PayloadReader(digest).get<std::uint64_t>();
   return hash == 0 ? 1 : hash;
 }
 
