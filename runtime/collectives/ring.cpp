@@ -3,7 +3,6 @@
 #include "runtime/collectives/ring.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 
 #include "kernels/cpu/cpu_ops.h"
@@ -75,14 +74,6 @@ Ring::Ring(Transport& transport, std::size_t floats)
     : transport_(transport),
       ops_(kernels::make_cpu_ops()),
       most_early_bytes_(std::max(floats * sizeof(float), least_early_bytes)) {}
-
-void Ring::put_into(std::span<const std::byte> bytes, std::span<float> into, ReceiveMode how) {
-  if (how == ReceiveMode::replace) {
-    std::memcpy(into.data(), bytes.data(), bytes.size());
-  } else {
-    ops_->add_scaled(into, 1, {reinterpret_cast<const float*>(bytes.data()), into.size()}, into);
-  }
-}
 
 bool Ring::sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Group& group,
                const Pump& pump) {
@@ -163,7 +154,7 @@ std::optional<Ring::Arrival> Ring::pop_early(const Group& group) {
       transport_.count_late();
       continue;
     }
-    put_into(bytes, target->second.into, target->second.how);
+    put_into(std::as_writable_bytes(target->second.into), bytes, target->second.how, *ops_);
     expected_.erase(target);
     return arrival;
   }
@@ -210,7 +201,7 @@ bool Ring::sum_directly(std::span<float> data, const Group& group, const Pump& p
   // Adds the summands in the order of the ranks, so that all members get the same bits.
   std::ranges::copy(summand(0), data.begin());
   for (std::size_t index = 1; index < members; ++index) {
-    put_into(std::as_bytes(summand(index)), data, ReceiveMode::add);
+    put_into(std::as_writable_bytes(data), std::as_bytes(summand(index)), ReceiveMode::add, *ops_);
   }
   return true;
 }

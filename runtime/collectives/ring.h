@@ -71,7 +71,6 @@ class Ring {
   void forget_before(const Moment& moment);
   template <typename Which>
   void forget(Which which);
-  void put_into(std::span<const std::byte> bytes, std::span<float> into, ReceiveMode how);
 
   struct Target {
     std::span<float> into;

@@ -145,17 +145,12 @@ void FrameReader::add_in(std::size_t size, PostedReceives& posted_receives, Fill
   const std::size_t held = odd_bytes_ + filled, whole = held / sizeof(float) * sizeof(float);
   posted_receives.use(*ticket_, [&](std::span<std::byte> sum) {
     const auto part = sum.subspan(payload_filled_ - odd_bytes_, whole);
-    add(part, std::span(scratch_).first(whole));
+    put_into(part, std::span(scratch_).first(whole), ReceiveMode::add, *ops_);
     if (medium_ == Medium::tcp) sum_crc_ = crc32c(part.data(), part.size(), sum_crc_);
   });
   odd_bytes_ = held - whole;
   std::memmove(scratch_.data(), scratch_.data() + whole, odd_bytes_);
   payload_filled_ += filled;
-}
-
-void FrameReader::add(std::span<std::byte> to, std::span<const std::byte> values) {
-  const std::span sum(reinterpret_cast<float*>(to.data()), to.size() / sizeof(float));
-  ops_->add_scaled(sum, 1, {reinterpret_cast<const float*>(values.data()), sum.size()}, sum);
 }
 
 bool FrameReader::consume(const Receiver& receiver, PostedReceives& posted_receives,
@@ -200,12 +195,9 @@ bool FrameReader::take_from_lane(const Receiver& receiver, PostedReceives& poste
   const std::size_t length = frame_.header.length;
   const auto payload = lane_ ? lane_->next(length) : std::span<const std::byte>();
   if (payload.empty()) return fail(WireFault::lane);
-  const auto fill = [&](std::span<std::byte> buffer) {
-    if (ticket_->how == ReceiveMode::add) return add(buffer, payload);
-    std::memcpy(buffer.data(), payload.data(), length);
-  };
   if (ticket_) {
-    posted_receives.use(*ticket_, fill);
+    posted_receives.use(*ticket_,
+                        [&](std::span<std::byte> buffer) { put_into(buffer, payload, ticket_->how, *ops_); });
   } else {
     append(frame_.payload, payload);
   }

@@ -73,7 +73,6 @@ class FrameReader {
   void take_in(std::size_t size, PostedReceives& posted_receives, Fill fill);
   template <typename Fill>
   void add_in(std::size_t size, PostedReceives& posted_receives, Fill fill);
-  void add(std::span<std::byte> to, std::span<const std::byte> values);  // float by float
   bool fail(WireFault fault);
 
   const Medium medium_;

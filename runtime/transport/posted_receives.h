@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <span>
 
+#include "kernels/ops.h"
 #include "runtime/transport/wire.h"
 
 namespace mlk::rt {
@@ -28,6 +30,17 @@ struct ReceiveKey {
 // while the payload arrives. So if the frame breaks off, or its checksum is wrong, a part of the payload may
 // be in the buffer.
 enum class ReceiveMode { replace, add };
+
+// Puts a payload into a buffer of the same length.
+inline void put_into(std::span<std::byte> buffer, std::span<const std::byte> payload, ReceiveMode how,
+                     kernels::Ops& ops) {
+  if (how == ReceiveMode::replace) {
+    std::memcpy(buffer.data(), payload.data(), payload.size());
+  } else {
+    const std::span sum(reinterpret_cast<float*>(buffer.data()), buffer.size() / sizeof(float));
+    ops.add_scaled(sum, 1, {reinterpret_cast<const float*>(payload.data()), sum.size()}, sum);
+  }
+}
 
 // Safe for one thread of a consumer and the thread that runs the transport's loop. A buffer belongs to the
 // loop from post() until the event of its frame, or until cancel_all() returns.
