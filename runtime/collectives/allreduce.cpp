@@ -172,13 +172,11 @@ void AllReduce::execute(const MakeState&) {
 void AllReduce::execute(const SendState& wanted) {
   const std::size_t size = trainer_.model().parameters().size();
   const StatePoint& point = machine_.point();
-  StateMessage message{machine_.assembly().generation().number,
-                       point.step,
-                       point.position,
-                       point.state_since,
-                       point.summed_in,
-                       0,
-                       {}};
+  StateMessage message{.generation = machine_.assembly().generation().number,
+                       .step = point.step,
+                       .position = point.position,
+                       .state_since = point.state_since,
+                       .summed_in = point.summed_in};
   const auto send_all = [&](std::span<const float> values, std::size_t base) {
     for (std::size_t at = 0; at < values.size(); at += transfer_floats) {
       message.offset = base + at;

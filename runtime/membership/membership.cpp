@@ -21,21 +21,15 @@ std::optional<std::size_t> Generation::index_of(std::uint32_t rank) const {
 }
 
 bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standing>& standings) {
-  std::size_t live = 0, dead = 0;
-  std::optional<std::uint32_t> lowest;
-  bool lowest_is_live = false;
-  for (const Member& member : last.members) {
+  const auto standing_of = [&](const Member& member) {
     const auto found = standings.find(member.rank);
-    const Standing standing = found == standings.end() ? Standing::silent : found->second;
-    if (standing == Standing::live) ++live;
-    if (standing == Standing::dead) ++dead;
-    if (!lowest || member.rank < *lowest) {
-      lowest = member.rank;
-      lowest_is_live = standing == Standing::live;
-    }
-  }
-  const std::size_t all = last.members.size();
+    return found == standings.end() ? Standing::silent : found->second;
+  };
+  const auto live = std::ranges::count(last.members, Standing::live, standing_of);
+  const auto dead = std::ranges::count(last.members, Standing::dead, standing_of);
+  const auto all = std::ssize(last.members);
   const bool alone = live > 0 && live + dead == all;
+  const bool lowest_is_live = live > 0 && standing_of(std::ranges::min(last.members)) == Standing::live;
   return alone || 2 * live > all || (2 * live == all && lowest_is_live);
 }
 
