@@ -39,8 +39,5 @@ std::uint64_t safetensors_header_size(std::string_view first_bytes, std::uint64_
 // Together the tensors must fill the file without gaps or overlap. Throws std::runtime_error whose text says
 // what is wrong.
 SafeTensorsFile parse_safetensors(std::string_view head, std::uint64_t file_size);
-inline SafeTensorsFile parse_safetensors(std::string_view file) {
-  return parse_safetensors(file, file.size());
-}
 
 }  // namespace mlk::rt

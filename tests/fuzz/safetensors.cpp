@@ -64,7 +64,7 @@ void check(const SafeTensorsFile& parsed, const std::string& file) {
   demand(parsed.data_begin + end == file.size());
   const std::string again =
       safetensors_header(parsed.tensors, parsed.metadata) + file.substr(parsed.data_begin);
-  const SafeTensorsFile same = parse_safetensors(again);
+  const SafeTensorsFile same = parse_safetensors(again, again.size());
   demand(same.metadata == parsed.metadata && same.tensors.size() == parsed.tensors.size());
 }
 
@@ -84,7 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (input.ConsumeBool()) file.resize(at);
   }
   try {
-    check(parse_safetensors(file), file);
+    check(parse_safetensors(file, file.size()), file);
   } catch (const std::runtime_error&) {
     // The parser refuses the file with a reason.
   }

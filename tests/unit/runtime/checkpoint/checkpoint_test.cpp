@@ -102,7 +102,7 @@ TEST_CASE("a checkpoint is a safetensors file and a manifest that describes it")
   Checkpoints run;
   run.save(7);
   const std::string bytes = read_file(run.at(7) / "state.safetensors");
-  const SafeTensorsFile file = parse_safetensors(bytes);
+  const SafeTensorsFile file = parse_safetensors(bytes, bytes.size());
   REQUIRE(file.tensors.size() == 6);
   CHECK(file.tensors[0].name == "layers.0.weight");
   CHECK(file.tensors[0].shape == std::vector<std::int64_t>{3, 2});
