@@ -66,10 +66,8 @@ void Coordinator::gather(Turn& turn) {
     patience_.restart(turn.now);
     return;
   }
-  Effects lines;
   const auto given_up =
-      patience_.missing(missing(), std::chrono::seconds(settings_.config.patience_seconds), turn.now, lines);
-  turn.append(std::move(lines));
+      patience_.missing(missing(), std::chrono::seconds(settings_.config.patience_seconds), turn.now, turn);
   if (given_up) code_probe("ps.server-gives-up");
   if (given_up) turn.decide(*given_up);
 }

@@ -147,11 +147,9 @@ bool WorkerMachine::goes_on(bool done, bool idle, WorkerTurn& turn) {
 // Otherwise workers that began to wait at different times would end one after the other, and would never be
 // connected together.
 void WorkerMachine::miss(const std::vector<std::string>& who, WorkerTurn& turn) {
-  Effects lines;
   const auto told = static_cast<int>(std::max(0.0, patience_.seconds(told_to_wait_)));
   const auto given_up =
-      patience_.missing(who, std::chrono::seconds(config_.patience_seconds + told), turn.now, lines);
-  turn.append(std::move(lines));
+      patience_.missing(who, std::chrono::seconds(config_.patience_seconds + told), turn.now, turn);
   if (given_up) code_probe("ps.worker-gives-up");
   if (given_up) turn.decide(*given_up);
 }

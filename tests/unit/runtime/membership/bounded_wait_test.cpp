@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/membership/effects.h"
+
 TEST_SUITE_BEGIN("runtime/membership/bounded_wait");
 
 using namespace mlk::rt;
