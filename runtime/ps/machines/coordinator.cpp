@@ -149,11 +149,11 @@ void Coordinator::serve_parked(Turn& turn) {
   for (const std::uint32_t worker : std::set<std::uint32_t>(parked_)) serve(worker, turn);
 }
 
-bool Coordinator::serve(std::uint32_t worker, Turn& turn) {
-  if (!parked_.contains(worker)) return false;
-  if (stopping_ && (!settings_.config.consistency.sync || leases_.step() != stopping_step_)) return false;
+void Coordinator::serve(std::uint32_t worker, Turn& turn) {
+  if (!parked_.contains(worker)) return;
+  if (stopping_ && (!settings_.config.consistency.sync || leases_.step() != stopping_step_)) return;
   const auto grant = leases_.grant(worker);
-  if (!grant) return false;
+  if (!grant) return;
   parked_.erase(worker);
   WorkMessage work;
   work.position = grant->position;
@@ -172,7 +172,6 @@ bool Coordinator::serve(std::uint32_t worker, Turn& turn) {
   }
   offers_[worker] = {grant->clock, leases_.position(), 0, restarts_, leases_.lost_samples()};
   send(turn, {Role::worker, worker}, MessageType::work, grant->clock, grant->slice, 0, encode(work));
-  return true;
 }
 
 // Training pauses until all servers have copied their shards. At the end of the run or of this process

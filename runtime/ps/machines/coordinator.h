@@ -107,7 +107,7 @@ class Coordinator {
   void go_on_counting(const RunHistory& history);
   void maybe_run(Turn& turn);
   void serve_parked(Turn& turn);
-  bool serve(std::uint32_t worker, Turn& turn);
+  void serve(std::uint32_t worker, Turn& turn);
   void save(Turn& turn);
   void go_on_saving(Turn& turn);
   bool save_last(Turn& turn);

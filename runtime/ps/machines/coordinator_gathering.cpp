@@ -41,8 +41,7 @@ std::vector<std::string> Coordinator::missing() const {
 
 void Coordinator::gather(Turn& turn) {
   if (loading_) return;
-  std::uint64_t newest = 0;
-  for (const auto& [rank, offer] : offers_) newest = std::max(newest, offer.clock);
+  const std::uint64_t newest = offers_.empty() ? 0 : best_offer()->second.clock;
   const bool under_way = newest > 0 || (has_weights_ && leases_.step() > 0);
   // Only the start of a run needs the minimum. Later one worker is enough.
   const int minimum = under_way || settings_.trained ? 1 : settings_.config.workers.min;
