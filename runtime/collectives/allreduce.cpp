@@ -67,11 +67,9 @@ class AllReduce {
   void update();
   void note_step();
   LiveState live() {
-    return {machine_.point().step,
-            machine_.point().position,
-            trainer_.model().parameters(),
-            optimizer_state_,
-            {machine_.assembly().restarts(), state_.history.lost_samples}};
+    const StatePoint& point = machine_.point();
+    const RunHistory history{machine_.assembly().restarts(), state_.history.lost_samples};
+    return {point.step, point.position, trainer_.model().parameters(), optimizer_state_, history};
   }
 
   Job& job_;
@@ -276,11 +274,8 @@ void AllReduce::note_step() {
   const StepTimes times = trainer_.clock().take();
   own_seconds_ = times.own();
   const Generation& generation = machine_.assembly().generation();
-  RunView run{static_cast<std::uint32_t>(generation.members.size()),
-              generation.number,
-              machine_.assembly().restarts(),
-              0,
-              {}};
+  const auto members = static_cast<std::uint32_t>(generation.members.size());
+  RunView run{members, generation.number, machine_.assembly().restarts(), 0, {}};
   if (machine_.reports()) {
     const auto front = sum_.front();
     for (std::size_t at = summed_seconds; at < front.size(); ++at)

@@ -25,10 +25,8 @@ TransportOptions options_of(const Job& job) {
 
 Identity identity_of(const Job& job) {
   const Role role = job.env.role == "server" ? Role::server : Role::worker;
-  return {job.env.run,
-          {role, static_cast<std::uint32_t>(job.env.rank)},
-          hash_incarnation(job.env.incarnation),
-          job.env.address};
+  const PeerId id{role, static_cast<std::uint32_t>(job.env.rank)};
+  return {job.env.run, id, hash_incarnation(job.env.incarnation), job.env.address};
 }
 
 }  // namespace
