@@ -37,7 +37,7 @@ json resource_list(const std::string& group) {
         verbs.push_back(verb);
     }
     json resource = {{"name", kind.plural},
-                     {"singularName", kind.singular},
+                     {"singularName", kind.singular()},
                      {"namespaced", kind.namespaced},
                      {"kind", kind.kind},
                      {"verbs", verbs}};

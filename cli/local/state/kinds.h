@@ -8,17 +8,18 @@
 namespace mlk::local {
 
 struct Kind {
-  std::string group{};  // empty for the core group
-  std::string version;
-  std::string plural;
-  std::string singular;
-  std::string kind;
+  std::string group{};         // empty for the core group
+  std::string version = "v1";  // the same for all kinds that the cluster serves
+  std::string plural{};
+  std::string kind{};
   std::vector<std::string> short_names{};
   bool namespaced = true;
   bool writable = true;         // clients may create, change and delete
   bool has_status = false;      // spec and status are written by separate requests
   bool has_generation = false;  // metadata.generation counts changes of spec
 
+  // Each of these plurals is the singular and an s.
+  std::string singular() const { return plural.substr(0, plural.size() - 1); }
   std::string api_version() const { return group.empty() ? version : group + "/" + version; }
 };
 

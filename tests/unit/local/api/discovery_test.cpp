@@ -171,7 +171,7 @@ TEST_CASE("a kind is found by its group, version and plural name together") {
     CHECK(find_kind(kind.group, kind.version, kind.plural) == &kind);
     CHECK(find_kind(kind.group + "x", kind.version, kind.plural) == nullptr);
     CHECK(find_kind(kind.group, "v2", kind.plural) == nullptr);
-    CHECK(find_kind(kind.group, kind.version, kind.singular) == nullptr);
+    CHECK(find_kind(kind.group, kind.version, kind.singular()) == nullptr);
   }
   CHECK_THROWS_WITH_AS(kind_of("job"), "no kind job", std::out_of_range);
   const Kind by_default;
