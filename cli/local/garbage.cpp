@@ -7,27 +7,14 @@
 #include <tuple>
 #include <vector>
 
-#include "cli/local/state/identity.h"
 #include "cli/local/state/kinds.h"
+#include "cli/local/state/metadata.h"
 #include "cli/util/json_path.h"
 
 namespace mlk::local {
 namespace {
 
 constexpr char foreground[] = "foregroundDeletion";
-
-bool has_finalizer(const json& object, const char* name) {
-  const json finalizers = object.at("metadata").value("finalizers", json::array());
-  return std::find(finalizers.begin(), finalizers.end(), json(name)) != finalizers.end();
-}
-
-void drop_finalizer(json& object, const char* name) {
-  json& metadata = object["metadata"];
-  if (!metadata.contains("finalizers")) return;
-  json& list = metadata["finalizers"];
-  list.erase(std::remove(list.begin(), list.end(), json(name)), list.end());
-  if (list.empty()) metadata.erase("finalizers");
-}
 
 class Collector {
  public:
@@ -72,10 +59,10 @@ class Collector {
 
  private:
   void empty(const json& name_space) {
-    const std::string name = name_space.at("metadata").at("name").get<std::string>();
+    const std::string& name = name_of(name_space);
     bool left = false;
     for (const auto& [plural, object] : objects_) {
-      if (object->at("metadata").value("namespace", "") != name) continue;
+      if (namespace_of(*object) != name) continue;
       left = true;
       remove(plural, *object);
     }
@@ -98,9 +85,7 @@ class Collector {
     modify(plural, object, [&](json& current) {
       if (!still(current)) return;
       json& metadata = current["metadata"];
-      const std::string phase = current.value("/status/phase"_json_pointer, "");
-      const bool runs = plural == "pods" && current.at("spec").contains("nodeName") && phase != "Succeeded" &&
-                        phase != "Failed";
+      const bool runs = plural == "pods" && current.at("spec").contains("nodeName") && !has_ended(current);
       const long grace = runs ? current.at("spec").value("terminationGracePeriodSeconds", 30L) : 0;
       metadata["deletionTimestamp"] = format_time(later(now_, grace));
       metadata["deletionGracePeriodSeconds"] = grace;
@@ -109,12 +94,10 @@ class Collector {
 
   template <class Edit>
   void modify(const std::string& plural, const json& object, const Edit& edit) {
-    const json& metadata = object.at("metadata");
     try {
-      store_.modify(plural, metadata.value("namespace", ""), metadata.at("name").get<std::string>(),
-                    [&](json& current) {
-                      if (uid_of(current) == uid_of(object)) edit(current);
-                    });
+      store_.modify(plural, namespace_of(object), name_of(object), [&](json& current) {
+        if (uid_of(current) == uid_of(object)) edit(current);
+      });
     } catch (const StatusError&) {
       return;  // the object was deleted already
     }
@@ -134,22 +117,17 @@ void collect_garbage(Store& store, Time now) { Collector(store, now).run(); }
 void limit_finished_pods(Store& store, std::size_t most) {
   std::vector<Object> ended;
   for (const Object& pod : store.list("pods")) {
-    const std::string& phase = text_of(*pod, {"status", "phase"});
-    if ((phase == "Succeeded" || phase == "Failed") && at_path(pod->at("metadata"), {"finalizers"}).empty())
-      ended.push_back(pod);
+    if (has_ended(*pod) && at_path(*pod, {"metadata", "finalizers"}).empty()) ended.push_back(pod);
   }
   if (ended.size() <= most) return;
   const auto age_of = [](const Object& pod) {
-    const json& metadata = pod->at("metadata");
-    return std::tie(text_of(metadata, {"creationTimestamp"}), text_of(metadata, {"name"}));
+    return std::tie(text_of(*pod, {"metadata", "creationTimestamp"}), name_of(*pod));
   };
   const auto first_to_stay = ended.end() - static_cast<std::ptrdiff_t>(most);
   std::nth_element(ended.begin(), first_to_stay, ended.end(),
                    [&](const Object& a, const Object& b) { return age_of(a) < age_of(b); });
-  for (auto at = ended.begin(); at != first_to_stay; ++at) {
-    const json& metadata = (*at)->at("metadata");
-    store.remove("pods", text_of(metadata, {"namespace"}), text_of(metadata, {"name"}));
-  }
+  for (auto at = ended.begin(); at != first_to_stay; ++at)
+    store.remove("pods", namespace_of(**at), name_of(**at));
 }
 
 }  // namespace mlk::local

@@ -1,9 +1,9 @@
 #include "cli/local/api/admit.h"
 
 #include <algorithm>
-#include <set>
 
 #include "cli/local/state/defaults.h"
+#include "cli/local/state/metadata.h"
 #include "cli/local/state/status.h"
 #include "cli/util/hash.h"
 #include "cli/util/json_path.h"
@@ -30,7 +30,7 @@ bool is_qualified_name(const std::string& text) {
 }
 
 void check_metadata(const Kind& kind, const json& metadata) {
-  const std::string name = metadata.at("name").get<std::string>();
+  const std::string& name = text_of(metadata, {"name"});
   // The names of Services and Namespaces become labels of host names, so they contain no dots.
   const bool label = kind.kind == "Service" || kind.kind == "Namespace";
   if (label ? !is_label(name) : !is_dns_subdomain(name)) {
@@ -73,7 +73,7 @@ void check_metadata(const Kind& kind, const json& metadata) {
 // The keys of a ConfigMap or Secret become file names, so they have only characters of file names.
 void check_data(const Kind& kind, const json& object) {
   if (kind.kind != "ConfigMap" && kind.kind != "Secret") return;
-  const std::string name = object.at("metadata").at("name").get<std::string>();
+  const std::string& name = name_of(object);
   std::size_t bytes = 0;
   for (const char* part : {"data", "binaryData"}) {
     for (const auto& [key, value] : at_path(object, {part}).items()) {
@@ -108,8 +108,7 @@ void check_unchanged(const Kind& kind, const json& before, const json& after,
   if (old_value == new_value) return;
   std::string path = field.to_string().substr(1);
   std::replace(path.begin(), path.end(), '/', '.');
-  throw invalid(kind.kind, before.at("metadata").at("name").get<std::string>(), path,
-                "Invalid value: field is immutable");
+  throw invalid(kind.kind, name_of(before), path, "Invalid value: field is immutable");
 }
 
 // A change may add or lower the deadline, but may not raise or remove it.
@@ -118,8 +117,8 @@ void check_pod_deadline(const Kind& kind, const json& before, const json& after)
   const json& new_value = at_path(after.at("spec"), {"activeDeadlineSeconds"});
   if (old_value.is_null()) return;
   const auto refuse = [&](const std::string& why) {
-    throw invalid(kind.kind, before.at("metadata").at("name").get<std::string>(),
-                  "spec.activeDeadlineSeconds", "Invalid value: " + new_value.dump() + ": " + why);
+    throw invalid(kind.kind, name_of(before), "spec.activeDeadlineSeconds",
+                  "Invalid value: " + new_value.dump() + ": " + why);
   };
   if (new_value.is_null()) refuse("must not update from a positive integer to nil value");
   if (new_value > old_value) refuse("must be less than or equal to previous value");

@@ -5,7 +5,7 @@
 #include "cli/local/api/api.h"
 #include "cli/local/api/schema.h"
 #include "cli/local/api/selector.h"
-#include "cli/local/state/identity.h"
+#include "cli/local/state/metadata.h"
 #include "cli/local/state/patch.h"
 #include "cli/local/state/seed.h"
 #include "cli/util/json_path.h"
@@ -75,7 +75,7 @@ void check_preconditions(const Kind& kind, const json& object, const json& optio
   for (const char* field : {"uid", "resourceVersion"}) {
     const std::string value = wanted.value(field, "");
     if (value.empty() || value == metadata.at(field).get<std::string>()) continue;
-    throw conflict(kind.plural, metadata.at("name").get<std::string>(),
+    throw conflict(kind.plural, name_of(object),
                    std::string("Precondition failed: ") + field + " in precondition: " + value +
                        ", in object meta: " + metadata.at(field).get<std::string>());
   }
@@ -96,8 +96,7 @@ void mark_deleted(const Kind& kind, json& object, const json& options, Time now)
         options.contains("gracePeriodSeconds") && options.at("gracePeriodSeconds").is_number_integer();
     grace = given ? options.at("gracePeriodSeconds").get<long>()
                   : spec.value("terminationGracePeriodSeconds", 30L);
-    const std::string phase = object.value("/status/phase"_json_pointer, "Pending");
-    if (phase == "Succeeded" || phase == "Failed" || !spec.contains("nodeName")) grace = 0;
+    if (has_ended(object) || !spec.contains("nodeName")) grace = 0;
     grace = std::max(0L, grace);
     if (metadata.contains("deletionTimestamp"))
       grace = std::min(grace, metadata.value("deletionGracePeriodSeconds", 0L));
@@ -109,14 +108,7 @@ void mark_deleted(const Kind& kind, json& object, const json& options, Time now)
   const std::string policy = options.value("propagationPolicy", "Background");
   if (policy == "Background") return;
   const char* const name = policy == "Foreground" ? "foregroundDeletion" : orphan_finalizer;
-  json& finalizers = metadata["finalizers"];
-  if (std::find(finalizers.begin(), finalizers.end(), name) == finalizers.end()) finalizers.push_back(name);
-}
-
-void drop_orphan_finalizer(json& object) {
-  json& list = object["metadata"]["finalizers"];
-  list.erase(std::remove(list.begin(), list.end(), json(orphan_finalizer)), list.end());
-  if (list.empty()) object["metadata"].erase("finalizers");
+  if (!has_finalizer(object, name)) metadata["finalizers"].push_back(name);
 }
 
 }  // namespace
@@ -159,12 +151,11 @@ Answer Api::create(const Request& request, const Target& target) {
   if (kind.kind == "Pod") object["status"] = {{"phase", "Pending"}, {"qosClass", "BestEffort"}};
   if (kind.kind == "Job") object["status"] = json::object();
   if (dry_run) {
-    const std::string name = object.at("metadata").at("name").get<std::string>();
+    const std::string& name = name_of(object);
     if (store_.find(kind.plural, target.name_space, name)) throw already_exists(kind.plural, name);
   } else {
     object = *store_.create(kind.plural, std::move(object));
-    if (kind.kind == "Namespace")
-      add_default_account(store_, object.at("metadata").at("name").get<std::string>(), now_());
+    if (kind.kind == "Namespace") add_default_account(store_, name_of(object), now_());
   }
   Answer result = answer(request, kind, object, 201);
   result.warning = warning;
@@ -227,7 +218,7 @@ json Api::remove_object(const Target& target, const json& options, bool dry_run)
   const Object object = store_.get(kind.plural, target.name_space, target.name);
   check_preconditions(kind, *object, options);
   if (dry_run) return *object;
-  const std::string uid = object->at("metadata").at("uid").get<std::string>();
+  const std::string uid = uid_of(*object);
   const Object result = store_.modify(kind.plural, target.name_space, target.name, [&](json& current) {
     check_preconditions(kind, current, options);
     if (current.at("metadata").at("uid") != uid)
@@ -242,26 +233,20 @@ json Api::remove_object(const Target& target, const json& options, bool dry_run)
   if (options.value("propagationPolicy", "Background") != "Orphan") return *result;
   orphan_dependents(uid);
   return *store_.modify(kind.plural, target.name_space, target.name, [&](json& current) {
-    if (current.at("metadata").at("uid") == uid) drop_orphan_finalizer(current);
+    if (current.at("metadata").at("uid") == uid) drop_finalizer(current, orphan_finalizer);
   });
 }
 
 void Api::orphan_dependents(const std::string& uid) {
+  const auto is_owner = [&](const json& owner) { return owner.value("uid", "") == uid; };
   for (const Kind& kind : kinds()) {
     for (const Object& object : store_.list(kind.plural)) {
-      const json& metadata = object->at("metadata");
-      const json owners = metadata.value("ownerReferences", json::array());
-      if (std::none_of(owners.begin(), owners.end(),
-                       [&](const json& owner) { return owner.value("uid", "") == uid; }))
-        continue;
-      store_.modify(kind.plural, metadata.value("namespace", ""), metadata.at("name").get<std::string>(),
-                    [&](json& dependent) {
-                      json& list = dependent["metadata"]["ownerReferences"];
-                      list.erase(
-                          std::remove_if(list.begin(), list.end(),
-                                         [&](const json& owner) { return owner.value("uid", "") == uid; }),
-                          list.end());
-                    });
+      const json owners = object->at("metadata").value("ownerReferences", json::array());
+      if (std::none_of(owners.begin(), owners.end(), is_owner)) continue;
+      store_.modify(kind.plural, namespace_of(*object), name_of(*object), [&](json& dependent) {
+        json& list = dependent["metadata"]["ownerReferences"];
+        list.erase(std::remove_if(list.begin(), list.end(), is_owner), list.end());
+      });
     }
   }
 }
@@ -303,7 +288,7 @@ Answer Api::remove_all(const Request& request, const Target& target) {
   for (const Object& object : store_.list(target.kind->plural, target.name_space)) {
     if (!labels.matches(*object) || !fields.matches(*object)) continue;
     Target one = target;
-    one.name = object->at("metadata").at("name").get<std::string>();
+    one.name = name_of(*object);
     try {
       page.objects.push_back(std::make_shared<const json>(remove_object(one, options, dry_run)));
     } catch (const StatusError& error) {

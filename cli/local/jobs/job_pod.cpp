@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cli/local/state/metadata.h"
 #include "cli/util/json_path.h"
 
 namespace mlk::local {
@@ -38,7 +39,6 @@ std::optional<Time> end_of(const json& pod) {
 JobPod JobPod::of(const json& pod, bool only_failed) {
   const json& metadata = pod.at("metadata");
   const json& annotations = at_path(metadata, {"annotations"});
-  const json& finalizers = at_path(metadata, {"finalizers"});
   const json& status = at_path(pod, {"status"});
   const std::string& phase = text_of(status, {"phase"});
   JobPod result{};
@@ -46,8 +46,7 @@ JobPod JobPod::of(const json& pod, bool only_failed) {
   result.name = metadata.at("name").get<std::string>();
   result.uid = metadata.at("uid").get<std::string>();
   result.index = number_in(annotations, index_annotation, -1);
-  result.tracked = std::any_of(finalizers.begin(), finalizers.end(),
-                               [](const json& name) { return text_of(name, {}) == tracking_finalizer; });
+  result.tracked = has_finalizer(pod, tracking_finalizer);
   result.deleted = metadata.contains("deletionTimestamp");
   result.succeeded = phase == "Succeeded";
   result.finished = result.succeeded || phase == "Failed";

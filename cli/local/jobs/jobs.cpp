@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -9,15 +10,12 @@
 #include "cli/local/jobs/job_pod.h"
 #include "cli/local/jobs/reconcile.h"
 #include "cli/local/state/events.h"
-#include "cli/local/state/identity.h"
 #include "cli/local/state/kinds.h"
+#include "cli/local/state/metadata.h"
 #include "cli/util/json_path.h"
 
 namespace mlk::local {
 namespace {
-
-std::string name_of_object(const json& object) { return object.at("metadata").at("name").get<std::string>(); }
-std::string namespace_of_object(const json& object) { return object.at("metadata").value("namespace", ""); }
 
 // The uid of the Job that made this pod; empty if no Job made it.
 const std::string& controller_of(const json& pod) {
@@ -29,14 +27,7 @@ const std::string& controller_of(const json& pod) {
 }
 
 void release(Store& store, const std::string& name_space, const std::string& name) {
-  store.modify("pods", name_space, name, [](json& pod) {
-    json& metadata = pod["metadata"];
-    if (!metadata.contains("finalizers")) return;
-    json& finalizers = metadata["finalizers"];
-    finalizers.erase(std::remove(finalizers.begin(), finalizers.end(), json(tracking_finalizer)),
-                     finalizers.end());
-    if (finalizers.empty()) metadata.erase("finalizers");
-  });
+  store.modify("pods", name_space, name, [](json& pod) { drop_finalizer(pod, tracking_finalizer); });
 }
 
 void mark_for_deletion(Store& store, const std::string& name_space, const std::string& name, Time now) {
@@ -66,9 +57,9 @@ void attempt(const Action& action) {
 }
 
 void apply(Store& store, const json& job, const JobActions& actions, Time now) {
-  const std::string name_space = namespace_of_object(job);
+  const std::string name_space = namespace_of(job);
   if (actions.status != job.value("status", json::object())) {
-    store.modify("jobs", name_space, name_of_object(job), [&](json& current) {
+    store.modify("jobs", name_space, name_of(job), [&](json& current) {
       if (uid_of(current) == uid_of(job)) current["status"] = actions.status;
     });
   }
@@ -82,7 +73,7 @@ void apply(Store& store, const json& job, const JobActions& actions, Time now) {
       object["status"] = {{"phase", "Pending"}};
       store.create("pods", object);
       record_event(store, job, "job-controller", "Normal", "SuccessfulCreate",
-                   "Created pod: " + name_of_object(object), now);
+                   "Created pod: " + name_of(object), now);
     });
   }
   for (const JobEvent& event : actions.events)
@@ -112,7 +103,7 @@ void correct_end(Store& store, const json& job, Time now) {
     if (!since.empty()) condition["lastTransitionTime"] = past_time(since, now);
   }
   if (conditions == job.value("/status/conditions"_json_pointer, json::array())) return;
-  store.modify("jobs", namespace_of_object(job), name_of_object(job), [&](json& current) {
+  store.modify("jobs", namespace_of(job), name_of(job), [&](json& current) {
     if (uid_of(current) == uid_of(job)) current["status"]["conditions"] = conditions;
   });
 }
@@ -154,14 +145,13 @@ std::optional<Time> step_jobs(Store& store, Time now) {
     const std::vector<Object> own = std::move(pods[uid_of(*job)]);
     pods.erase(uid_of(*job));
     if (job->at("metadata").contains("deletionTimestamp")) {
-      for (const Object& pod : own)
-        attempt([&] { release(store, namespace_of_object(*pod), name_of_object(*pod)); });
+      for (const Object& pod : own) attempt([&] { release(store, namespace_of(*pod), name_of(*pod)); });
       continue;
     }
     if (is_finished(*job)) {
       attempt([&] { correct_end(store, *job, now); });
       const auto expiry = expiry_of(*job);
-      if (expiry && *expiry <= now) store.remove("jobs", namespace_of_object(*job), name_of_object(*job));
+      if (expiry && *expiry <= now) store.remove("jobs", namespace_of(*job), name_of(*job));
       if (expiry && *expiry > now) check_again(*expiry);
       continue;
     }
@@ -176,9 +166,8 @@ std::optional<Time> step_jobs(Store& store, Time now) {
   // The Jobs of the remaining pods are gone and cannot count these pods, so the pods lose the finalizer.
   for (const auto& [job, orphans] : pods) {
     for (const Object& pod : orphans) {
-      const json& finalizers = at_path(pod->at("metadata"), {"finalizers"});
-      if (std::find(finalizers.begin(), finalizers.end(), tracking_finalizer) != finalizers.end())
-        attempt([&] { release(store, namespace_of_object(*pod), name_of_object(*pod)); });
+      if (has_finalizer(*pod, tracking_finalizer))
+        attempt([&] { release(store, namespace_of(*pod), name_of(*pod)); });
     }
   }
   return again;

@@ -1,9 +1,7 @@
 // The Job controller: applies the decisions of reconcile().
 #pragma once
 
-#include <map>
 #include <optional>
-#include <string>
 
 #include "cli/local/state/store.h"
 #include "cli/util/time.h"

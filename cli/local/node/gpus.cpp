@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "cli/local/state/metadata.h"
 #include "cli/util/json_path.h"
 #include "cli/util/quantity.h"
 #include "cli/util/text.h"
@@ -78,9 +79,7 @@ std::string gpus_of(const json& pod) { return text_of(pod.at("metadata"), {"anno
 std::vector<std::string> free_gpus(const std::vector<std::string>& all, const std::vector<Object>& pods) {
   std::set<std::string> taken;
   for (const Object& pod : pods) {
-    const std::string& phase = text_of(*pod, {"status", "phase"});
-    const bool has_ended = phase == "Succeeded" || phase == "Failed";
-    if (has_ended || !at_path(pod->at("spec"), {"nodeName"}).is_string()) continue;
+    if (has_ended(*pod) || !at_path(pod->at("spec"), {"nodeName"}).is_string()) continue;
     for (const std::string& name : split(gpus_of(*pod), ',')) taken.insert(name);
   }
   std::vector<std::string> free;

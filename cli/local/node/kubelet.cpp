@@ -10,6 +10,7 @@
 #include "cli/local/node/pod_status.h"
 #include "cli/local/node/spawn.h"
 #include "cli/local/state/events.h"
+#include "cli/local/state/metadata.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/json.h"
@@ -21,16 +22,9 @@ namespace {
 
 constexpr std::size_t message_limit = 4096;  // of a termination message, as Kubernetes has it
 
-std::string name_of(const json& pod) { return text_of(pod, {"metadata", "name"}); }
-std::string namespace_of(const json& pod) { return text_of(pod, {"metadata", "namespace"}); }
 std::string pod_uid_of(const json& pod) { return text_of(pod, {"metadata", "uid"}); }
 bool is_deleted(const json& pod) { return pod.at("metadata").contains("deletionTimestamp"); }
 std::string host_of(const json& pod) { return pod.at("spec").value("hostname", name_of(pod)); }
-
-bool is_finished_pod(const json& pod) {
-  const std::string& phase = text_of(pod, {"status", "phase"});
-  return phase == "Succeeded" || phase == "Failed";
-}
 
 // Whether other pods find this pod by its host name. If so, the kubelet keeps the address of the pod while
 // the pod or its Job exists.
@@ -92,7 +86,7 @@ void Kubelet::notice(const std::string& uid) {
 void Kubelet::step(Time now, bool sweep) {
   reap();
   for (const Object& pod : store_.list("pods")) {
-    if (is_finished_pod(*pod) && !is_deleted(*pod)) continue;  // there may be thousands of ended pods
+    if (has_ended(*pod) && !is_deleted(*pod)) continue;  // there may be thousands of ended pods
     try {
       if (!pod->at("spec").contains("nodeName")) {
         schedule(*pod, now);
@@ -112,7 +106,7 @@ void Kubelet::clear_up() {
   std::set<std::string> known, hosts;
   for (const Object& pod : store_.list("pods")) {
     known.insert(pod_uid_of(*pod));
-    if (!is_finished_pod(*pod) || has_name_in_service(pod->at("spec")))
+    if (!has_ended(*pod) || has_name_in_service(pod->at("spec")))
       hosts.insert(namespace_of(*pod) + "/" + host_of(*pod));
   }
   remove_strays(known);
@@ -147,7 +141,7 @@ void Kubelet::schedule(const json& pod, Time now) {
 
 void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
   Local& local = pods_[pod_uid_of(pod)];
-  if (is_finished_pod(pod)) {
+  if (has_ended(pod)) {
     local.stage = Local::Stage::ended;
     if (is_deleted(pod)) finish_deleted(pod, now);
     return;
@@ -226,7 +220,7 @@ bool Kubelet::has_other_pods(const json& pod, const std::string& service) const 
   return std::any_of(all.begin(), all.end(), [&](const Object& other) {
     const auto found = pods_.find(pod_uid_of(*other));
     const bool runs =
-        !is_finished_pod(*other) && found != pods_.end() &&
+        !has_ended(*other) && found != pods_.end() &&
         (found->second.stage == Local::Stage::starting || found->second.stage == Local::Stage::running);
     return runs && pod_uid_of(*other) != pod_uid_of(pod) &&
            other->at("spec").value("subdomain", "") == service;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cli/local/state/identity.h"
+#include "cli/local/state/metadata.h"
 #include "cli/util/hash.h"
 #include "cli/util/json_path.h"
 
@@ -63,8 +63,7 @@ void expire_events(Store& store, Time now) {
   const std::string oldest = format_time(now - std::chrono::hours(1));
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (last_of(events[i]) >= oldest && events.size() - i <= most) break;
-    const json& metadata = events[i]->at("metadata");
-    store.remove("events", metadata.value("namespace", ""), metadata.at("name").get<std::string>());
+    store.remove("events", namespace_of(*events[i]), name_of(*events[i]));
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "cli/local/state/identity.h"
+#include "cli/local/state/metadata.h"
 #include "cli/util/json_path.h"
 
 namespace mlk::local {

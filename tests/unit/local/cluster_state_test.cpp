@@ -12,7 +12,7 @@
 #include "cli/local/api/tls.h"
 #include "cli/local/local.h"
 #include "cli/local/state/file_lock.h"
-#include "cli/local/state/identity.h"
+#include "cli/local/state/metadata.h"
 #include "cli/local/state/seed.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
