@@ -7,7 +7,6 @@
 #include "cli/local/api/discovery.h"
 #include "cli/local/api/selector.h"
 #include "cli/local/state/patch.h"
-#include "cli/util/error.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
@@ -25,13 +24,6 @@ std::optional<Number> number_parameter(const Request& request, const std::string
     throw bad_request("invalid value for " + name + ": \"" + text + "\"");
   }
   return value;
-}
-
-Answer json_answer(const json& value, int status = 200) {
-  Answer answer;
-  answer.status = status;
-  answer.body = value.dump();
-  return answer;
 }
 
 struct ContinueToken {
@@ -67,12 +59,13 @@ const json* container_status(const json& pod) {
 
 }  // namespace
 
+Answer json_answer(const json& value, int status) { return {.status = status, .body = value.dump()}; }
+
 Api::Target Api::parse_target(const std::string& path) {
   std::vector<std::string> parts;
   for (std::string& part : split(path, '/')) {
     if (!part.empty()) parts.push_back(std::move(part));
   }
-  const StatusError nowhere(404, "NotFound", "the server could not find the requested resource");
   std::size_t at = 0;
   std::string group, version;
   if (parts.size() >= 3 && parts[0] == "api") {
@@ -83,7 +76,7 @@ Api::Target Api::parse_target(const std::string& path) {
     version = parts[2];
     at = 3;
   } else {
-    throw nowhere;
+    throw no_such_resource();
   }
   Target target{nullptr, "", "", ""};
   const bool in_namespace = parts[at] == "namespaces" && parts.size() >= at + 3 &&
@@ -95,11 +88,11 @@ Api::Target Api::parse_target(const std::string& path) {
   target.kind = find_kind(group, version, parts[at]);
   if (target.kind == nullptr ||
       target.kind->namespaced != (in_namespace || (target.kind->namespaced && parts.size() == at + 1))) {
-    throw nowhere;
+    throw no_such_resource();
   }
   if (parts.size() > at + 1) target.name = parts[at + 1];
   if (parts.size() > at + 2) target.sub = parts[at + 2];
-  if (parts.size() > at + 3) throw nowhere;
+  if (parts.size() > at + 3) throw no_such_resource();
   return target;
 }
 
@@ -124,12 +117,8 @@ Answer Api::handle(const Request& request) {
 }
 
 Answer Api::dispatch(const Request& request) {
-  if (request.path == "/healthz" || request.path == "/livez" || request.path == "/readyz") {
-    Answer answer;
-    answer.content_type = "text/plain";
-    answer.body = "ok";
-    return answer;
-  }
+  if (request.path == "/healthz" || request.path == "/livez" || request.path == "/readyz")
+    return {.content_type = "text/plain", .body = "ok"};
   if (request.method == "GET") {
     const std::string path = request.path.size() > 1 && request.path.back() == '/'
                                  ? request.path.substr(0, request.path.size() - 1)
@@ -144,35 +133,30 @@ Answer Api::dispatch(const Request& request) {
     return review(request);
   }
   const Target target = parse_target(request.path);
-  const auto not_allowed = [] {
-    return StatusError(405, "MethodNotAllowed",
-                       "the server does not allow this method on the requested resource");
-  };
   if (!target.sub.empty() && target.sub != "status" && target.sub != "log") {
     throw StatusError(404, "NotFound",
                       "the local cluster does not serve " + target.kind->plural + "/" + target.sub);
   }
   if (target.sub == "log") {
-    if (target.kind->kind != "Pod" || request.method != "GET") throw not_allowed();
+    if (target.kind->kind != "Pod" || request.method != "GET") throw method_not_allowed();
     return log(request, target);
   }
   if (request.method == "GET") {
-    if (!target.name.empty()) return get(request, target);
+    if (!target.name.empty())
+      return answer(request, *target.kind, *store_.get(target.kind->plural, target.name_space, target.name));
     return request.flag("watch") ? watch(request, target) : list(request, target);
   }
-  if (!target.kind->writable) throw not_allowed();
+  if (!target.kind->writable) throw method_not_allowed();
   if (request.method == "POST" && target.name.empty()) return create(request, target);
   if (request.method == "PUT" && !target.name.empty()) return replace(request, target);
   if (request.method == "PATCH" && !target.name.empty()) return patch(request, target);
   if (request.method == "DELETE")
     return target.name.empty() ? remove_all(request, target) : remove(request, target);
-  throw not_allowed();
+  throw method_not_allowed();
 }
 
 Answer Api::review(const Request& request) {
-  if (request.method != "POST")
-    throw StatusError(405, "MethodNotAllowed",
-                      "the server does not allow this method on the requested resource");
+  if (request.method != "POST") throw method_not_allowed();
   const std::string plural = request.path.substr(request.path.rfind('/') + 1);
   json object = json::object();
   // `kubectl auth can-i` sends protobuf. The server need not read it, since every such review gets the same
@@ -195,17 +179,13 @@ Answer Api::review(const Request& request) {
     object["kind"] = "SelfSubjectReview";
     object["status"] = {{"userInfo", {{"username", "local"}, {"groups", {"system:authenticated"}}}}};
   } else {
-    throw StatusError(404, "NotFound", "the server could not find the requested resource");
+    throw no_such_resource();
   }
   return json_answer(object, 201);
 }
 
 Answer Api::answer(const Request& request, const Kind& kind, const json& object, int status) const {
   return json_answer(show(kind, object, view_of(request.accept), now_()), status);
-}
-
-Answer Api::get(const Request& request, const Target& target) {
-  return answer(request, *target.kind, *store_.get(target.kind->plural, target.name_space, target.name));
 }
 
 Answer Api::list(const Request& request, const Target& target) {

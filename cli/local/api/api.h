@@ -42,10 +42,12 @@ struct Sink {
 struct Answer {
   int status = 200;
   std::string content_type = "application/json";
-  std::string body;
-  std::string warning;                      // for the header Warning: 299
-  std::function<void(const Sink&)> stream;  // instead of the body, if set
+  std::string body{};
+  std::string warning{};                      // for the header Warning: 299
+  std::function<void(const Sink&)> stream{};  // instead of the body, if set
 };
+
+Answer json_answer(const nlohmann::json& value, int status = 200);
 
 // Safe from any thread.
 class Api {
@@ -68,7 +70,6 @@ class Api {
 
   Answer dispatch(const Request& request);
   Answer review(const Request& request);
-  Answer get(const Request& request, const Target& target);
   Answer list(const Request& request, const Target& target);
   Answer watch(const Request& request, const Target& target);
   Answer log(const Request& request, const Target& target);

@@ -167,8 +167,7 @@ Answer Api::change(const Request& request, const Target& target,
   const Kind& kind = *target.kind;
   view_of(request.accept);
   const bool of_status = target.sub == "status";
-  if (of_status && !kind.has_status)
-    throw StatusError(404, "NotFound", "the server could not find the requested resource");
+  if (of_status && !kind.has_status) throw no_such_resource();
   const bool dry_run = is_dry_run(request);
   const Admission admission{kind, target.name_space, "", "", now_()};
   std::string warning;
@@ -255,23 +254,16 @@ Answer Api::remove(const Request& request, const Target& target) {
   const json options = delete_options(request);
   const bool dry_run = is_dry_run(request, options);
   const json object = remove_object(target, options, dry_run);
-  const json& metadata = object.at("metadata");
-  Answer answer;
-  if (dry_run || store_.find(target.kind->plural, target.name_space, target.name)) {
-    answer.body = object.dump();
-  } else {
-    answer.body = json{{"kind", "Status"},
-                       {"apiVersion", "v1"},
-                       {"metadata", json::object()},
-                       {"status", "Success"},
-                       {"details",
-                        {{"name", target.name},
-                         {"group", target.kind->group},
-                         {"kind", target.kind->plural},
-                         {"uid", metadata.at("uid")}}}}
-                      .dump();
-  }
-  return answer;
+  if (dry_run || store_.find(target.kind->plural, target.name_space, target.name)) return json_answer(object);
+  return json_answer({{"kind", "Status"},
+                      {"apiVersion", "v1"},
+                      {"metadata", json::object()},
+                      {"status", "Success"},
+                      {"details",
+                       {{"name", target.name},
+                        {"group", target.kind->group},
+                        {"kind", target.kind->plural},
+                        {"uid", uid_of(object)}}}});
 }
 
 Answer Api::remove_all(const Request& request, const Target& target) {
@@ -279,10 +271,7 @@ Answer Api::remove_all(const Request& request, const Target& target) {
   const FieldSelector fields(request.parameter("fieldSelector"), *target.kind);
   const json options = delete_options(request);
   const bool dry_run = is_dry_run(request, options);
-  if (target.kind->namespaced && target.name_space.empty()) {
-    throw StatusError(405, "MethodNotAllowed",
-                      "the server does not allow this method on the requested resource");
-  }
+  if (target.kind->namespaced && target.name_space.empty()) throw method_not_allowed();
   ListPage page;
   page.revision = std::to_string(store_.revision());
   for (const Object& object : store_.list(target.kind->plural, target.name_space)) {
@@ -295,9 +284,7 @@ Answer Api::remove_all(const Request& request, const Target& target) {
       if (error.code() != 404) throw;  // 404: the object was deleted meanwhile
     }
   }
-  Answer answer;
-  answer.body = show_list(*target.kind, page, View::object, now_()).dump();
-  return answer;
+  return json_answer(show_list(*target.kind, page, View::object, now_()));
 }
 
 }  // namespace mlk::local

@@ -49,6 +49,15 @@ std::string reason_of(const std::string& message) {
 
 }  // namespace
 
+StatusError no_such_resource() {
+  return StatusError(404, "NotFound", "the server could not find the requested resource");
+}
+
+StatusError method_not_allowed() {
+  return StatusError(405, "MethodNotAllowed",
+                     "the server does not allow this method on the requested resource");
+}
+
 StatusError not_found(const std::string& plural, const std::string& name) {
   const Kind* kind = kind_by(&Kind::plural, plural);
   return StatusError(404, "NotFound", qualified(plural, kind) + " \"" + name + "\" not found",

@@ -27,6 +27,8 @@ class StatusError : public std::runtime_error {
   json details_;
 };
 
+StatusError no_such_resource();    // 404 for a path that the cluster does not serve
+StatusError method_not_allowed();  // 405
 StatusError not_found(const std::string& plural, const std::string& name);
 StatusError already_exists(const std::string& plural, const std::string& name);
 StatusError conflict(const std::string& plural, const std::string& name, const std::string& why);
