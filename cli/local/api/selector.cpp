@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "cli/local/state/status.h"
 #include "cli/util/json_path.h"
@@ -48,54 +49,30 @@ std::vector<std::string> values_in_parentheses(std::string_view text, std::strin
   return values;
 }
 
-// The value at the path; nullptr if it is missing.
-const json* at_path(const json& object, const std::vector<std::string>& path) {
-  const json* value = &object;
-  for (const std::string& part : path) {
-    if (!value->is_object()) return nullptr;
-    const auto found = value->find(part);
-    if (found == value->end()) return nullptr;
-    value = &*found;
-  }
-  return value;
-}
-
 // The path of the field that a field label names in objects of this kind.
 std::string path_of(const Kind& kind, const std::string& label) {
-  static const std::map<std::string, std::map<std::string, std::string>> others = {
+  static const std::map<std::string, std::set<std::string>> others = {
       {"pods",
-       {{"spec.nodeName", ""},
-        {"spec.restartPolicy", ""},
-        {"spec.schedulerName", ""},
-        {"spec.serviceAccountName", ""},
-        {"spec.hostNetwork", ""},
-        {"status.phase", ""},
-        {"status.podIP", ""},
-        {"status.nominatedNodeName", ""}}},
+       {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
+        "spec.hostNetwork", "status.phase", "status.podIP", "status.nominatedNodeName"}},
       {"events",
-       {{"involvedObject.kind", ""},
-        {"involvedObject.namespace", ""},
-        {"involvedObject.name", ""},
-        {"involvedObject.uid", ""},
-        {"involvedObject.apiVersion", ""},
-        {"involvedObject.resourceVersion", ""},
-        {"involvedObject.fieldPath", ""},
-        {"reason", ""},
-        {"reportingComponent", ""},
-        {"source", "source.component"},
-        {"type", ""}}},
-      {"jobs", {{"status.successful", "status.succeeded"}}},
-      {"services", {{"spec.clusterIP", ""}, {"spec.type", ""}}},
-      {"secrets", {{"type", ""}}},
-      {"namespaces", {{"status.phase", ""}}},
-      {"nodes", {{"spec.unschedulable", ""}}}};
+       {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
+        "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason",
+        "reportingComponent", "source", "type"}},
+      {"jobs", {"status.successful"}},
+      {"services", {"spec.clusterIP", "spec.type"}},
+      {"secrets", {"type"}},
+      {"namespaces", {"status.phase"}},
+      {"nodes", {"spec.unschedulable"}}};
   if (label == "metadata.name" || (label == "metadata.namespace" && kind.namespaced)) return label;
   const auto own = others.find(kind.plural);
   if (own == others.end())
     throw bad_request("\"" + label +
                       "\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"");
-  const auto found = own->second.find(label);
-  if (found != own->second.end()) return found->second.empty() ? label : found->second;
+  if (own->second.contains(label)) {
+    if (label == "source") return "source.component";
+    return label == "status.successful" ? "status.succeeded" : label;
+  }
   if (kind.kind == "Job") throw bad_request("field label \"" + label + "\" not supported for Job");
   throw bad_request("field label not supported: " + label);
 }
@@ -132,13 +109,12 @@ LabelSelector::LabelSelector(std::string_view text) {
 }
 
 bool LabelSelector::matches(const json& object) const {
-  const json* labels = at_path(object, {"metadata", "labels"});
+  const json& labels = at_path(object, {"metadata", "labels"});
   return std::all_of(terms_.begin(), terms_.end(), [&](const Term& term) {
-    const json* value = labels == nullptr ? nullptr : at_path(*labels, {term.key});
-    const bool there = value != nullptr && value->is_string();
+    const json& value = at_path(labels, {term.key.c_str()});
+    const bool there = value.is_string();
     const auto listed = [&] {
-      return std::find(term.values.begin(), term.values.end(), value->get_ref<const std::string&>()) !=
-             term.values.end();
+      return std::ranges::find(term.values, value.get_ref<const std::string&>()) != term.values.end();
     };
     switch (term.op) {
       case Operator::in:
@@ -163,17 +139,15 @@ FieldSelector::FieldSelector(std::string_view text, const Kind& kind) {
                         std::string(term) + "'");
     const bool differs = term[at - 1] == '!';
     const std::size_t width = term.substr(at).starts_with("==") ? 2 : 1;
-    const std::string label(trim(term.substr(0, differs ? at - 1 : at)));
-    terms_.push_back(
-        {split(path_of(kind, label), '.'), !differs, std::string(trim(term.substr(at + width)))});
+    std::string path = path_of(kind, std::string(trim(term.substr(0, differs ? at - 1 : at))));
+    std::ranges::replace(path, '.', '/');
+    terms_.push_back({json::json_pointer("/" + path), !differs, std::string(trim(term.substr(at + width)))});
   }
 }
 
 bool FieldSelector::matches(const json& object) const {
   return std::all_of(terms_.begin(), terms_.end(), [&](const Term& term) {
-    const json* value = at_path(object, term.path);
-    std::string text;
-    if (value != nullptr) text = text_or_json(*value);
+    const std::string text = object.contains(term.path) ? text_or_json(object.at(term.path)) : "";
     return (text == term.value) == term.equal;
   });
 }

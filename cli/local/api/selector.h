@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "cli/local/state/kinds.h"
 
@@ -37,7 +37,7 @@ class FieldSelector {
 
  private:
   struct Term {
-    std::vector<std::string> path;
+    nlohmann::json::json_pointer path;
     bool equal;
     std::string value;
   };
