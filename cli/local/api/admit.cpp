@@ -52,8 +52,7 @@ void check_metadata(const Kind& kind, const json& metadata) {
   std::size_t annotation_bytes = 0;
   for (const auto& [key, value] : at_path(metadata, {"annotations"}).items()) {
     std::string lower = key;
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
     if (!is_qualified_name(lower))
       throw invalid(kind.kind, name, "metadata.annotations", "Invalid value: \"" + key + "\"");
     annotation_bytes += key.size() + value.get_ref<const std::string&>().size();
@@ -99,6 +98,15 @@ void check_data(const Kind& kind, const json& object) {
   if (bytes > 1024 * 1024)
     throw invalid(kind.kind, name, kind.kind == "Secret" ? "data" : "[]",
                   "Too long: may not be more than 1048576 bytes");
+}
+
+void complete_and_check(const Kind& kind, json& object) {
+  object["apiVersion"] = kind.api_version();
+  object["kind"] = kind.kind;
+  set_defaults(kind, object);
+  check_metadata(kind, object.at("metadata"));
+  check_data(kind, object);
+  check_rules(kind, object);
 }
 
 void check_unchanged(const Kind& kind, const json& before, const json& after,
@@ -202,12 +210,7 @@ json admit_new(const Admission& admission, json object) {
   metadata["creationTimestamp"] = format_time(admission.now);
   if (kind.has_generation) metadata["generation"] = 1;
   if (kind.has_status) object.erase("status");
-  object["apiVersion"] = kind.api_version();
-  object["kind"] = kind.kind;
-  set_defaults(kind, object);
-  check_metadata(kind, metadata);
-  check_data(kind, object);
-  check_rules(kind, object);
+  complete_and_check(kind, object);
   return object;
 }
 
@@ -228,11 +231,10 @@ json admit_change(const Admission& admission, const json& before, json after, bo
         kind.plural, name,
         "the object has been modified; please apply your changes to the latest version and try again");
   }
-  if (const std::string uid = metadata.value("uid", "");
-      !uid.empty() && uid != old_metadata.at("uid").get<std::string>()) {
-    throw conflict(kind.plural, name,
-                   "Precondition failed: UID in precondition: " + uid +
-                       ", UID in object meta: " + old_metadata.at("uid").get<std::string>());
+  if (const std::string uid = metadata.value("uid", ""); !uid.empty() && uid != uid_of(before)) {
+    throw conflict(
+        kind.plural, name,
+        "Precondition failed: UID in precondition: " + uid + ", UID in object meta: " + uid_of(before));
   }
   if (of_status) {
     json result = before;
@@ -249,12 +251,7 @@ json admit_change(const Admission& admission, const json& before, json after, bo
     after.erase("status");
     if (before.contains("status")) after["status"] = before.at("status");
   }
-  after["apiVersion"] = kind.api_version();
-  after["kind"] = kind.kind;
-  set_defaults(kind, after);
-  check_metadata(kind, metadata);
-  check_data(kind, after);
-  check_rules(kind, after);
+  complete_and_check(kind, after);
   check_immutable(kind, before, after);
   if (kind.has_generation && after.value("spec", json()) != before.value("spec", json())) {
     metadata["generation"] = old_metadata.value("generation", 1) + 1;
