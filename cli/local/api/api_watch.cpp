@@ -26,18 +26,17 @@ class Watch {
         labels_(options.label_selector),
         fields_(options.field_selector, kind) {}
 
-  bool send(const char* type, const json& object) {
-    return sink_.write(json{{"type", type}, {"object", show(kind_, object, options_.view, now_())}}.dump() +
-                       "\n");
+  bool send_line(const char* type, json object) {
+    return sink_.write(json{{"type", type}, {"object", std::move(object)}}.dump() + "\n");
   }
-  bool send_error(const StatusError& error) {
-    return sink_.write(json{{"type", "ERROR"}, {"object", error.status()}}.dump() + "\n");
+  bool send(const char* type, const json& object) {
+    return send_line(type, show(kind_, object, options_.view, now_()));
   }
   bool send_bookmark(std::uint64_t revision, bool after_initial_events) {
     json metadata = {{"resourceVersion", std::to_string(revision)}, {"creationTimestamp", nullptr}};
     if (after_initial_events) metadata["annotations"]["k8s.io/initial-events-end"] = "true";
-    json object = {{"kind", kind_.kind}, {"apiVersion", kind_.api_version()}, {"metadata", metadata}};
-    return sink_.write(json{{"type", "BOOKMARK"}, {"object", object}}.dump() + "\n");
+    return send_line("BOOKMARK",
+                     {{"kind", kind_.kind}, {"apiVersion", kind_.api_version()}, {"metadata", metadata}});
   }
 
   bool wants(const json& object) const {
@@ -96,7 +95,7 @@ void stream_watch(const Store& store, const Kind& kind, const std::string& name_
     }
     if (options.bookmarks) watch.send_bookmark(revision, false);
   } catch (const StatusError& error) {
-    watch.send_error(error);
+    watch.send_line("ERROR", error.status());
   }
 }
 
