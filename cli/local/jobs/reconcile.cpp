@@ -1,7 +1,6 @@
 #include "cli/local/jobs/reconcile.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <string_view>
@@ -10,7 +9,6 @@
 #include "cli/local/jobs/job_policy.h"
 #include "cli/util/indexes.h"
 #include "cli/util/json_path.h"
-#include "cli/util/text.h"
 
 namespace mlk::local {
 
@@ -171,11 +169,7 @@ class JobSync {
         uncounted["succeeded"].push_back(pod.uid);
         actions_.release.push_back(pod.name);
       } else if (pod.failed && (ended || !is_held(pod))) {
-        if (pod.rule.action == FailureAction::ignore) {
-          actions_.release.push_back(pod.name);
-          continue;
-        }
-        uncounted["failed"].push_back(pod.uid);
+        if (pod.rule.action != FailureAction::ignore) uncounted["failed"].push_back(pod.uid);
         actions_.release.push_back(pod.name);
       }
     }
@@ -276,8 +270,7 @@ class JobSync {
   }
 
   void go_on() {
-    const bool was_suspended = has_condition("Suspended", "True");
-    if (was_suspended) {
+    if (has_condition("Suspended", "True")) {
       set_condition("Suspended", "False", "JobResumed", "Job resumed");
       actions_.events.push_back({"Normal", "Resumed", "Job resumed"});
     }
@@ -331,10 +324,8 @@ class JobSync {
   // Without backoffLimitPerIndex all indexes wait until the same time. Each failure since the last success
   // makes the wait longer.
   Time common_due() const {
-    std::optional<Time> success, failure;
-    for (const JobPod& pod : pods_) {
-      if (pod.succeeded && pod.ended) success = std::max(success.value_or(*pod.ended), *pod.ended);
-    }
+    const std::optional<Time> success = last_success();
+    std::optional<Time> failure;
     int count = 0;
     for (const JobPod& pod : pods_) {
       if (!pod.failed || !pod.ended || (success && *pod.ended <= *success)) continue;
