@@ -50,16 +50,19 @@ Store::Store(std::filesystem::path folder) : folder_(std::move(folder)) {
 void Store::load_file(const std::filesystem::path& file) {
   try {
     json object = parse_json(read_file(file, 4 * object_limit), file.string());
-    const json& metadata = object.at("metadata");
-    const Key key{file.lexically_relative(folder_).begin()->string(), metadata.value("namespace", ""),
-                  metadata.at("name").get<std::string>()};
-    revision_ =
-        std::max<std::uint64_t>(revision_, std::stoull(metadata.at("resourceVersion").get<std::string>()));
+    const Key key = key_of(file.lexically_relative(folder_).begin()->string(), object);
+    const std::string version = object.at("metadata").at("resourceVersion").get<std::string>();
+    revision_ = std::max<std::uint64_t>(revision_, std::stoull(version));
     objects_[key] = std::make_shared<const json>(std::move(object));
   } catch (const std::exception& error) {
     std::cerr << "set aside " << file.string() << ": " << error.what() << "\n";
     std::filesystem::rename(file, file.string() + ".broken");
   }
+}
+
+Store::Key Store::key_of(const std::string& plural, const json& object) {
+  const json& metadata = object.at("metadata");
+  return {plural, metadata.value("namespace", ""), metadata.at("name").get<std::string>()};
 }
 
 std::filesystem::path Store::file_of(const Key& key) const {
@@ -117,15 +120,12 @@ Store::Snapshot Store::snapshot_at(const std::string& plural, const std::string&
   const std::lock_guard lock(mutex_);
   if (revision < oldest_) throw expired("The provided continue parameter is too old");
   std::map<Key, Object> then;
-  for (const Object& object : snapshot_locked(plural, name_space).objects) {
-    const json& metadata = object->at("metadata");
-    then[Key{plural, metadata.value("namespace", ""), metadata.at("name").get<std::string>()}] = object;
-  }
+  for (const Object& object : snapshot_locked(plural, name_space).objects)
+    then[key_of(plural, *object)] = object;
   // Undoes the later changes, newest first.
   for (auto at = history_.rbegin(); at != history_.rend() && at->first.revision > revision; ++at) {
     const Change& change = at->first;
-    const json& metadata = change.object->at("metadata");
-    const Key key{change.plural, metadata.value("namespace", ""), metadata.at("name").get<std::string>()};
+    const Key key = key_of(change.plural, *change.object);
     if (change.plural != plural || (!name_space.empty() && key.name_space != name_space)) continue;
     if (change.before) {
       then[key] = change.before;
@@ -140,8 +140,7 @@ Store::Snapshot Store::snapshot_at(const std::string& plural, const std::string&
 
 Object Store::create(const std::string& plural, json object) {
   const std::lock_guard lock(mutex_);
-  const json& metadata = object.at("metadata");
-  Key key{plural, metadata.value("namespace", ""), metadata.at("name").get<std::string>()};
+  const Key key = key_of(plural, object);
   if (objects_.contains(key)) throw already_exists(plural, key.name);
   return put(key, std::move(object), nullptr);
 }

@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,6 +83,7 @@ class Store {
     std::string plural, name_space, name;
     auto operator<=>(const Key&) const = default;
   };
+  static Key key_of(const std::string& plural, const json& object);
   std::filesystem::path file_of(const Key& key) const;
   void load_file(const std::filesystem::path& file);
   std::uint64_t next_revision();
