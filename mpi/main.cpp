@@ -4,7 +4,6 @@
 //   mlk-mpi --rank                what mpirun starts as the processes of the program
 #include <cstdlib>
 #include <string_view>
-#include <unistd.h>
 
 #include "mpi/agent.h"
 #include "mpi/launcher.h"

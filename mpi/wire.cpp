@@ -1,7 +1,6 @@
 #include "mpi/wire.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace mlk::mpi {
 namespace {

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <csignal>
 #include <cstdint>
-#include <fcntl.h>
 #include <fstream>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -2,10 +2,7 @@
 #include <csignal>
 #include <cstring>
 #include <iostream>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include <nlohmann/json.hpp>
 
 #include "cli/local/api/api.h"
 #include "cli/local/api/http_server.h"

@@ -1,5 +1,4 @@
 // The folder of this machine behind a volume, for commands that read the files that pods have left there.
-#include <map>
 
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "cli/local/api/admit.h"
 #include "cli/local/api/discovery.h"
 #include "cli/local/api/selector.h"
 #include "cli/local/state/patch.h"

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/local/state/kinds.h"
-#include "cli/util/text.h"
 
 namespace mlk::local {
 namespace {

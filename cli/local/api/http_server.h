@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "cli/local/api/api.h"
 #include "cli/local/api/tls.h"

@@ -1,7 +1,6 @@
 #include "cli/local/node/pod_values.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <thread>
 
 #include <nlohmann/json.hpp>

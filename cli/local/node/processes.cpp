@@ -1,6 +1,5 @@
 #include "cli/local/node/processes.h"
 
-#include <cerrno>
 #include <csignal>
 #include <fstream>
 #include <optional>

@@ -20,7 +20,6 @@
 #include "cli/local/node/pod_folder.h"
 #include "cli/local/node/processes.h"
 #include "cli/local/node/supervisor.h"
-#include "cli/local/state/state_folder.h"
 #include "cli/util/error.h"
 #include "cli/util/time.h"
 
