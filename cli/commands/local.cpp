@@ -89,7 +89,7 @@ void add_local(CLI::App& root, Session& session) {
   // `up` starts `serve` in the background, and the server starts `supervise`. Users do not type these
   // commands.
   command->add_subcommand("serve", "")->group("")->callback([&session] {
-    session.exit_code = static_cast<ExitCode>(local::serve({.program = local::own_program()}));
+    session.exit_code = static_cast<ExitCode>(local::serve(local::own_program()));
   });
   CLI::App* supervise = command->add_subcommand("supervise", "")->group("");
   auto folder = std::make_shared<std::string>();

@@ -84,12 +84,9 @@ struct Stopped {
 // server is elsewhere.
 Stopped down(std::chrono::seconds grace = std::chrono::seconds(30));
 
-struct ServeOptions {
-  std::filesystem::path program;  // the program mlk; a supervisor is `PROGRAM local supervise DIR`
-};
-
 // The server process itself. Returns its exit code after SIGTERM or SIGINT. If another server runs already,
-// reports this on stderr and returns 0.
-int serve(const ServeOptions& options);
+// reports this on stderr and returns 0. `program`: the program mlk; a supervisor is
+// `PROGRAM local supervise DIR`.
+int serve(const std::filesystem::path& program);
 
 }  // namespace mlk::local

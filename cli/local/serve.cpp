@@ -17,7 +17,7 @@
 
 namespace mlk::local {
 
-int serve(const ServeOptions& options) {
+int serve(const std::filesystem::path& program) {
   const Paths paths = default_paths();
   make_state_folder(paths.root);
   const FileLock lock(paths.lock());
@@ -46,7 +46,7 @@ int serve(const ServeOptions& options) {
   Api api(store, logs, now);
   const auto before = read_address(paths);
   const HttpServer server(api, credentials, before ? before->port : 0);
-  const Controllers controllers(store, logs, paths, options.program, gpus);
+  const Controllers controllers(store, logs, paths, program, gpus);
   const std::string url = "https://127.0.0.1:" + std::to_string(server.port());
   write_file_atomically(paths.kubeconfig(), kubeconfig_text(credentials, url), 0600);
   write_address(paths, {::getpid(), server.port()});

@@ -95,12 +95,11 @@ class Rules {
   void finish() const {
     if (!causes_.empty()) throw invalid(kind_.kind, name_, causes_);
   }
-  void at_least(const json& spec, const char* field, int minimum) {
+  void not_negative(const json& spec, const char* field) {
     if (!spec.contains(field)) return;
     const auto value = spec.at(field).get<long long>();
-    require(value >= minimum && value <= std::numeric_limits<int>::max(), std::string("spec.") + field,
-            "Invalid value: " + std::to_string(value) + ": must be greater than or equal to " +
-                std::to_string(minimum));
+    require(value >= 0 && value <= std::numeric_limits<int>::max(), std::string("spec.") + field,
+            "Invalid value: " + std::to_string(value) + ": must be greater than or equal to 0");
   }
 
   void containers(const json& spec, const std::string& path, const char* list) {
@@ -162,7 +161,7 @@ class Rules {
   void job(const json& spec) {
     for (const char* field : {"parallelism", "completions", "backoffLimit", "backoffLimitPerIndex",
                               "maxFailedIndexes", "ttlSecondsAfterFinished", "activeDeadlineSeconds"}) {
-      at_least(spec, field, 0);
+      not_negative(spec, field);
     }
     require(spec.at("completionMode") == "Indexed", "spec.completionMode",
             "Unsupported value: " + spec.at("completionMode").dump() +

@@ -89,7 +89,7 @@ struct Cluster {
   int serve_here() const {
     const int said = ::open((folder.path() / "said").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     ::dup2(said, 2);
-    return serve({.program = "/nonexistent/mlk"});
+    return serve("/nonexistent/mlk");
   }
   std::string said() const { return read_file(folder.path() / "said", 10000); }
   UpOptions options(const std::string& script) const {
