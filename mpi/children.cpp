@@ -83,11 +83,7 @@ Arrived read_signals(int fd) {
   Arrived out;
   signalfd_siginfo info;
   while (::read(fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-    if (info.ssi_signo == SIGCHLD) {
-      out.child = true;
-    } else {
-      out.stop = true;
-    }
+    (info.ssi_signo == SIGCHLD ? out.child : out.stop) = true;
   }
   return out;
 }

@@ -142,14 +142,9 @@ class Launcher {
   [[noreturn]] void finish() {
     for (std::size_t pod = 0; pod < links_.size(); ++pod) send_end(pod, 0);
     const std::int64_t until = now_ms() + time_to_finish_ms;
-    const auto any = [this] {
-      for (const auto& link : links_) {
-        if (link) return true;
-      }
-      return false;
-    };
+    const auto is_open = [](const std::optional<Link>& link) { return link.has_value(); };
     finishing_ = true;
-    while (any() && now_ms() < until) wait(100);
+    while (std::any_of(links_.begin(), links_.end(), is_open) && now_ms() < until) wait(100);
     kill_descendants();
     // Waits before this pod ends. When this pod ends, the Job deletes every pod whose end the Job does not
     // know yet, together with the pod's log.

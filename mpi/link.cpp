@@ -187,6 +187,11 @@ bool Link::work(short events) {
   return flush();
 }
 
+bool Link::wait(int longest_wait_ms) {
+  pollfd own{.fd = fd_, .events = events(), .revents = 0};
+  return ::poll(&own, 1, longest_wait_ms) < 0 || work(own.revents);
+}
+
 int listen_at(const Address& where) {
   // Uses the host only if it is a literal address, since a name may resolve to an address that the pod does
   // not have.
@@ -231,9 +236,7 @@ bool wait_until_ready(Link& link, int timeout_ms) {
   const std::int64_t until = now_ms() + timeout_ms;
   while (!link.session().ready()) {
     const std::int64_t left = until - now_ms();
-    pollfd wait{.fd = link.fd(), .events = link.events(), .revents = 0};
-    if (left <= 0 || (::poll(&wait, 1, static_cast<int>(left)) < 0 && errno != EINTR)) return false;
-    if (wait.revents != 0 && !link.work(wait.revents)) return false;
+    if (left <= 0 || !link.wait(static_cast<int>(left))) return false;
   }
   return link.flush();
 }

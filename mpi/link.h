@@ -65,6 +65,9 @@ class Link {
   // Reads and writes without waiting. Returns false if the connection has ended.
   bool work(short events);
   bool flush();
+  // Waits for the other end, for the given time at most or without a limit (-1), and then calls work(). A
+  // signal ends the wait.
+  bool wait(int longest_wait_ms);
   Session& session() { return session_; }
   const Session& session() const { return session_; }
   std::int64_t since() const { return since_; }

@@ -28,9 +28,7 @@ std::optional<Program> ask_for_program(Link& link, std::uint32_t rank) {
   link.session().send(Type::process, encode(End{.rank = rank}));
   const std::int64_t until = now_ms() + time_to_answer_ms;
   while (link.flush() && now_ms() < until) {
-    pollfd wait{.fd = link.fd(), .events = link.events(), .revents = 0};
-    if (::poll(&wait, 1, time_to_answer_ms) <= 0) continue;
-    const bool open = link.work(wait.revents);
+    const bool open = link.wait(time_to_answer_ms);
     if (const std::optional<Frame> frame = link.session().next()) {
       if (frame->type == Type::program) return decode_program(frame->payload);
       return std::nullopt;
@@ -118,9 +116,7 @@ class Process {
     link_.session().send(Type::ended, encode(end_));
     const std::int64_t until = now_ms() + time_to_answer_ms;
     while (link_.flush() && now_ms() < until) {
-      pollfd wait{.fd = link_.fd(), .events = link_.events(), .revents = 0};
-      if (::poll(&wait, 1, time_to_answer_ms) < 0) continue;
-      const bool open = link_.work(wait.revents);
+      const bool open = link_.wait(time_to_answer_ms);
       while (const std::optional<Frame> frame = link_.session().next()) {
         if (frame->type == Type::ended) return;
       }

@@ -1,7 +1,6 @@
 #include "mpi/shell.h"
 
 #include <cerrno>
-#include <poll.h>
 
 namespace mlk::mpi {
 namespace {
@@ -20,9 +19,7 @@ int run_remotely(const PodEnvironment& environment, const std::string& host, con
   link->session().send(Type::run, bytes_of(command));
   bool is_read[2] = {true, true};
   while (link->flush()) {
-    pollfd wait{.fd = link->fd(), .events = link->events(), .revents = 0};
-    if (::poll(&wait, 1, -1) < 0) continue;
-    const bool open = link->work(wait.revents);
+    const bool open = link->wait(-1);
     while (const std::optional<Frame> frame = link->session().next()) {
       const std::span<const std::byte> payload = frame->payload;
       if (frame->type == Type::output && !payload.empty()) {

@@ -77,15 +77,13 @@ std::optional<Program> decode_program(std::span<const std::byte> payload) {
   if (payload.size() < 4 || payload.back() != std::byte{0}) return std::nullopt;
   Program out{.agent = number_at(payload), .folder = {}, .words = {}};
   std::string_view rest = text_of(payload.subspan(4));
-  for (bool first = true; !rest.empty(); first = false) {
-    const std::string_view word = rest.substr(0, rest.find('\0'));
-    if (first) {
-      out.folder = word;
-    } else {
-      out.words.emplace_back(word);
-    }
-    rest.remove_prefix(word.size() + 1);
-  }
+  const auto next = [&rest] {
+    const std::string_view text = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(std::min(text.size() + 1, rest.size()));
+    return std::string(text);
+  };
+  out.folder = next();
+  while (!rest.empty()) out.words.push_back(next());
   if (out.words.empty()) return std::nullopt;
   return out;
 }
