@@ -95,9 +95,7 @@ class Collector {
   template <class Edit>
   void modify(const std::string& plural, const json& object, const Edit& edit) {
     try {
-      store_.modify(plural, namespace_of(object), name_of(object), [&](json& current) {
-        if (uid_of(current) == uid_of(object)) edit(current);
-      });
+      store_.modify(plural, object, edit);
     } catch (const StatusError&) {
       return;  // the object was deleted already
     }

@@ -59,9 +59,7 @@ void attempt(const Action& action) {
 void apply(Store& store, const json& job, const JobActions& actions, Time now) {
   const std::string name_space = namespace_of(job);
   if (actions.status != job.value("status", json::object())) {
-    store.modify("jobs", name_space, name_of(job), [&](json& current) {
-      if (uid_of(current) == uid_of(job)) current["status"] = actions.status;
-    });
+    store.modify("jobs", job, [&](json& current) { current["status"] = actions.status; });
   }
   for (const std::string& pod : actions.release) attempt([&] { release(store, name_space, pod); });
   for (const std::string& pod : actions.remove)
@@ -103,9 +101,7 @@ void correct_end(Store& store, const json& job, Time now) {
     if (!since.empty()) condition["lastTransitionTime"] = past_time(since, now);
   }
   if (conditions == job.value("/status/conditions"_json_pointer, json::array())) return;
-  store.modify("jobs", namespace_of(job), name_of(job), [&](json& current) {
-    if (uid_of(current) == uid_of(job)) current["status"]["conditions"] = conditions;
-  });
+  store.modify("jobs", job, [&](json& current) { current["status"]["conditions"] = conditions; });
 }
 
 // Whether reconcile() needs the pods of this Job that have succeeded and are counted. If not, the caller

@@ -129,8 +129,7 @@ void Kubelet::schedule(const json& pod, Time now) {
     set_status(pod, status);
     return event(pod, "Warning", "FailedScheduling", *why, now);
   }
-  store_.modify("pods", namespace_of(pod), name_of(pod), [&](json& current) {
-    if (pod_uid_of(current) != pod_uid_of(pod)) return;
+  store_.modify("pods", pod, [&](json& current) {
     current["spec"]["nodeName"] = "local";
     give_gpus(current, free);
     current["status"] = pod_status(current, PodState{}, now);
@@ -143,7 +142,7 @@ void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
   Local& local = pods_[pod_uid_of(pod)];
   if (has_ended(pod)) {
     local.stage = Local::Stage::ended;
-    if (is_deleted(pod)) finish_deleted(pod, now);
+    if (is_deleted(pod)) finish_deleted(pod);
     return;
   }
   const PodFolder folder(paths_.pods() / pod_uid_of(pod));
@@ -157,7 +156,7 @@ void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
     json status = pod.value("status", json::object());
     status["phase"] = "Failed";
     set_status(pod, status);
-    return finish_deleted(pod, now);
+    return finish_deleted(pod);
   }
   if (local.has_news || sweep) sync(pod, local, now);
   if (local.stage == Local::Stage::ended) return;
@@ -365,13 +364,11 @@ void Kubelet::stop(const json& pod, Local& local, const Stop& how, Time now) {
 }
 
 // For a deleted pod that has ended: ends its grace period, so that only finalizers keep the pod.
-void Kubelet::finish_deleted(const json& pod, Time) {
+void Kubelet::finish_deleted(const json& pod) {
   if (pod.at("metadata").value("deletionGracePeriodSeconds", 0) == 0 &&
       pod.at("metadata").contains("finalizers"))
     return;
-  store_.modify("pods", namespace_of(pod), name_of(pod), [&](json& current) {
-    if (pod_uid_of(current) == pod_uid_of(pod)) current["metadata"]["deletionGracePeriodSeconds"] = 0;
-  });
+  store_.modify("pods", pod, [](json& current) { current["metadata"]["deletionGracePeriodSeconds"] = 0; });
 }
 
 // Removes the folders of pods that are gone. If a supervisor of such a pod still runs, for example because
@@ -408,9 +405,7 @@ void Kubelet::reap() {
 }
 
 void Kubelet::set_status(const json& pod, const json& status) {
-  store_.modify("pods", namespace_of(pod), name_of(pod), [&](json& current) {
-    if (pod_uid_of(current) == pod_uid_of(pod)) current["status"] = status;
-  });
+  store_.modify("pods", pod, [&](json& current) { current["status"] = status; });
 }
 
 void Kubelet::event(const json& pod, const std::string& type, const std::string& reason,

@@ -48,7 +48,7 @@ class Kubelet {
   void sync(const json& pod, Local& local, Time now);
   void stop(const json& pod, Local& local, const Stop& how, Time now);
   void enforce_deadline(const json& pod, Local& local, Time now);
-  void finish_deleted(const json& pod, Time now);
+  void finish_deleted(const json& pod);
   bool declare_lost(const PodFolder& folder);
   void clear_up();
   void remove_strays(const std::set<std::string>& known);

@@ -4,9 +4,11 @@
 #include <charconv>
 #include <iostream>
 
+#include "cli/local/state/metadata.h"
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 
 namespace mlk::local {
 namespace {
@@ -162,6 +164,13 @@ Object Store::modify(const std::string& plural, const std::string& name_space, c
   }
   if (after == *before) return before;
   return put(key, std::move(after), before);
+}
+
+Object Store::modify(const std::string& plural, const json& object,
+                     const std::function<void(json&)>& change) {
+  return modify(plural, namespace_of(object), name_of(object), [&](json& current) {
+    if (text_of(current, {"metadata", "uid"}) == text_of(object, {"metadata", "uid"})) change(current);
+  });
 }
 
 bool Store::remove(const std::string& plural, const std::string& name_space, const std::string& name,
