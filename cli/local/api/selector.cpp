@@ -112,21 +112,11 @@ bool LabelSelector::matches(const json& object) const {
   const json& labels = at_path(object, {"metadata", "labels"});
   return std::all_of(terms_.begin(), terms_.end(), [&](const Term& term) {
     const json& value = at_path(labels, {term.key.c_str()});
-    const bool there = value.is_string();
-    const auto listed = [&] {
-      return std::ranges::find(term.values, value.get_ref<const std::string&>()) != term.values.end();
-    };
-    switch (term.op) {
-      case Operator::in:
-        return there && listed();
-      case Operator::not_in:
-        return !there || !listed();
-      case Operator::exists:
-        return there;
-      case Operator::missing:
-        return !there;
-    }
-    return false;
+    if (!value.is_string()) return term.op == Operator::not_in || term.op == Operator::missing;
+    const auto& values = term.values;
+    const bool is_listed = std::ranges::find(values, value.get_ref<const std::string&>()) != values.end();
+    return term.op == Operator::exists || (term.op == Operator::in && is_listed) ||
+           (term.op == Operator::not_in && !is_listed);
   });
 }
 
