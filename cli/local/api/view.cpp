@@ -177,15 +177,9 @@ View view_of(const std::string& accept) {
 }
 
 json show(const Kind& kind, const json& object, View view, Time now) {
-  switch (view) {
-    case View::object:
-      return object;
-    case View::metadata:
-      return metadata_only(object);
-    case View::table:
-      return table(kind, {&object}, {{"resourceVersion", text_of(object, "/metadata/resourceVersion")}}, now);
-  }
-  return object;
+  if (view == View::metadata) return metadata_only(object);
+  if (view == View::object) return object;
+  return table(kind, {&object}, {{"resourceVersion", text_of(object, "/metadata/resourceVersion")}}, now);
 }
 
 json show_list(const Kind& kind, const ListPage& page, View view, Time now) {
@@ -199,9 +193,10 @@ json show_list(const Kind& kind, const ListPage& page, View view, Time now) {
     for (const Object& object : page.objects) objects.push_back(object.get());
     return table(kind, objects, metadata, now);
   }
+  const bool is_partial = view == View::metadata;
   json items = json::array();
   for (const Object& object : page.objects) {
-    if (view == View::metadata) {
+    if (is_partial) {
       items.push_back(metadata_only(*object));
       continue;
     }
@@ -210,14 +205,8 @@ json show_list(const Kind& kind, const ListPage& page, View view, Time now) {
     item.erase("apiVersion");
     items.push_back(std::move(item));
   }
-  if (view == View::metadata) {
-    return {{"kind", "PartialObjectMetadataList"},
-            {"apiVersion", "meta.k8s.io/v1"},
-            {"metadata", metadata},
-            {"items", items}};
-  }
-  return {{"kind", kind.kind + "List"},
-          {"apiVersion", kind.api_version()},
+  return {{"kind", is_partial ? "PartialObjectMetadataList" : kind.kind + "List"},
+          {"apiVersion", is_partial ? "meta.k8s.io/v1" : kind.api_version()},
           {"metadata", metadata},
           {"items", items}};
 }
