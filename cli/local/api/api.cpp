@@ -61,22 +61,12 @@ const json* container_status(const json& pod) {
 Answer json_answer(const json& value, int status) { return {.status = status, .body = value.dump()}; }
 
 Api::Target Api::parse_target(const std::string& path) {
-  std::vector<std::string> parts;
-  for (std::string& part : split(path, '/')) {
-    if (!part.empty()) parts.push_back(std::move(part));
-  }
-  std::size_t at = 0;
-  std::string group, version;
-  if (parts.size() >= 3 && parts[0] == "api") {
-    version = parts[1];
-    at = 2;
-  } else if (parts.size() >= 4 && parts[0] == "apis") {
-    group = parts[1];
-    version = parts[2];
-    at = 3;
-  } else {
-    throw no_such_resource();
-  }
+  std::vector<std::string> parts = split(path, '/');
+  std::erase_if(parts, [](const std::string& part) { return part.empty(); });
+  const bool is_core = parts.size() >= 3 && parts[0] == "api";
+  if (!is_core && (parts.size() < 4 || parts[0] != "apis")) throw no_such_resource();
+  const std::string group = is_core ? "" : parts[1], version = parts[is_core ? 1 : 2];
+  std::size_t at = is_core ? 2 : 3;
   Target target{nullptr, "", "", ""};
   const bool in_namespace = parts[at] == "namespaces" && parts.size() >= at + 3 &&
                             parts[at + 2] != "status" && parts[at + 2] != "finalize";

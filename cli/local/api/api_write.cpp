@@ -51,17 +51,12 @@ void check_type(const Kind& kind, const json& object) {
 
 json delete_options(const Request& request) {
   json options = request.body.empty() ? json::object() : parse_body(request.body);
-  for (const char* name : {"propagationPolicy", "gracePeriodSeconds"}) {
-    const std::string value = request.parameter(name);
-    if (value.empty()) continue;
-    if (std::string(name) == "gracePeriodSeconds") {
-      if (value.size() > 9 || value.find_first_not_of("0123456789") != value.npos)
-        throw bad_request("invalid gracePeriodSeconds");
-      options[name] = std::stoi(value);
-    } else {
-      options[name] = value;
-    }
-  }
+  const std::string asked = request.parameter("propagationPolicy");
+  if (!asked.empty()) options["propagationPolicy"] = asked;
+  const std::string grace = request.parameter("gracePeriodSeconds");
+  if (grace.size() > 9 || grace.find_first_not_of("0123456789") != grace.npos)
+    throw bad_request("invalid gracePeriodSeconds");
+  if (!grace.empty()) options["gracePeriodSeconds"] = std::stoi(grace);
   const std::string policy = options.value("propagationPolicy", "Background");
   if (policy != "Background" && policy != "Foreground" && policy != "Orphan") {
     throw invalid("DeleteOptions", "", "propagationPolicy", "Unsupported value: \"" + policy + "\"");
