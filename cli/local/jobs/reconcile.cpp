@@ -112,11 +112,8 @@ class JobSync {
           status_["failed"] = status_.value("failed", 0) + 1;
         }
       }
-      if (rest.empty()) {
-        uncounted.erase(kind);
-      } else {
-        uncounted[kind] = rest;
-      }
+      uncounted[kind] = rest;
+      if (rest.empty()) uncounted.erase(kind);
     }
   }
 
@@ -347,11 +344,8 @@ class JobSync {
     }
     active_count += static_cast<int>(actions_.create.size());
     const auto put = [&](const char* field, int value, bool always) {
-      if (value != 0 || always) {
-        status_[field] = value;
-      } else {
-        status_.erase(field);
-      }
+      status_[field] = value;
+      if (value == 0 && !always) status_.erase(field);
     };
     put("active", active_count, false);
     put("ready", ready, true);
