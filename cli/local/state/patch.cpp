@@ -72,20 +72,15 @@ void delete_from_list(json& target, const std::string& field, const json& values
 }
 
 void merge(json& target, const json& patch) {
-  if (patch.value(directive, "") == "replace") target = json::object();
-  if (!target.is_object()) target = json::object();
+  if (patch.value(directive, "") == "replace" || !target.is_object()) target = json::object();
   for (const auto& [field, value] : patch.items()) {
     if (field == directive || field.starts_with("$setElementOrder/") || field == "$retainKeys") continue;
     if (field.starts_with("$deleteFromPrimitiveList/")) {
       delete_from_list(target, field.substr(field.find('/') + 1), value);
-    } else if (value.is_null()) {
+    } else if (value.is_null() || (value.is_object() && value.value(directive, "") == "delete")) {
       target.erase(field);
     } else if (value.is_object()) {
-      if (value.value(directive, "") == "delete") {
-        target.erase(field);
-      } else {
-        merge(target[field], value);
-      }
+      merge(target[field], value);
     } else if (value.is_array()) {
       merge_list(field, target[field], value);
     } else {

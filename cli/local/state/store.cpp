@@ -129,11 +129,8 @@ Store::Snapshot Store::snapshot_at(const std::string& plural, const std::string&
     const Change& change = at->first;
     const Key key = key_of(change.plural, *change.object);
     if (change.plural != plural || (!name_space.empty() && key.name_space != name_space)) continue;
-    if (change.before) {
-      then[key] = change.before;
-    } else {
-      then.erase(key);
-    }
+    then[key] = change.before;
+    if (!change.before) then.erase(key);
   }
   Snapshot result{{}, revision};
   for (auto& [key, object] : then) result.objects.push_back(std::move(object));
