@@ -34,8 +34,7 @@ std::size_t digits_at(const std::string& text, std::size_t begin) {
 bool is_pod_host(const std::string& text) {
   const auto dash = text.rfind('-');
   return dash != text.npos && dash > 0 && dash + 1 < text.size() &&
-         std::all_of(text.begin() + static_cast<long>(dash) + 1, text.end(),
-                     [](char c) { return c >= '0' && c <= '9'; });
+         dash + 1 + digits_at(text, dash + 1) == text.size();
 }
 
 class Localiser {

@@ -32,12 +32,11 @@ void put_condition(json& conditions, const json& old_conditions, const std::stri
 std::string qos_class(const json& spec) {
   bool guaranteed = true, any = false;
   for (const json& container : spec.at("containers")) {
-    const json resources = container.value("resources", json::object());
-    const json limits = resources.value("limits", json::object()),
-               requests = resources.value("requests", json::object());
+    const json& limits = at_path(container, {"resources", "limits"});
+    const json& requests = at_path(container, {"resources", "requests"});
     for (const char* name : {"cpu", "memory"}) {
       any = any || limits.contains(name) || requests.contains(name);
-      guaranteed = guaranteed && limits.contains(name) && requests.value(name, json()) == limits.at(name);
+      guaranteed = guaranteed && limits.contains(name) && at_path(requests, {name}) == limits.at(name);
     }
   }
   return !any ? "BestEffort" : guaranteed ? "Guaranteed" : "Burstable";
@@ -158,8 +157,7 @@ std::optional<Time> deadline_of(const json& pod) {
 
 std::optional<std::string> why_unschedulable(const json& pod, std::size_t free_gpus) {
   for (const json& container : pod.at("spec").at("containers")) {
-    const json requests = container.value("resources", json::object()).value("requests", json::object());
-    for (const auto& [name, amount] : requests.items()) {
+    for (const auto& [name, amount] : at_path(container, {"resources", "requests"}).items()) {
       // The scheduler checks only resources with a vendor's name, so it ignores CPUs and memory. GPUs are the
       // only such resource of the node.
       if (name.find('/') == name.npos) continue;
