@@ -135,17 +135,11 @@ class Agent {
   void on_frame(Peer& peer, const Frame& frame) {
     if (!peer.kind) {
       peer.kind = frame.type;
-      switch (frame.type) {
-        case Type::lead:
-          return lead(peer);
-        case Type::run:
-          return start(peer, std::string(text_of(frame.payload)));
-        case Type::process:
-          return begin(peer, frame);
-        default:
-          peer.gone = true;
-          return;
-      }
+      if (frame.type == Type::lead) return lead(peer);
+      if (frame.type == Type::run) return start(peer, std::string(text_of(frame.payload)));
+      if (frame.type == Type::process) return begin(peer, frame);
+      peer.gone = true;
+      return;
     }
     if (peer.kind == Type::lead && frame.type == Type::finish && frame.payload.size() == 1) {
       peer.link.session().send(Type::finish, frame.payload);

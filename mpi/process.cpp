@@ -29,10 +29,8 @@ std::optional<Program> ask_for_program(Link& link, std::uint32_t rank) {
   const std::int64_t until = now_ms() + time_to_answer_ms;
   while (link.flush() && now_ms() < until) {
     const bool open = link.wait(time_to_answer_ms);
-    if (const std::optional<Frame> frame = link.session().next()) {
-      if (frame->type == Type::program) return decode_program(frame->payload);
-      return std::nullopt;
-    }
+    if (const std::optional<Frame> frame = link.session().next())
+      return frame->type == Type::program ? decode_program(frame->payload) : std::nullopt;
     if (!open) break;
   }
   return std::nullopt;
