@@ -74,6 +74,10 @@ class Localiser {
   }
 
  private:
+  [[noreturn]] static void refuse(const std::string& why) {
+    throw WaitingReason("CreateContainerConfigError", why);
+  }
+
   std::string place(const std::string& text) const {
     return replace_paths(
         replace_peers(text, name_space_, around_.services, around_.address_of, around_.port_of), mounts_);
@@ -137,8 +141,7 @@ class Localiser {
       std::string folder = folders.at(name);
       const std::string below =
           expand_variables(mount.value("subPath", mount.value("subPathExpr", "")), env_);
-      if (below.find("..") != below.npos)
-        throw WaitingReason("CreateContainerConfigError", "invalid subPath: \"" + below + "\"");
+      if (below.find("..") != below.npos) refuse("invalid subPath: \"" + below + "\"");
       if (!below.empty()) {
         folder += "/" + below;
         if (!of_files.contains(name)) process_.folders.push_back(folder);
@@ -174,9 +177,8 @@ class Localiser {
       for (const auto& [key, value] : volume.items()) {
         if (key != "name") type = key;
       }
-      throw WaitingReason("CreateContainerConfigError", "the local cluster has no volumes of type " + type +
-                                                            ": give a folder for it with --volume " + name +
-                                                            "=DIR");
+      refuse("the local cluster has no volumes of type " + type + ": give a folder for it with --volume " +
+             name + "=DIR");
     }
     process_.folders.push_back(own);
     return own;
@@ -209,9 +211,8 @@ class Localiser {
         if (source.value("optional", false)) continue;
         throw WaitingReason("ContainerCreating", "references non-existent config key: " + key);
       }
-      if (path.empty() || path.front() == '/' || path.find("..") != path.npos) {
-        throw WaitingReason("CreateContainerConfigError", "invalid path of an item: \"" + path + "\"");
-      }
+      if (path.empty() || path.front() == '/' || path.find("..") != path.npos)
+        refuse("invalid path of an item: \"" + path + "\"");
       process_.files.push_back({folder / path, found->second, mode_of(item.value("mode", common))});
     }
   }
@@ -244,18 +245,16 @@ class Localiser {
       if (from.contains("fieldRef")) {
         const std::string path = from.at("fieldRef").value("fieldPath", "");
         const auto value = pod_field(pod_, path, process_.address);
-        if (!value) throw WaitingReason("CreateContainerConfigError", "unsupported fieldPath: " + path);
+        if (!value) refuse("unsupported fieldPath: " + path);
         add(name, *value, false);
       } else if (from.contains("resourceFieldRef")) {
         const auto value = resource_field(container_, from.at("resourceFieldRef"));
-        if (!value)
-          throw WaitingReason("CreateContainerConfigError", "unsupported resourceFieldRef in " + name);
+        if (!value) refuse("unsupported resourceFieldRef in " + name);
         add(name, *value, false);
       } else if (from.contains("configMapKeyRef") || from.contains("secretKeyRef")) {
         add_key(name, from);
       } else {
-        throw WaitingReason("CreateContainerConfigError",
-                            "unsupported source of the environment variable " + name);
+        refuse("unsupported source of the environment variable " + name);
       }
     }
   }
@@ -263,10 +262,8 @@ class Localiser {
   const json* require(bool secret, const json& reference) const {
     const std::string name = reference.value("name", "");
     const json* object = around_.find(secret ? "secrets" : "configmaps", name);
-    if (object == nullptr && !reference.value("optional", false)) {
-      throw WaitingReason("CreateContainerConfigError",
-                          (secret ? "secret \"" : "configmap \"") + name + "\" not found");
-    }
+    if (object == nullptr && !reference.value("optional", false))
+      refuse((secret ? "secret \"" : "configmap \"") + name + "\" not found");
     return object;
   }
 
@@ -281,9 +278,8 @@ class Localiser {
     if (found != data.end()) {
       add(name, found->second, secret);
     } else if (!reference.value("optional", false)) {
-      throw WaitingReason("CreateContainerConfigError", "couldn't find key " + key + " in " +
-                                                            (secret ? "Secret " : "ConfigMap ") +
-                                                            name_space_ + "/" + reference.value("name", ""));
+      refuse("couldn't find key " + key + " in " + (secret ? "Secret " : "ConfigMap ") + name_space_ + "/" +
+             reference.value("name", ""));
     }
   }
 
