@@ -82,22 +82,21 @@ std::string path_of(const Kind& kind, const std::string& label) {
 LabelSelector::LabelSelector(std::string_view text) {
   for (const std::string& part : split_terms(text)) {
     const std::string_view term = trim(part);
+    const auto word = [&](std::size_t from, std::size_t to) {
+      return std::string(trim(term.substr(from, to - from)));
+    };
     if (const auto at = term.find("!="); at != term.npos) {
-      terms_.push_back({std::string(trim(term.substr(0, at))),
-                        Operator::not_in,
-                        {std::string(trim(term.substr(at + 2)))}});
+      terms_.push_back({word(0, at), Operator::not_in, {word(at + 2, term.size())}});
     } else if (const auto equals = term.find('='); equals != term.npos) {
       const std::size_t width = term.substr(equals).starts_with("==") ? 2 : 1;
-      terms_.push_back({std::string(trim(term.substr(0, equals))),
-                        Operator::in,
-                        {std::string(trim(term.substr(equals + width)))}});
+      terms_.push_back({word(0, equals), Operator::in, {word(equals + width, term.size())}});
     } else if (const auto open = term.find('('); open != term.npos) {
       const std::vector<std::string> words = split(trim(term.substr(0, open)), ' ');
       if (words.size() != 2 || (words[1] != "in" && words[1] != "notin")) refuse(term);
       terms_.push_back({words[0], words[1] == "in" ? Operator::in : Operator::not_in,
                         values_in_parentheses(term.substr(open), term)});
     } else if (term.starts_with("!")) {
-      terms_.push_back({std::string(trim(term.substr(1))), Operator::missing, {}});
+      terms_.push_back({word(1, term.size()), Operator::missing, {}});
     } else {
       terms_.push_back({std::string(term), Operator::exists, {}});
     }
