@@ -22,8 +22,7 @@ std::optional<std::string> from_environment(const char* name) {
 }
 
 bool is_index_below(const std::string& word, std::size_t count) {
-  return !word.empty() && word.size() <= 4 &&
-         std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; }) &&
+  return !word.empty() && word.size() <= 4 && word.find_first_not_of("0123456789") == word.npos &&
          static_cast<std::size_t>(std::stoul(word)) < count;
 }
 

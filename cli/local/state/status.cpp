@@ -1,5 +1,6 @@
 #include "cli/local/state/status.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/local/state/kinds.h"
@@ -18,10 +19,8 @@ json StatusError::status() const {
 namespace {
 
 const Kind* kind_by(const std::string Kind::* name, const std::string& wanted) {
-  for (const Kind& kind : kinds()) {
-    if (kind.*name == wanted) return &kind;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(kinds(), wanted, name);
+  return found == kinds().end() ? nullptr : &*found;
 }
 
 // "jobs.batch": the API server's form for a resource or kind outside of the core group.
