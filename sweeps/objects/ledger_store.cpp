@@ -131,10 +131,9 @@ bool write_lines(kube::Client& client, const std::string& name_space, const json
                  const std::vector<json>& config_maps, const std::vector<Trial>& trials,
                  std::string* problem) {
   const std::string sweep = kube::name_of(owner);
-  const std::size_t per_shard = lines_per_shard(longest_shard);
   std::map<std::string, std::vector<const Trial*>> by_shard;
   for (const Trial& trial : trials)
-    by_shard[shard_name(sweep, static_cast<std::size_t>(trial.number) / per_shard)].push_back(&trial);
+    by_shard[shard_name(sweep, static_cast<std::size_t>(trial.number) / lines_per_shard)].push_back(&trial);
   Writer writer(client, name_space, owner);
   bool written = true;
   for (const auto& [name, of_shard] : by_shard) {

@@ -5,11 +5,9 @@
 #include <limits>
 #include <tuple>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/run/facts/metrics.h"
-#include "cli/util/error.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
@@ -246,23 +244,6 @@ Trial continued(const Trial& reported, Trial now, bool whole) {
   now.metrics = reported.metrics;
   now.objective = reported.objective;
   return now;
-}
-
-std::size_t lines_per_shard(std::size_t limit) {
-  return std::max<std::size_t>(limit / (longest_line + 1), 1);
-}
-
-std::vector<std::string> pack(const std::vector<std::string>& lines, std::size_t limit) {
-  const std::size_t per_shard = lines_per_shard(limit);
-  std::vector<std::string> shards((lines.size() + per_shard - 1) / per_shard);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].size() > longest_line) {
-      throw Error(ExitCode::failure,
-                  fmt::format("trial {} takes more than {} KiB in the ledger", i, longest_line / 1024));
-    }
-    shards[i / per_shard].append(lines[i]).append("\n");
-  }
-  return shards;
 }
 
 }  // namespace mlk::sweeps

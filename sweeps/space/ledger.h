@@ -30,6 +30,9 @@ inline constexpr std::size_t longest_curve = 64;        // points
 inline constexpr std::size_t longest_line = 14 * 1024;  // bytes, without its newline; see ledger.cpp
 
 inline constexpr std::size_t longest_shard = most_config_map_bytes;  // bytes; each shard is one ConfigMap
+// The number of trials in a shard, which fit even if each line is as long as allowed. Trial i is always in
+// shard i / lines_per_shard. So if a line becomes longer, the other lines stay in their shards.
+inline constexpr std::size_t lines_per_shard = longest_shard / (longest_line + 1);
 
 // The trial on one line, without a newline. All values except the point are cut to the limits above.
 // from_line() returns exactly the same numbers, and the same times to the microsecond.
@@ -39,7 +42,7 @@ std::string to_line(const Trial& trial);
 // long. Unknown keys and values of the wrong type are ignored; long values are cut.
 std::optional<Trial> from_line(std::string_view line);
 
-// The trials of a shard (pack), in the order of its lines; invalid lines are skipped.
+// The trials of a shard, in the order of its lines; invalid lines are skipped.
 std::vector<Trial> from_shard(std::string_view text);
 
 // Merges two views of one trial. A success wins over the result of any other try, unless a verdict (trial.h)
@@ -54,14 +57,5 @@ Trial combine(const Trial& a, const Trial& b);
 // before the end of the trial. The reports of `reported` come first. With `whole`, if `now` has neither
 // metrics nor an objective, also copies the step, the metrics and the objective of `reported`.
 Trial continued(const Trial& reported, Trial now, bool whole);
-
-// The number of lines that fit into a shard of at most `limit` bytes even if each line is as long as allowed;
-// at least one.
-std::size_t lines_per_shard(std::size_t limit);
-
-// The lines as texts of at most `limit` bytes, each line with a newline. Line i is always in text i /
-// lines_per_shard(limit). So if a line becomes longer, the other lines stay in their texts. Lines may be
-// empty. Throws Error{failure} for a line over `longest_line`.
-std::vector<std::string> pack(const std::vector<std::string>& lines, std::size_t limit = longest_shard);
 
 }  // namespace mlk::sweeps

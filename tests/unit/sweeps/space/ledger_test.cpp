@@ -6,7 +6,6 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/util/error.h"
 #include "cli/util/json.h"
 
 TEST_SUITE_BEGIN("sweeps/space/ledger");
@@ -157,9 +156,8 @@ TEST_CASE(
   CHECK(read.point == trial.point);
   CHECK(read.metrics.size() > 50);
   CHECK(mlk::json_text(read.metrics).size() <= longest_metrics);
-  const std::vector<std::string> lines(lines_per_shard(longest_shard), std::string(longest_line, 'x'));
-  CHECK(pack(lines).size() == 1);
-  CHECK(pack(lines).front().size() <= longest_shard);
+  CHECK(lines_per_shard == 64);
+  CHECK(lines_per_shard * (longest_line + 1) <= longest_shard);
 }
 
 TEST_CASE("from_line() returns nothing if the point is too long") {
@@ -199,35 +197,6 @@ TEST_CASE("from_shard() reads a trial from each line, and skips other lines") {
   CHECK(trials[1].number == 1);
   CHECK(from_shard("").empty());
   CHECK(from_shard(to_line(first)).size() == 1);
-}
-
-TEST_CASE("pack() keeps each line in its shard when lines become longer or are added") {
-  CHECK(lines_per_shard(longest_shard) == 64);
-  std::vector<std::string> lines;
-  for (int i = 0; i < 200; ++i) lines.push_back("line " + std::to_string(i));
-  lines[70].clear();
-  const std::vector<std::string> shards = pack(lines);
-  REQUIRE(shards.size() == 4);
-  CHECK(shards[0].starts_with("line 0\nline 1\n"));
-  CHECK(shards[0].ends_with("line 63\n"));
-  CHECK(shards[1].starts_with("line 64\n"));
-  CHECK(shards[1].find("line 69\n\nline 71\n") != std::string::npos);
-  CHECK(shards[3].ends_with("line 199\n"));
-  for (std::string& line : lines) line += std::string(10000, 'x');
-  lines.push_back("one more");
-  const std::vector<std::string> grown = pack(lines);
-  REQUIRE(grown.size() == 4);
-  for (std::size_t i = 0; i < 4; ++i) {
-    CHECK(grown[i].starts_with("line " + std::to_string(i * 64) + "x"));
-    CHECK(grown[i].size() <= longest_shard);
-  }
-  CHECK(pack({}).empty());
-  CHECK(pack({"a", "b"}, 10) == std::vector<std::string>{"a\n", "b\n"});
-}
-
-TEST_CASE("pack() refuses a line that is too long") {
-  CHECK_THROWS_WITH_AS(pack({"", std::string(longest_line + 1, 'x')}),
-                       "trial 1 takes more than 14 KiB in the ledger", mlk::Error);
 }
 
 TEST_CASE("to_line() limits numbers to their bounds, and from_line() ignores numbers beyond these bounds") {
