@@ -83,10 +83,9 @@ class SweepObservation {
       if (trial->second.state != TrialState::succeeded || fail_by_verdict(trial->second)) continue;
       trial->second.failure.clear();  // the failure of an earlier try
     }
-    for (auto& [number, trial] : trials_) {
-      count(trial.state);
-      status_.trials.push_back(std::move(trial));
-    }
+    for (auto& [number, trial] : trials_) status_.trials.push_back(std::move(trial));
+    status_.counts = {count(TrialState::waiting), count(TrialState::running), count(TrialState::succeeded),
+                      count(TrialState::failed), count(TrialState::stopped)};
     status_.phase = phase();
     // The trials that the driver has not started yet.
     const int all = static_cast<int>(status_.trials.size());
@@ -216,25 +215,9 @@ class SweepObservation {
     }
   }
 
-  void count(TrialState state) {
-    Counts& counts = status_.counts;
-    switch (state) {
-      case TrialState::waiting:
-        ++counts.waiting;
-        return;
-      case TrialState::running:
-        ++counts.running;
-        return;
-      case TrialState::succeeded:
-        ++counts.succeeded;
-        return;
-      case TrialState::failed:
-        ++counts.failed;
-        return;
-      case TrialState::stopped:
-        ++counts.stopped;
-        return;
-    }
+  int count(TrialState state) const {
+    return static_cast<int>(std::count_if(status_.trials.begin(), status_.trials.end(),
+                                          [&](const Trial& trial) { return trial.state == state; }));
   }
 
   // The phase that the driver has written at the end of the sweep. Before the end, the phase follows from the
