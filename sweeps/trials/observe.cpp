@@ -311,18 +311,14 @@ class SweepObservation {
   }
 
   void describe_times() {
-    for (const Trial& trial : status_.trials) {
-      if (!status_.record.driven) break;
-      if (trial.started && (!status_.started || *trial.started < *status_.started))
-        status_.started = trial.started;
-      if (is_final(status_.phase) && trial.ended && (!status_.ended || *status_.ended < *trial.ended))
-        status_.ended = trial.ended;
-    }
-    for (const JobFacts& job : facts_.jobs) {
-      if (status_.record.driven) break;
-      if (job.started && (!status_.started || *job.started < *status_.started)) status_.started = job.started;
-      if (is_final(status_.phase) && job.ended_at && (!status_.ended || *status_.ended < *job.ended_at))
-        status_.ended = job.ended_at;
+    const auto include = [&](const std::optional<Time>& started, const std::optional<Time>& ended) {
+      if (started && (!status_.started || *started < *status_.started)) status_.started = started;
+      if (is_final(status_.phase)) status_.ended = std::max(status_.ended, ended);
+    };
+    if (status_.record.driven) {
+      for (const Trial& trial : status_.trials) include(trial.started, trial.ended);
+    } else {
+      for (const JobFacts& job : facts_.jobs) include(job.started, job.ended_at);
     }
   }
 
