@@ -53,11 +53,7 @@ std::vector<json> fetch_warnings(kube::Client& client, const std::string& name_s
 }
 
 bool has_finished(const json& job) {
-  for (const json& condition : at_path(job, {"status", "conditions"})) {
-    const std::string type = text_of(condition, {"type"});
-    if ((type == "Complete" || type == "Failed") && text_of(condition, {"status"}) == "True") return true;
-  }
-  return false;
+  return kube::condition_of(job, "Complete") != nullptr || kube::condition_of(job, "Failed") != nullptr;
 }
 
 json config_map_of(const json& owner, const std::string& name, const std::string& key,
