@@ -44,6 +44,15 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
+std::string replaced(std::string_view text, const std::map<char, std::string_view>& by) {
+  std::string out;
+  for (const char c : text) {
+    const auto other = by.find(c);
+    out += other == by.end() ? std::string_view(&c, 1) : other->second;
+  }
+  return out;
+}
+
 std::string shell_word(std::string_view text) {
   const auto plain = [](unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c >= 0x80 ||

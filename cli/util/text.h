@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,9 @@ std::vector<std::string> split(std::string_view text, char separator);  // "a,,b
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::string join_or(const std::vector<std::string>& choices);  // "a, b or c"
 std::string_view trim(std::string_view text);                  // without blanks at both ends
+
+// A copy of the text in which each character that `by` contains is replaced by its text there.
+std::string replaced(std::string_view text, const std::map<char, std::string_view>& by);
 
 // `text` as one word of a shell: unchanged if a shell reads it as one word, else in quotes.
 std::string shell_word(std::string_view text);

@@ -346,25 +346,9 @@ nlohmann::json report_data(const ReportData& data, const ReportBounds& bounds) {
 }
 
 std::string script_json(const nlohmann::json& value) {
-  std::string text;
   // Escapes characters that JSON has only inside strings, since "</script>" or "<!--" in a string would end
   // the element or change how it is read. json_text() has already escaped line separators.
-  for (const char c : json_text(value)) {
-    switch (c) {
-      case '<':
-        text += "\\u003c";
-        break;
-      case '>':
-        text += "\\u003e";
-        break;
-      case '&':
-        text += "\\u0026";
-        break;
-      default:
-        text += c;
-    }
-  }
-  return text;
+  return replaced(json_text(value), {{'<', "\\u003c"}, {'>', "\\u003e"}, {'&', "\\u0026"}});
 }
 
 }  // namespace mlk::sweeps

@@ -49,18 +49,9 @@ std::string shown_cell(const json& value, Column::Kind kind) {
 }
 
 std::string markdown_cell(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '\n' || c == '\t') {
-      out += ' ';
-    } else {
-      if (std::string_view("\\|*`").find(c) != std::string_view::npos) out += '\\';
-      out += c;
-    }
-  }
-  return out;
+  return replaced(
+      text,
+      {{'<', "&lt;"}, {'\n', " "}, {'\t', " "}, {'\\', "\\\\"}, {'|', "\\|"}, {'*', "\\*"}, {'`', "\\`"}});
 }
 
 bool is_text_column(const ResultTable& table, std::size_t column) {

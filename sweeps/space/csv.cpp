@@ -1,7 +1,5 @@
 #include "sweeps/space/csv.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "cli/util/text.h"
@@ -111,16 +109,11 @@ std::string csv_field(std::string_view text) {
   const bool plain =
       !safe.empty() && safe.find_first_of(",\"\n") == std::string::npos && trim(safe).size() == safe.size();
   if (plain) return safe;
-  std::string quoted = "\"";
-  for (const char c : safe) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
+  return '"' + replaced(safe, {{'"', "\"\""}}) + '"';
 }
 
 std::string tsv_field(std::string_view text) {
-  std::string field = without_steering(text);
-  std::replace(field.begin(), field.end(), '\n', ' ');
-  std::replace(field.begin(), field.end(), '\t', ' ');
-  return field;
+  return replaced(without_steering(text), {{'\n', " "}, {'\t', " "}});
 }
 
 }  // namespace mlk::sweeps

@@ -42,9 +42,7 @@ LedgerCurve thinned_curve(const LedgerCurve& curve) {
 }
 
 std::string failure_line(const std::string& text) {
-  std::string line = printable(text);
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  std::replace(line.begin(), line.end(), '\t', ' ');
+  const std::string line = replaced(printable(text), {{'\n', " "}, {'\t', " "}});
   return std::string(cut(line, longest_failure));
 }
 

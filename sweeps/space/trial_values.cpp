@@ -38,14 +38,7 @@ json merge_patch(const json& from, const json& to) {
 // The text quoted as one word of sh, on one line.
 std::string word_of_line(const std::string& text) {
   if (text.find('\n') == std::string::npos) return shell_word(text);
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '\n') {
-      escaped += "\\0012";
-    } else {
-      escaped += c == '\\' ? "\\\\" : std::string(1, c);
-    }
-  }
+  const std::string escaped = replaced(text, {{'\n', "\\0012"}, {'\\', "\\\\"}});
   return "\"$(printf %b " + shell_word(escaped) + ")\"";
 }
 
@@ -237,9 +230,7 @@ std::vector<std::string> trial_command(const std::vector<std::string>& command) 
       "\"$MLK_CHECKPOINTS\" || exit 126; fi\n"
       "if [ -n \"$MLK_TENSORBOARD\" ]; then MLK_TENSORBOARD=$MLK_TENSORBOARD/$MLK_TRIAL; fi\n"
       "exec \"$@\"\n";
-  std::string escaped;
-  for (const char c : script) escaped += c == '$' ? "$$" : std::string(1, c);
-  std::vector<std::string> out{"sh", "-c", escaped, "mlk"};
+  std::vector<std::string> out{"sh", "-c", replaced(script, {{'$', "$$"}}), "mlk"};
   out.insert(out.end(), command.begin(), command.end());
   return out;
 }

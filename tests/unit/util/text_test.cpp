@@ -7,6 +7,12 @@ TEST_SUITE_BEGIN("util/text");
 using mlk::nearest;
 using Parts = std::vector<std::string>;
 
+TEST_CASE("replaced() puts a text in the place of each listed character, and keeps the other characters") {
+  CHECK(mlk::replaced("a<b\n<c", {{'<', "&lt;"}, {'\n', " "}}) == "a&lt;b &lt;c");
+  CHECK(mlk::replaced("\\'", {{'\\', "\\\\"}}) == "\\\\'");
+  CHECK(mlk::replaced("", {{'a', "b"}}).empty());
+}
+
 TEST_CASE("split() splits a text at every separator, and join() joins the parts again") {
   CHECK(mlk::split("a,b", ',') == Parts{"a", "b"});
   CHECK(mlk::split("a,,b", ',') == Parts{"a", "", "b"});
