@@ -50,6 +50,15 @@ std::optional<Time> time_of(const json& object, JsonPath path) {
   return value.is_string() ? parse_time(value.get_ref<const std::string&>()) : std::nullopt;
 }
 
+std::vector<std::string> texts_in(const json& list) {
+  std::vector<std::string> out;
+  if (!list.is_array()) return out;
+  for (const json& each : list) {
+    if (each.is_string()) out.push_back(each.get<std::string>());
+  }
+  return out;
+}
+
 std::string text_or_json(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }

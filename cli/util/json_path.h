@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -39,6 +40,9 @@ std::int64_t count_of(const nlohmann::json& object, JsonPath path, std::int64_t 
 
 // The time at this path, in the format of Kubernetes (RFC 3339). nullopt if there is no time.
 std::optional<Time> time_of(const nlohmann::json& object, JsonPath path);
+
+// The texts in a list, without its other values. Empty if the value is no list.
+std::vector<std::string> texts_in(const nlohmann::json& list);
 
 // Returns text unchanged, and any other value as JSON. Throws nlohmann's error if the value contains text
 // that is not UTF-8.

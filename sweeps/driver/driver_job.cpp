@@ -25,14 +25,6 @@ constexpr int driver_user = 65532;  // "nonroot" of the image that mlk builds
 constexpr std::size_t key_length = 5;
 constexpr char shape_of_driver[] = "shapes/driver.yaml";
 
-std::vector<std::string> texts_in(const json& list) {
-  std::vector<std::string> out;
-  for (const json& each : list) {
-    if (each.is_string()) out.push_back(each.get<std::string>());
-  }
-  return out;
-}
-
 std::map<std::string, std::string> pairs_in(const json& map) {
   std::map<std::string, std::string> out;
   if (!map.is_object()) return out;

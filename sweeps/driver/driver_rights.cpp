@@ -28,15 +28,6 @@ const kube::Resource* resource_of_right(const json& object) {
   return nullptr;
 }
 
-std::vector<std::string> words_in(const json& list) {
-  std::vector<std::string> out;
-  if (!list.is_array()) return out;
-  for (const json& each : list) {
-    if (each.is_string()) out.push_back(each.get<std::string>());
-  }
-  return out;
-}
-
 std::vector<std::string> refused(const std::vector<kube::AccessQuestion>& questions,
                                  const std::vector<bool>& answers) {
   std::vector<std::string> out;
@@ -80,11 +71,11 @@ std::vector<kube::AccessQuestion> driver_questions(const std::vector<json>& righ
     const json& rules = at_path(object, {"rules"});
     if (!rules.is_array()) continue;
     for (const json& rule : rules) {
-      for (const std::string& group : words_in(at_path(rule, {"apiGroups"}))) {
-        for (const std::string& written : words_in(at_path(rule, {"resources"}))) {
+      for (const std::string& group : texts_in(at_path(rule, {"apiGroups"}))) {
+        for (const std::string& written : texts_in(at_path(rule, {"resources"}))) {
           const std::size_t slash = std::min(written.find('/'), written.size());
           const std::string below = slash < written.size() ? written.substr(slash + 1) : "";
-          for (const std::string& verb : words_in(at_path(rule, {"verbs"})))
+          for (const std::string& verb : texts_in(at_path(rule, {"verbs"})))
             out.push_back({verb, kube::Resource{group, "v1", written.substr(0, slash), ""}, below});
         }
       }

@@ -41,6 +41,13 @@ TEST_CASE("whole numbers of any size become an int without overflow") {
   CHECK(number_of(object, {"a", "b"}, -1) == -1);
 }
 
+TEST_CASE("texts_in() returns the texts in a list, and nothing for other values") {
+  CHECK(texts_in(json{"a", 1, nullptr, "b"}) == std::vector<std::string>{"a", "b"});
+  CHECK(texts_in(json{{"key", "a"}}).empty());
+  CHECK(texts_in(json("a")).empty());
+  CHECK(texts_in(json()).empty());
+}
+
 TEST_CASE("text_or_json() returns text unchanged, and every other value as JSON") {
   CHECK(text_or_json("a b") == "a b");
   CHECK(text_or_json(json{{"a", {1, true}}}) == R"({"a":[1,true]})");
