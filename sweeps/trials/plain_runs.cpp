@@ -9,20 +9,15 @@
 #include "sweeps/trials/trial_runs.h"
 
 namespace mlk::sweeps {
-namespace {
 
 using nlohmann::json;
 
-Point values_of_run(const RunStatus& run) {
+Point parameters_of(const RunStatus& run) {
   json experiment = run.experiment;
   if (!experiment.is_object()) return {};
   for (const char* key : {"tags", "note", "name"}) experiment.erase(key);
   return values_by_path(experiment);
 }
-
-}  // namespace
-
-Point parameters_of(const RunStatus& run) { return values_of_run(run); }
 
 Objective usual_objective(const std::vector<RunStatus>& runs) {
   const bool accurate = std::any_of(runs.begin(), runs.end(), [](const RunStatus& run) {
@@ -41,7 +36,7 @@ std::vector<Trial> trials_of(std::vector<RunStatus> runs, const Objective& objec
   std::vector<Point> values;
   std::set<std::string> paths, differing;
   for (const RunStatus& run : runs) {
-    values.push_back(values_of_run(run));
+    values.push_back(parameters_of(run));
     for (const auto& [path, value] : values.back()) paths.insert(path);
   }
   for (const std::string& path : paths) {
