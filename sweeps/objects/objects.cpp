@@ -25,13 +25,6 @@ using nlohmann::json;
 
 constexpr std::string_view before_number = "-trials-";
 
-void extract_drivers(std::vector<json>& objects, std::vector<json>& drivers) {
-  const auto first = std::stable_partition(objects.begin(), objects.end(),
-                                           [](const json& object) { return !is_driver(object); });
-  std::move(first, objects.end(), std::back_inserter(drivers));
-  objects.erase(first, objects.end());
-}
-
 }  // namespace
 
 std::vector<json> warnings_of(const std::string& sweep, std::vector<json> events) {
@@ -192,13 +185,19 @@ void confirm_absences(kube::Client& client, const std::string& name_space, Sweep
   mlk::confirm_absences(client, name_space, owners, objects.jobs);
 }
 
+void move_if(std::vector<json>& from, std::vector<json>& to, const std::function<bool(const json&)>& moves) {
+  const auto first = std::stable_partition(from.begin(), from.end(), std::not_fn(moves));
+  std::move(first, from.end(), std::back_inserter(to));
+  from.erase(first, from.end());
+}
+
 void set_pods(SweepObjects& objects, std::vector<json> pods) {
   objects.pods = std::move(pods);
-  extract_drivers(objects.pods, objects.driver_pods);
+  move_if(objects.pods, objects.driver_pods, is_driver);
 }
 
 bool extract_owner(SweepObjects& objects) {
-  extract_drivers(objects.jobs, objects.drivers);
+  move_if(objects.jobs, objects.drivers, is_driver);
   set_pods(objects, std::move(objects.pods));
   const auto owner = std::find_if(objects.config_maps.begin(), objects.config_maps.end(), is_sweep);
   if (owner == objects.config_maps.end()) return false;

@@ -15,6 +15,7 @@
 // points. The server refuses a write to a ConfigMap that has changed since it was read.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -73,6 +74,11 @@ std::vector<nlohmann::json> warnings_of(const std::string& sweep, std::vector<nl
 
 // Sets the sweep's pods; stores pods of a driver separately. Pure.
 void set_pods(SweepObjects& objects, std::vector<nlohmann::json> pods);
+
+// Moves the objects for which `moves` is true to the end of the other list. Both lists keep their order.
+// Pure.
+void move_if(std::vector<nlohmann::json>& from, std::vector<nlohmann::json>& to,
+             const std::function<bool(const nlohmann::json&)>& moves);
 
 // Finds the sweep's owner among the ConfigMaps. Removes ConfigMaps of an earlier sweep of the same name,
 // which are being garbage collected, and stores ConfigMaps of a driver separately. False if there is no

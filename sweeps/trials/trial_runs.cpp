@@ -53,16 +53,6 @@ bool is_of_sweep(const json& owner, const std::string& sweep_uid) {
                      [&](const json& reference) { return text_of(reference, {"uid"}) == sweep_uid; });
 }
 
-// Moves the Jobs or pods of runs out of `objects`. The sweep's own Jobs and their pods stay in `objects`.
-std::vector<json> extract_of_runs(std::vector<json>& objects, const std::string& sweep) {
-  const auto first = std::stable_partition(objects.begin(), objects.end(), [&](const json& object) {
-    return kube::label_of(object, labels::run) == sweep;
-  });
-  std::vector<json> out(std::make_move_iterator(first), std::make_move_iterator(objects.end()));
-  objects.erase(first, objects.end());
-  return out;
-}
-
 }  // namespace
 
 std::string trial_run(const std::string& sweep, const std::string& hash, int attempt) {
@@ -76,15 +66,16 @@ std::map<std::string, RunObjects> runs_of(const SweepObjects& objects) {
 }
 
 std::map<std::string, RunObjects> extract_runs(SweepObjects& objects) {
-  std::vector<json>& maps = objects.config_maps;
-  const auto owners =
-      std::stable_partition(maps.begin(), maps.end(), [](const json& map) { return !is_trial(map); });
-  std::vector<json> of_runs(std::make_move_iterator(owners), std::make_move_iterator(maps.end()));
-  maps.erase(owners, maps.end());
-  const std::string sweep = kube::name_of(objects.owner);
+  // The sweep's own Jobs and their pods stay in `objects`.
+  const auto is_of_run = [sweep = kube::name_of(objects.owner)](const json& object) {
+    return kube::label_of(object, labels::run) != sweep;
+  };
+  std::vector<json> owners, jobs, pods;
+  move_if(objects.config_maps, owners, is_trial);
+  move_if(objects.jobs, jobs, is_of_run);
+  move_if(objects.pods, pods, is_of_run);
   std::map<std::string, RunObjects> runs;
-  for (RunObjects& run : group_by_run(std::move(of_runs), extract_of_runs(objects.jobs, sweep),
-                                      extract_of_runs(objects.pods, sweep))) {
+  for (RunObjects& run : group_by_run(std::move(owners), std::move(jobs), std::move(pods))) {
     const std::string name = kube::name_of(run.owner);
     runs[name] = std::move(run);
   }
