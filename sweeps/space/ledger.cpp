@@ -100,23 +100,6 @@ LedgerCurve curve_in_line(const json& value) {
   return bounded_curve(curve);
 }
 
-// The rank of a state: if two views are otherwise equal, the view with the higher rank wins.
-int state_order(TrialState state) {
-  switch (state) {
-    case TrialState::waiting:
-      return 0;
-    case TrialState::running:
-      return 1;
-    case TrialState::stopped:
-      return 2;
-    case TrialState::failed:
-      return 3;
-    case TrialState::succeeded:
-      return 4;
-  }
-  return 0;
-}
-
 // Whether the trial has succeeded, as far as the two views tell: exited with 0, and without a verdict on this
 // try or a later one.
 bool has_succeeded(const Trial& view, const Trial& other) {
@@ -130,9 +113,10 @@ bool has_succeeded(const Trial& view, const Trial& other) {
 bool view_loses(const Trial& a, const Trial& b) {
   const auto rank = [](const Trial& trial, const Trial& other) {
     return std::tuple(has_succeeded(trial, other), trial.tries, trial.state == TrialState::succeeded,
-                      has_ended(trial.state), trial.step, state_order(trial.state), trial.ended,
-                      trial.objective, json_text(trial.metrics), trial.failure, trial.number,
-                      json_text(json(trial.point)), trial.hash);
+                      has_ended(trial.state), trial.step, trial.state == TrialState::failed,
+                      trial.state == TrialState::running, trial.ended, trial.objective,
+                      json_text(trial.metrics), trial.failure, trial.number, json_text(json(trial.point)),
+                      trial.hash);
   };
   return rank(a, b) < rank(b, a);
 }
