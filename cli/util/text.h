@@ -26,6 +26,9 @@ bool is_label(std::string_view text);
 // The candidate nearest to `word` by edit distance, for "did you mean"; empty if none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
+// "; did you mean 'steps'?" with the nearest candidate; empty if none is near.
+std::string or_nearest(std::string_view word, const std::vector<std::string>& candidates);
+
 // The beginning of UTF-8 text: at most `bytes` bytes, cut between two characters.
 std::string_view cut(std::string_view text, std::size_t bytes);
 std::string_view cut_front(std::string_view text, std::size_t bytes);  // keeps the end of the text

@@ -187,10 +187,8 @@ Column column_named(const std::string& name, const std::vector<Column>& columns)
   if (near != columns.end()) return *near;
   std::vector<std::string> names;
   for (const Column& column : columns) names.push_back(column.name);
-  const std::string meant = nearest(name, names);
   throw Error(ExitCode::usage,
-              printable(fmt::format("there is no column '{}'{}", name,
-                                    meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant))),
+              printable(fmt::format("there is no column '{}'{}", name, or_nearest(name, names))),
               printable("sort by one of: " + join(names, ", ")));
 }
 

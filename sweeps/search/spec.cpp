@@ -247,11 +247,10 @@ class Reader {
     const std::string kind = is_map ? node->entries.front().key : node->text;
     const SearchKind* known = find_search(kind);
     if (known == nullptr || (!is_map && node->kind != YamlNode::Kind::scalar)) {
-      const std::string near = nearest(kind, names_of_searches());
       problems_.add(node->place,
                     fmt::format("sweep.search must be {}, not {}{}", join_or(names_of_searches()),
                                 is_map ? fmt::format("'{}'", kind) : describe(*node),
-                                near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+                                or_nearest(kind, names_of_searches())));
       return;
     }
     out_.search.kind = known->kind;
@@ -271,11 +270,10 @@ class Reader {
     const bool is_map = node.kind == YamlNode::Kind::map && node.entries.size() == 1;
     const std::string rule = is_map ? node.entries.front().key : node.text;
     if (rule != "asha" && rule != "median") {
-      const std::string near = nearest(rule, {"asha", "median"});
       problems_.add(node.place,
                     fmt::format("sweep.stop must be {{asha: {{min: 100, max: 1000}}}} or median, not {}{}",
                                 is_map ? fmt::format("'{}'", rule) : describe(node),
-                                near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+                                or_nearest(rule, {"asha", "median"})));
       return;
     }
     out_.stop.rule = rule == "asha" ? EarlyStop::Rule::asha : EarlyStop::Rule::median;
@@ -363,10 +361,8 @@ class Reader {
         std::vector<std::string> known{"seed"};
         if (search_kind(out_.search.kind).has_trials) known.push_back("trials");
         if (out_.search.kind == Search::Kind::tpe) known.push_back("start");
-        const std::string near = nearest(option.key, known);
-        problems_.add(option.place,
-                      fmt::format("search {} has no option '{}'{}", search.key, option.key,
-                                  near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+        problems_.add(option.place, fmt::format("search {} has no option '{}'{}", search.key, option.key,
+                                                or_nearest(option.key, known)));
       }
     }
   }

@@ -145,10 +145,10 @@ std::optional<std::string> Names::resolve(const std::string& written, const Plac
     problems.add(place, fmt::format("'{}' may be {}: write the whole path", written, join(fitting, " or ")));
     return std::nullopt;
   }
-  const std::string near = nearest(written, last_words);
   problems.add(
-      place, fmt::format("the experiment has no value '{}', and neither `run` nor `env` has ${{sweep.{}}}{}",
-                         written, written, near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+      place,
+      fmt::format("the experiment has no value '{0}', and neither `run` nor `env` has ${{sweep.{0}}}{1}",
+                  written, or_nearest(written, last_words)));
   return std::nullopt;
 }
 
