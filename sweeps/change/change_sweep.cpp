@@ -44,8 +44,7 @@ class ChosenTrials {
 
   // Throws Error{not_found} if no trial has this number, and Error{usage} if the trial is an index of a Job.
   const sweeps::Trial& trial(int number) const {
-    const auto found = std::find_if(status_.trials.begin(), status_.trials.end(),
-                                    [&](const sweeps::Trial& each) { return each.number == number; });
+    const auto found = std::ranges::find(status_.trials, number, &sweeps::Trial::number);
     if (found == status_.trials.end()) {
       throw Error(ExitCode::not_found, fmt::format("sweep {} has no trial {}", status_.sweep, number),
                   "list them with: mlk results " + status_.sweep);

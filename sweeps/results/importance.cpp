@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -294,13 +295,11 @@ Importance importance(const Space& space, const std::vector<Trial>& trials, cons
         forest, [&](const Leaves& leaves, double mean) { return variance_of_one(leaves, mean, side); });
     result.effects.push_back({space.parameters[side].path, "", share});
   }
-  std::stable_sort(sides.begin(), sides.end(), [&](std::size_t a, std::size_t b) {
-    return result.effects[a].share > result.effects[b].share;
-  });
+  std::ranges::stable_sort(sides, std::ranges::greater{},
+                           [&](std::size_t side) { return result.effects[side].share; });
   sides.resize(std::min(sides.size(), paired));
   for (Effect& effect : interactions(space, forest, sides)) result.effects.push_back(std::move(effect));
-  std::stable_sort(result.effects.begin(), result.effects.end(),
-                   [](const Effect& a, const Effect& b) { return a.share > b.share; });
+  std::ranges::stable_sort(result.effects, std::ranges::greater{}, &Effect::share);
   return result;
 }
 

@@ -46,8 +46,7 @@ json parameter_value(const Point& point, const std::string& path) {
 
 // Whether the space has several values for this parameter, or the trials have.
 bool parameter_varies(const std::string& path, const std::vector<Trial>& trials, const Space& space) {
-  const auto parameter = std::find_if(space.parameters.begin(), space.parameters.end(),
-                                      [&](const Parameter& each) { return each.path == path; });
+  const auto parameter = std::ranges::find(space.parameters, path, &Parameter::path);
   if (parameter != space.parameters.end()) {
     const bool choice = parameter->kind == Parameter::Kind::choice;
     if (choice ? parameter->values.size() > 1 : parameter->low < parameter->high) return true;

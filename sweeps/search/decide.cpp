@@ -107,8 +107,7 @@ NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::v
                 int max_failures) {
   NextStep out;
   const std::vector<Progress> progress = progress_of(spec, trials);
-  const auto failed = std::count_if(trials.begin(), trials.end(),
-                                    [](const Trial& trial) { return trial.state == TrialState::failed; });
+  const auto failed = std::ranges::count(trials, TrialState::failed, &Trial::state);
   out.hopeless = failed > max_failures;
   if (!out.hopeless) {
     int free = places_left(spec, progress);

@@ -199,8 +199,8 @@ std::vector<Point> points_of(const Spec& spec, std::vector<Point> listed, bool t
   const double all = static_cast<double>(points.size()) * spec.repeat;
   if (all > static_cast<double>(most_points_of_sweep)) refuse_too_many(all);
   const std::string path = trains ? "train.seed" : "repeat";
-  const bool taken = std::any_of(spec.space.parameters.begin(), spec.space.parameters.end(),
-                                 [&](const Parameter& each) { return each.path == path; });
+  const bool taken =
+      std::ranges::find(spec.space.parameters, path, &Parameter::path) != spec.space.parameters.end();
   if (taken && spec.repeat > 1) {
     throw Error(ExitCode::usage, fmt::format("sweep.repeat varies {0}, which is a parameter already", path),
                 "leave one of them out");

@@ -5,13 +5,11 @@
 namespace mlk::sweeps {
 
 const SearchKind& search_kind(Search::Kind kind) {
-  return *std::find_if(search_kinds.begin(), search_kinds.end(),
-                       [kind](const SearchKind& each) { return each.kind == kind; });
+  return *std::ranges::find(search_kinds, kind, &SearchKind::kind);
 }
 
 const SearchKind* find_search(std::string_view name) {
-  const auto found = std::find_if(search_kinds.begin(), search_kinds.end(),
-                                  [name](const SearchKind& each) { return each.name == name; });
+  const auto found = std::ranges::find(search_kinds, name, &SearchKind::name);
   return found == search_kinds.end() ? nullptr : &*found;
 }
 

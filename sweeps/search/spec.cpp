@@ -90,8 +90,7 @@ class Reader {
   }
 
   void put(Parameter parameter) {
-    const auto same = std::find_if(out_.space.parameters.begin(), out_.space.parameters.end(),
-                                   [&](const Parameter& each) { return each.path == parameter.path; });
+    const auto same = std::ranges::find(out_.space.parameters, parameter.path, &Parameter::path);
     if (same == out_.space.parameters.end()) {
       out_.space.parameters.push_back(std::move(parameter));
     } else {
@@ -101,7 +100,7 @@ class Reader {
 
   bool has(const std::string& path) const {
     const std::vector<Parameter> all = all_named();
-    return std::any_of(all.begin(), all.end(), [&](const Parameter& each) { return each.path == path; });
+    return std::ranges::find(all, path, &Parameter::path) != all.end();
   }
 
   // All named parameters. Includes parameters with refused values, since mlk must not report them as missing.

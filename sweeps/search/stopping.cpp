@@ -183,8 +183,7 @@ std::vector<Decision> asha_promotions(const AshaOptions& options, Goal goal,
   if (over) promote_last(rungs, goal, trials, promotions);
   std::vector<const Progress*> in_order;
   for (const Progress& trial : trials) in_order.push_back(&trial);
-  std::sort(in_order.begin(), in_order.end(),
-            [](const Progress* a, const Progress* b) { return a->number < b->number; });
+  std::ranges::sort(in_order, {}, &Progress::number);
   for (const Progress* trial : in_order) {
     const bool at_rung = trial->until > 0 && trial->until < options.max && has_come_to(*trial, trial->until);
     if (trial->state == TrialState::running && at_rung) promotions.pause(*trial);
@@ -210,8 +209,7 @@ std::vector<Decision> asha_stops(const AshaOptions& options, Goal goal, const st
       }
     }
   }
-  std::sort(decisions.begin(), decisions.end(),
-            [](const Decision& a, const Decision& b) { return a.number < b.number; });
+  std::ranges::sort(decisions, {}, &Decision::number);
   return decisions;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <set>
 #include <utility>
@@ -51,8 +52,7 @@ double loss_of(Objective::Goal goal, const Told& one) {
 std::vector<const Told*> ranked(Objective::Goal goal, const std::vector<Told>& told) {
   std::vector<const Told*> order;
   for (const Told& one : told) order.push_back(&one);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](const Told* a, const Told* b) { return loss_of(goal, *a) < loss_of(goal, *b); });
+  std::ranges::stable_sort(order, {}, [&](const Told* one) { return loss_of(goal, *one); });
   return order;
 }
 
@@ -165,8 +165,7 @@ class Choice {
 
   // At most `count` of the best candidates so far, the best first.
   std::vector<PlacedPoint> best(std::size_t count) {
-    std::stable_sort(scored_.begin(), scored_.end(),
-                     [](const Scored& a, const Scored& b) { return a.score > b.score; });
+    std::ranges::stable_sort(scored_, std::ranges::greater{}, &Scored::score);
     std::vector<PlacedPoint> out;
     for (std::size_t i = 0; i < std::min(count, scored_.size()); ++i) out.push_back(scored_[i].candidate);
     return out;

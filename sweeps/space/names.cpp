@@ -26,8 +26,7 @@ void find_names(const std::string& text,
 }
 
 YamlNode* child_of(YamlNode& map, std::string_view key) {
-  const auto entry = std::find_if(map.entries.begin(), map.entries.end(),
-                                  [&](const YamlEntry& each) { return each.key == key; });
+  const auto entry = std::ranges::find(map.entries, key, &YamlEntry::key);
   return entry == map.entries.end() ? nullptr : &entry->value;
 }
 
@@ -155,8 +154,7 @@ std::optional<std::string> Names::resolve(const std::string& written, const Plac
 void Names::check_all_given(const std::vector<Parameter>& parameters, Problems& problems) const {
   for (const Use& use : uses_) {
     const bool given =
-        use.name == "repeat" || std::any_of(parameters.begin(), parameters.end(),
-                                            [&](const Parameter& each) { return each.path == use.name; });
+        use.name == "repeat" || std::ranges::find(parameters, use.name, &Parameter::path) != parameters.end();
     if (!given)
       problems.add(use.place,
                    fmt::format("${{sweep.{0}}} has no value: the sweep has no parameter '{0}'", use.name));

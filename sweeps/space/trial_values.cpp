@@ -118,8 +118,7 @@ YamlNode tree_of(YamlNode root, const Space& space, const Names& names, const Po
   Overrides overrides;
   for (const auto& [path, value] : point) {
     if (names.is_own(path)) continue;
-    const auto parameter = std::find_if(space.parameters.begin(), space.parameters.end(),
-                                        [&path = path](const Parameter& each) { return each.path == path; });
+    const auto parameter = std::ranges::find(space.parameters, path, &Parameter::path);
     overrides.flags.push_back({"sweep", path, value.is_string() ? json_text(value) : texts.at(path),
                                parameter == space.parameters.end() ? Place{} : place_of(*parameter, value)});
   }

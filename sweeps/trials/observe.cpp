@@ -101,8 +101,7 @@ class SweepObservation {
  private:
   const JobFacts* job_of(const Batch& batch) const {
     const std::string name = job_name(kube::name_of(objects_.owner), batch.job);
-    const auto job = std::find_if(facts_.jobs.begin(), facts_.jobs.end(),
-                                  [&](const JobFacts& each) { return each.name == name; });
+    const auto job = std::ranges::find(facts_.jobs, name, &JobFacts::name);
     return job == facts_.jobs.end() ? nullptr : &*job;
   }
 
@@ -216,8 +215,7 @@ class SweepObservation {
   }
 
   int count(TrialState state) const {
-    return static_cast<int>(std::count_if(status_.trials.begin(), status_.trials.end(),
-                                          [&](const Trial& trial) { return trial.state == state; }));
+    return static_cast<int>(std::ranges::count(status_.trials, state, &Trial::state));
   }
 
   // The phase that the driver has written at the end of the sweep. Before the end, the phase follows from the
