@@ -72,9 +72,8 @@ class ColumnNames {
     const auto words = static_cast<std::size_t>(std::count(path.begin(), path.end(), '.')) + 1;
     for (std::size_t count = 1; count <= words; ++count) {
       const std::string name = path_tail(path, count);
-      const auto same = std::count_if(paths.begin(), paths.end(), [&](const std::string& other) {
-        return path_tail(other, count) == name;
-      });
+      const auto same = std::ranges::count_if(
+          paths, [&](const std::string& other) { return path_tail(other, count) == name; });
       if (same == 1 && taken_.insert(name).second) return name;
     }
     // The loop finds no name if another path ends with this whole path, or if the names are taken.

@@ -130,8 +130,7 @@ NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::v
 NextStep without_starts(NextStep next, const std::vector<Trial>& trials) {
   next.start.clear();
   std::erase_if(next.judged, [&](const Decision& decision) {
-    return decision.kind == Decision::Kind::promote &&
-           std::any_of(trials.begin(), trials.end(), [&](const Trial& trial) {
+    return decision.kind == Decision::Kind::promote && std::ranges::any_of(trials, [&](const Trial& trial) {
              return trial.number == decision.number && trial.state == TrialState::waiting;
            });
   });

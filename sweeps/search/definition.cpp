@@ -173,10 +173,9 @@ void fit_stop(const Experiment& first, Spec& spec) {
   AshaOptions& asha = spec.stop.asha;
   const char* unit = by_epochs ? "epochs" : "steps";
   const std::int64_t whole = count_of(train, {unit}, 0);
-  const bool varies =
-      std::any_of(spec.space.parameters.begin(), spec.space.parameters.end(), [](const Parameter& parameter) {
-        return parameter.path == "train.steps" || parameter.path == "train.epochs";
-      });
+  const bool varies = std::ranges::any_of(spec.space.parameters, [](const Parameter& parameter) {
+    return parameter.path == "train.steps" || parameter.path == "train.epochs";
+  });
   if (asha.max == 0 && !varies) asha.max = whole;
   if (asha.max == 0)
     throw Error(ExitCode::usage, "stop asha needs max, how long a whole trial is",

@@ -153,9 +153,7 @@ class Lister {
 
 }  // namespace
 
-bool is_finite(const Space& space) {
-  return std::all_of(space.parameters.begin(), space.parameters.end(), has_values);
-}
+bool is_finite(const Space& space) { return std::ranges::all_of(space.parameters, has_values); }
 
 GridSize count_grid(const Space& space) {
   check_finite(space);

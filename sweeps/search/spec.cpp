@@ -228,10 +228,9 @@ class Reader {
   }
 
   void read_search(const YamlNode& sweep) {
-    const bool continuous =
-        std::any_of(out_.space.parameters.begin(), out_.space.parameters.end(), [](const Parameter& each) {
-          return each.kind == Parameter::Kind::uniform || each.kind == Parameter::Kind::log_uniform;
-        });
+    const bool continuous = std::ranges::any_of(out_.space.parameters, [](const Parameter& each) {
+      return each.kind == Parameter::Kind::uniform || each.kind == Parameter::Kind::log_uniform;
+    });
     const YamlNode* node = sweep.find("search");
     if (node == nullptr) {
       out_.search.kind = !out_.points_file.empty() ? Search::Kind::list : Search::Kind::grid;

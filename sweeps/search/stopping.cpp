@@ -23,8 +23,7 @@ double cost_of(Goal goal, double value) {
 }
 
 bool has_come_to(const Progress& trial, std::int64_t resource) {
-  return std::any_of(trial.reports.begin(), trial.reports.end(),
-                     [&](const auto& report) { return report.first >= resource; });
+  return std::ranges::any_of(trial.reports, [&](const auto& report) { return report.first >= resource; });
 }
 
 // The cost of the last report up to the resource, or else of the first report. Nothing if there are no

@@ -118,8 +118,7 @@ Measured measured_of(const std::vector<Axis>& axes, Objective::Goal goal, const 
     }
   }
   const double failed = loss_of_failed(measured.losses);
-  const auto finite = std::find_if(measured.losses.begin(), measured.losses.end(),
-                                   [](double loss) { return std::isfinite(loss); });
+  const auto finite = std::ranges::find_if(measured.losses, [](double loss) { return std::isfinite(loss); });
   const double least = finite == measured.losses.end() ? failed : *finite;
   for (double& loss : measured.losses) {
     if (!std::isfinite(loss)) loss = loss > 0 ? failed : least;

@@ -131,8 +131,7 @@ std::optional<std::string> Names::resolve(const std::string& written, const Plac
     problems.add(place, fmt::format("{} cannot be a parameter: it changes nothing that runs", written));
     return std::nullopt;
   }
-  if (std::find(paths_.begin(), paths_.end(), written) != paths_.end() ||
-      written.find('.') != std::string::npos)
+  if (std::ranges::find(paths_, written) != paths_.end() || written.find('.') != std::string::npos)
     return with_short_role(written);
   std::vector<std::string> fitting, last_words(own_.begin(), own_.end());
   for (const std::string& path : paths_) {

@@ -147,9 +147,8 @@ std::vector<std::string> read_header(const CsvRecord& header, PointsBuilder& bui
   }
   for (const CsvField& field : header) {
     if (builder.has_column(field.text)) {
-      problems.add(field.place,
-                   fmt::format("'{}' is given twice; it is column {} too", field.text,
-                               std::find(names.begin(), names.end(), field.text) - names.begin() + 1));
+      problems.add(field.place, fmt::format("'{}' is given twice; it is column {} too", field.text,
+                                            std::ranges::find(names, field.text) - names.begin() + 1));
     }
     builder.add_column(field.text, field.place);
     names.push_back(field.text);
@@ -263,8 +262,7 @@ void read_yaml_points(const std::shared_ptr<const Source>& source, PointsBuilder
   }
   const std::optional<YamlNode> list = parse_yaml(source->text, source, problems);
   if (!list) {
-    if (std::count(source->text.begin(), source->text.end(), ':') >
-        static_cast<std::ptrdiff_t>(many_yaml_values))
+    if (std::ranges::count(source->text, ':') > static_cast<std::ptrdiff_t>(many_yaml_values))
       problems.add({source, 0, 0}, advice);
     return;
   }

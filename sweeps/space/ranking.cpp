@@ -19,9 +19,8 @@ bool ranks_before(const Trial& a, const Trial& b, const Objective& objective) {
 }
 
 const Trial* best(const std::vector<Trial>& trials, const Objective& objective) {
-  const auto first = std::min_element(trials.begin(), trials.end(), [&](const Trial& a, const Trial& b) {
-    return ranks_before(a, b, objective);
-  });
+  const auto first = std::ranges::min_element(
+      trials, [&](const Trial& a, const Trial& b) { return ranks_before(a, b, objective); });
   return first != trials.end() && has_rank(*first) ? &*first : nullptr;
 }
 

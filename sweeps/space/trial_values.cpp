@@ -44,8 +44,7 @@ std::string word_of_line(const std::string& text) {
 
 bool is_shell_name(const std::string& name) {
   return !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
-         std::all_of(name.begin(), name.end(),
-                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+         std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 // The experiment without the parts that may differ between the trials of one Job.

@@ -233,10 +233,9 @@ class SweepObservation {
   Phase phase() const {
     if (status_.record.driven) return driven_phase();
     const Counts& counts = status_.counts;
-    const bool lacks_jobs =
-        batches_.empty() || std::any_of(batches_.begin(), batches_.end(), [&](const Batch& batch) {
-          return job_of(batch) == nullptr && !batch.gone;
-        });
+    const bool lacks_jobs = batches_.empty() || std::ranges::any_of(batches_, [&](const Batch& batch) {
+                              return job_of(batch) == nullptr && !batch.gone;
+                            });
     if (lacks_jobs) return Phase::incomplete;
     // Reads the conditions of the Jobs here, because the facts treat these Jobs as Jobs of one run.
     const bool ended = std::all_of(batches_.begin(), batches_.end(), [](const Batch& batch) {
