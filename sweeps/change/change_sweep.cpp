@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
+#include "cli/run/change/suspend.h"
 #include "cli/run/facts/labels.h"
 #include "sweeps/objects/ledger_store.h"
 #include "sweeps/read/fetch.h"
@@ -157,7 +158,7 @@ void resume_trials(kube::Client& client, const std::string& sweep, const std::ve
     const sweeps::Trial& trial = trials.trial(number);
     const RunObjects* run = trials.run(number);
     if (run != nullptr && sweeps::goes_on_later(run->owner)) {
-      sweeps::resume_trial(client, client.config().name_space, *run);
+      resume_run(client, client.config().name_space, *run);
       hooks.note("resumed " + trials.name(number));
     } else {
       const std::string why = trial.failure.empty() ? "" : ", " + trial.failure;

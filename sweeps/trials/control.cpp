@@ -104,10 +104,6 @@ void fail_trial(kube::Client& client, const std::string& name_space, const RunOb
   suspend_run(client, name_space, run, {{annotations::cannot_start, reason}});
 }
 
-void resume_trial(kube::Client& client, const std::string& name_space, const RunObjects& run) {
-  resume_run(client, name_space, run);
-}
-
 bool goes_on_later(const json& owner) {
   return is_marked_stopped(owner) && kube::annotation_of(owner, annotations::stopped_early).empty() &&
          kube::annotation_of(owner, annotations::cannot_start).empty() &&
@@ -125,7 +121,7 @@ void resume_sweep(kube::Client& client, const std::string& name_space, const Swe
   const RunObjects own = own_jobs(objects);
   set_suspended(client, name_space, own.jobs, false);
   for (const auto& [name, run] : runs_of(objects)) {
-    if (goes_on_later(run.owner)) resume_trial(client, name_space, run);
+    if (goes_on_later(run.owner)) resume_run(client, name_space, run);
   }
   unmark_stopped(client, name_space, own.owner,
                  {{"metadata", {{"annotations", {{annotations::draining, nullptr}}}}}});

@@ -30,11 +30,9 @@ void write_phase(kube::Client& client, const std::string& name_space, const nloh
 void fail_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason);
 
-// Whether the run with this owner was stopped, but neither paused nor ended for good.
+// Whether the run with this owner was stopped, but neither paused nor ended for good. resume_run() resumes
+// it.
 bool goes_on_later(const nlohmann::json& owner);
-
-// Resumes the run of a single trial that stop_trial() has stopped without a reason. Throws ApiError.
-void resume_trial(kube::Client& client, const std::string& name_space, const RunObjects& run);
 
 // The rung that early stopping has written into this annotation of a trial's owner. 0 without the annotation.
 // Pure.

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/kube/objects.h"
+#include "cli/run/change/suspend.h"
 #include "cli/run/facts/labels.h"
 #include "cli/util/json_path.h"
 #include "sweeps/read/fetch.h"
@@ -169,7 +170,7 @@ TEST_CASE("a stop or resume of one trial completes if it is cut off at any reque
     stop_trial(controlled.client, "default", front(controlled));
   };
   const auto resume = [&](Controlled& controlled) {
-    resume_trial(controlled.client, "default", front(controlled));
+    resume_run(controlled.client, "default", front(controlled));
   };
   CHECK(cut_off_everywhere(true, resume, stop, [&](Controlled& controlled) {
           CHECK(controlled.suspended() == std::pair(1, 1));

@@ -5,6 +5,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/run/change/suspend.h"
 #include "cli/run/facts/labels.h"
 #include "cli/util/json_path.h"
 #include "sweeps/trials/control.h"
@@ -121,7 +122,7 @@ TEST_CASE("stop_trial() marks a trial with the time of the stop, and with a reas
   CHECK(earlier.mark(annotations::stopped) == "2026-11-23T10:00:00Z");
   CHECK(earlier.mark(annotations::stopped_early) == "stopped early by median at step 5");
   CHECK_FALSE(goes_on_later(earlier.run().owner));
-  resume_trial(trial.client, "default", trial.run());
+  resume_run(trial.client, "default", trial.run());
   CHECK_FALSE(trial.suspended());
   CHECK(trial.mark(annotations::stopped) == "");
 }
