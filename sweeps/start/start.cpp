@@ -25,6 +25,7 @@
 #include "sweeps/start/job_trials.h"
 #include "sweeps/start/prepare_driven.h"
 #include "sweeps/start/quota.h"
+#include "sweeps/trials/control.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -269,13 +270,7 @@ class Start {
       json patch = owner_patch(record_of(definition_, out.trials, false));
       const bool told = text_of(owner, {"data", "sweep"}) == text_of(patch, {"data", "sweep"});
       if (told || known > out.trials || (known == out.trials && out.started == 0)) return;
-      patch["metadata"]["resourceVersion"] = text_of(owner, {"metadata", "resourceVersion"});
-      try {
-        client_.patch(kube::resources::config_maps, request_.name_space, sweep_, patch);
-        return;
-      } catch (const kube::ApiError& error) {
-        if (error.status() != 409) throw;
-      }
+      if (patch_as_read(client_, request_.name_space, owner, std::move(patch))) return;
       owner = client_.get(kube::resources::config_maps, request_.name_space, sweep_);
       if (read_record(owner).driven) return;
     }

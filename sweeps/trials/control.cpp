@@ -16,26 +16,9 @@ namespace {
 
 using nlohmann::json;
 
-void mark(kube::Client& client, const std::string& name_space, const std::string& owner, json annotations) {
-  client.patch(kube::resources::config_maps, name_space, owner,
-               {{"metadata", {{"annotations", std::move(annotations)}}}});
-}
-
-// Patches the owner. Does nothing if the owner has changed since it was read. In this case the driver decides
-// again in its next round.
-void patch_as_read(kube::Client& client, const std::string& name_space, const json& owner, json patch) {
-  patch["metadata"]["resourceVersion"] = text_of(owner, {"metadata", "resourceVersion"});
-  try {
-    client.patch(kube::resources::config_maps, name_space, kube::name_of(owner), patch);
-  } catch (const kube::ApiError& error) {
-    if (error.status() != 409) throw;
-  }
-}
-
+// If the owner has changed since it was read, the driver decides again in its next round.
 void mark_as_read(kube::Client& client, const std::string& name_space, const json& owner, json annotations) {
-  json patch;
-  patch["metadata"]["annotations"] = std::move(annotations);
-  patch_as_read(client, name_space, owner, std::move(patch));
+  patch_as_read(client, name_space, owner, {{"metadata", {{"annotations", std::move(annotations)}}}});
 }
 
 // The owner of the sweep, and its Jobs whose indexes are trials.
@@ -51,6 +34,17 @@ RunObjects own_jobs(const SweepObjects& objects) {
 std::string time_now() { return format_time(std::chrono::system_clock::now()); }
 
 }  // namespace
+
+bool patch_as_read(kube::Client& client, const std::string& name_space, const json& owner, json patch) {
+  patch["metadata"]["resourceVersion"] = text_of(owner, {"metadata", "resourceVersion"});
+  try {
+    client.patch(kube::resources::config_maps, name_space, kube::name_of(owner), patch);
+    return true;
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 409) throw;
+    return false;
+  }
+}
 
 std::int64_t rung_of(const json& owner, const char* annotation) {
   const std::string text = kube::annotation_of(owner, annotation);
@@ -89,7 +83,8 @@ void stop_trial(kube::Client& client, const std::string& name_space, const RunOb
 }
 
 void drain_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep) {
-  mark(client, name_space, sweep, {{annotations::draining, time_now()}});
+  client.patch(kube::resources::config_maps, name_space, sweep,
+               {{"metadata", {{"annotations", {{annotations::draining, time_now()}}}}}});
 }
 
 void write_phase(kube::Client& client, const std::string& name_space, const json& owner, const Record& record,

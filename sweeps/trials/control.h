@@ -20,6 +20,11 @@ void resume_sweep(kube::Client& client, const std::string& name_space, const Swe
 // have ended. resume_sweep() undoes the drain. Throws ApiError.
 void drain_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep);
 
+// Patches the owner of a sweep or of a trial. Returns false and changes nothing if the owner has changed
+// since it was read. Throws ApiError.
+bool patch_as_read(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
+                   nlohmann::json patch);
+
 // Writes the record of the sweep with this phase (null: the sweep continues). Does nothing if the owner has
 // changed since it was read. In this case the driver reads the newer owner in its next round. Throws
 // ApiError.
