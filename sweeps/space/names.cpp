@@ -25,44 +25,37 @@ void find_names(const std::string& text,
   }
 }
 
-YamlNode* child_of(YamlNode& map, std::string_view key) {
-  const auto entry = std::ranges::find(map.entries, key, &YamlEntry::key);
-  return entry == map.entries.end() ? nullptr : &entry->value;
-}
-
-void visit_scalars(const YamlNode& node, const std::function<void(const YamlNode&)>& visit) {
+// Calls `visit(scalar)` for each scalar of the tree. `Node`: YamlNode or const YamlNode.
+template <class Node, class Visit>
+void visit_scalars(Node& node, const Visit& visit) {
   if (node.kind == YamlNode::Kind::scalar) visit(node);
-  for (const YamlNode& item : node.items) visit_scalars(item, visit);
-  for (const YamlEntry& entry : node.entries) visit_scalars(entry.value, visit);
+  for (auto& item : node.items) visit_scalars(item, visit);
+  for (auto& entry : node.entries) visit_scalars(entry.value, visit);
 }
 
-void put_into(YamlNode& node, const std::map<std::string, std::string>& texts) {
-  if (node.kind == YamlNode::Kind::scalar) {
-    std::string out;
-    std::size_t from = 0;
-    find_names(node.text, [&](std::size_t begin, std::size_t end, const std::string& name) {
-      if (begin < from) return;
-      const auto value = texts.find(name);
-      out += node.text.substr(from, begin - from);
-      if (value != texts.end()) {
-        out += value->second;
-      } else if (name == "repeat") {
-        out += "1";
-      }
-      from = end;
-    });
-    if (from > 0) node.text = out + node.text.substr(from);
+// Calls `visit(scalar)` for each scalar in `run` and `env`.
+template <class Visit>
+void visit_run_and_env(YamlNode& root, const Visit& visit) {
+  for (YamlEntry& entry : root.entries) {
+    if (entry.key == "run" || entry.key == "env") visit_scalars(entry.value, visit);
   }
-  for (YamlNode& item : node.items) put_into(item, texts);
-  for (YamlEntry& entry : node.entries) put_into(entry.value, texts);
 }
 
-// Turns scalars into text if JSON would lose their spelling.
-void preserve_spellings(YamlNode& node) {
-  if (node.kind == YamlNode::Kind::scalar && node.plain)
-    node.plain = text_of_value(to_json(node)) == node.text;
-  for (YamlNode& item : node.items) preserve_spellings(item);
-  for (YamlEntry& entry : node.entries) preserve_spellings(entry.value);
+void put_into(YamlNode& scalar, const std::map<std::string, std::string>& texts) {
+  std::string out;
+  std::size_t from = 0;
+  find_names(scalar.text, [&](std::size_t begin, std::size_t end, const std::string& name) {
+    if (begin < from) return;
+    const auto value = texts.find(name);
+    out += scalar.text.substr(from, begin - from);
+    if (value != texts.end()) {
+      out += value->second;
+    } else if (name == "repeat") {
+      out += "1";
+    }
+    from = end;
+  });
+  if (from > 0) scalar.text = out + scalar.text.substr(from);
 }
 
 // Whether the value at this path does not affect the program, or belongs to the sweep itself. Such a value
@@ -168,16 +161,15 @@ bool has_names(const YamlNode& node) {
 }
 
 nlohmann::json json_of_experiment(YamlNode root) {
-  for (const char* key : {"run", "env"}) {
-    if (YamlNode* node = child_of(root, key)) preserve_spellings(*node);
-  }
+  // Turns scalars into text if JSON would lose their spelling.
+  visit_run_and_env(root, [](YamlNode& scalar) {
+    if (scalar.plain) scalar.plain = text_of_value(to_json(scalar)) == scalar.text;
+  });
   return to_json(root);
 }
 
 void put_values(YamlNode& root, const std::map<std::string, std::string>& texts) {
-  for (const char* key : {"run", "env"}) {
-    if (YamlNode* node = child_of(root, key)) put_into(*node, texts);
-  }
+  visit_run_and_env(root, [&](YamlNode& scalar) { put_into(scalar, texts); });
 }
 
 }  // namespace mlk::sweeps
