@@ -89,12 +89,16 @@ class Reader {
     return sweep;
   }
 
-  void put(Parameter parameter) {
-    const auto same = std::ranges::find(out_.space.parameters, parameter.path, &Parameter::path);
-    if (same == out_.space.parameters.end()) {
-      out_.space.parameters.push_back(std::move(parameter));
+  // The values replace those that the parameter has already.
+  void read_values(const std::string& path, const YamlNode& values) {
+    std::optional<Parameter> parameter = read_form(path, values, names_, problems_);
+    const auto same = std::ranges::find(out_.space.parameters, path, &Parameter::path);
+    if (!parameter) {
+      unread_.emplace_back().path = path;
+    } else if (same == out_.space.parameters.end()) {
+      out_.space.parameters.push_back(std::move(*parameter));
     } else {
-      *same = std::move(parameter);
+      *same = std::move(*parameter);
     }
   }
 
@@ -118,11 +122,7 @@ class Reader {
       if (!path) continue;
       if (has(*path)) problems_.add(entry.place, fmt::format("{} is given twice", *path));
       places_.try_emplace(*path, entry.place);
-      if (std::optional<Parameter> parameter = read_form(*path, entry.value, names_, problems_)) {
-        put(std::move(*parameter));
-      } else {
-        unread_.emplace_back().path = *path;
-      }
+      read_values(*path, entry.value);
     }
   }
 
@@ -172,11 +172,7 @@ class Reader {
       problems_.add(word->place,
                     fmt::format("{} is given twice; several values are written {}=1,2", *path, word->path));
     places_[*path] = word->place;
-    if (std::optional<Parameter> parameter = read_form(*path, word->values, names_, problems_)) {
-      put(std::move(*parameter));
-    } else {
-      unread_.emplace_back().path = *path;
-    }
+    read_values(*path, word->values);
   }
 
   // A parameter must come after the parameters of its conditions, since a search chooses values in this
