@@ -17,12 +17,11 @@ using nlohmann::json;
 // Removes all objects of the sweep's drivers except those of the driver `name`.
 void remove_others(kube::Client& client, const std::string& name_space, const std::string& sweep,
                    const std::string& name) {
-  const kube::ListOptions of_drivers{.label_selector = std::string(labels::run) + "=" + sweep + "," +
-                                                       labels::role + "=" + labels::driver};
+  const kube::ListOptions of_drivers{
+      .label_selector = std::string(labels::run) + "=" + sweep + "," + labels::role + "=" + labels::driver,
+      .metadata_only = true};
   for (const kube::Resource* resource : {&kube::resources::jobs, &kube::resources::config_maps}) {
-    kube::ListOptions options = of_drivers;
-    options.metadata_only = true;
-    for (const json& object : client.list(*resource, name_space, options).items) {
+    for (const json& object : client.list(*resource, name_space, of_drivers).items) {
       const std::string other = kube::name_of(object);
       if (other == name || other.starts_with(name + "-")) continue;
       try {

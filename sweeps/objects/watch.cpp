@@ -55,8 +55,7 @@ SweepWatch::SweepWatch(kube::Client& client, const std::string& name_space, cons
   state.pods = watch(kube::resources::pods);
   // These are the events of the whole namespace, so they do not wake wait(). The user may have no right to
   // watch them.
-  kube::ListOptions warnings;
-  warnings.field_selector = "type!=Normal";
+  const kube::ListOptions warnings{.field_selector = "type!=Normal"};
   state.events =
       std::make_unique<kube::Reflector>(client, kube::resources::events, name_space, warnings, [] {});
 }

@@ -77,8 +77,7 @@ Values values_of_trial(const Trial& trial, const Clashes& clashes = {}) {
 const json& metrics_of(const RunStatus& run) { return at_path(run.result, {"metrics"}); }
 
 Values named_values(const RunStatus& run, Time now, const Clashes& clashes = {}) {
-  Values out;
-  for (const auto& [path, value] : parameters_of(run)) out[path] = value;
+  Values out = parameters_of(run);
   if (const json& metrics = metrics_of(run); metrics.is_object()) {
     for (const auto& [name, value] : metrics.items()) out[name] = value;
   }

@@ -97,10 +97,7 @@ std::optional<Point> suggest(const Spec& spec, const std::vector<Trial>& trials)
     const bool good = trial.state == TrialState::succeeded || trial.state == TrialState::stopped || paused;
     told.push_back({trial.point, good ? trial.objective : std::nullopt, !has_ended(trial.state) && !paused});
   }
-  TpeOptions options;
-  options.seed = spec.search.seed;
-  options.start = spec.search.start;
-  return suggest_tpe(spec.space, goal_of(spec), options, told);
+  return suggest_tpe(spec.space, goal_of(spec), {.seed = spec.search.seed, .start = spec.search.start}, told);
 }
 
 NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::vector<Trial>& trials,

@@ -178,10 +178,6 @@ void read_map(const YamlNode& node, const Names& names, Parameter& out, Problems
   if (given == 0) problems.add(node.place, fmt::format("{} has no values: give {}", out.path, forms_text));
 }
 
-std::shared_ptr<const Source> source_of(const std::string& word) {
-  return std::make_shared<const Source>(Source{"argument", word});
-}
-
 YamlNode scalar(std::string text, const Place& place) {
   YamlNode node;
   node.kind = YamlNode::Kind::scalar;
@@ -281,7 +277,7 @@ std::optional<Parameter> read_form(const std::string& path, const YamlNode& node
 }
 
 std::optional<Word> read_word(const std::string& word, Problems& problems) {
-  const auto source = source_of(word);
+  const auto source = std::make_shared<const Source>(Source{"argument", word});
   const std::size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == word.size()) {
     problems.add({source, 0, 0}, "a parameter is written PATH=VALUES, for example lr=0.1,0.01");
