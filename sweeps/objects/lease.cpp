@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "cli/kube/client.h"
-#include "cli/kube/objects.h"
 #include "cli/render/own.h"
 #include "cli/run/facts/labels.h"
 #include "cli/util/hash.h"

@@ -8,7 +8,6 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/reflector.h"
-#include "cli/run/facts/labels.h"
 
 namespace mlk::sweeps {
 namespace {

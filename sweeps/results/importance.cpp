@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <optional>
 
 #include "sweeps/results/importance_forest.h"
 

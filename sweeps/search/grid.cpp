@@ -1,8 +1,6 @@
 #include "sweeps/search/grid.h"
 
 #include <algorithm>
-#include <cmath>
-#include <string>
 #include <utility>
 
 #include "cli/util/error.h"

@@ -2,7 +2,6 @@
 // the noise. Only the trend of a search uses this estimate. Pure.
 #pragma once
 
-#include <cstddef>
 #include <vector>
 
 #include "sweeps/search/tpe_density.h"

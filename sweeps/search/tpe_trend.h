@@ -1,7 +1,6 @@
 // A smooth function that is fitted to noisy values, for search by a Tree-structured Parzen Estimator. Pure.
 #pragma once
 
-#include <cstddef>
 #include <vector>
 
 #include "sweeps/search/tpe_density.h"

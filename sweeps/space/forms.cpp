@@ -1,7 +1,6 @@
 #include "sweeps/space/forms.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <memory>

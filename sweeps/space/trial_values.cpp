@@ -1,7 +1,6 @@
 #include "sweeps/space/trial_values.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 #include "sweeps/trials/driver_status.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "cli/run/facts/facts.h"

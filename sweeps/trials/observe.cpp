@@ -12,7 +12,6 @@
 #include "cli/run/facts/facts.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/last_words.h"
-#include "cli/run/facts/owner.h"
 #include "cli/run/facts/read_facts.h"
 #include "cli/run/state/diagnosis.h"
 #include "cli/util/json.h"

@@ -16,7 +16,6 @@
 #include "cli/run/read/find.h"
 #include "cli/util/hash.h"
 #include "cli/util/json_path.h"
-#include "cli/util/text.h"
 #include "sweeps/trials/observe.h"
 
 namespace mlk::sweeps {
