@@ -289,11 +289,9 @@ std::vector<std::string> count_paths(const Space& space) {
   static const std::set<std::string> words = {"count", "nodes", "workers"};
   std::vector<std::string> found;
   for (const Parameter& parameter : space.parameters) {
-    const bool varies = parameter.kind == Parameter::Kind::choice ? parameter.values.size() > 1
-                                                                  : parameter.high > parameter.low;
     const std::string word =
         parameter.path.substr(parameter.path.rfind('.') + 1);  // the whole path if it has no dot
-    if (varies && words.count(word) == 1) found.push_back(parameter.path);
+    if (varies(parameter) && words.count(word) == 1) found.push_back(parameter.path);
   }
   return found;
 }
@@ -306,10 +304,7 @@ std::vector<CountTimes> times_by_count(const Space& space, const std::vector<Tri
     const std::optional<double> taken = trial.ended ? seconds_taken(trial, *trial.ended) : std::nullopt;
     if (trial.state != TrialState::succeeded || !taken) continue;
     std::vector<json> counts;
-    for (const std::string& path : paths) {
-      const auto found = trial.point.find(path);
-      counts.push_back(found == trial.point.end() ? json() : found->second);
-    }
+    for (const std::string& path : paths) counts.push_back(value_at(trial.point, path));
     groups[counts].push_back(*taken);
   }
   std::vector<CountTimes> rows;

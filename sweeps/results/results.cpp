@@ -39,20 +39,12 @@ std::vector<std::string> parameter_paths(const std::vector<Trial>& trials, const
   return paths;
 }
 
-json parameter_value(const Point& point, const std::string& path) {
-  const auto found = point.find(path);
-  return found == point.end() ? json() : found->second;
-}
-
 // Whether the space has several values for this parameter, or the trials have.
 bool parameter_varies(const std::string& path, const std::vector<Trial>& trials, const Space& space) {
   const auto parameter = std::ranges::find(space.parameters, path, &Parameter::path);
-  if (parameter != space.parameters.end()) {
-    const bool choice = parameter->kind == Parameter::Kind::choice;
-    if (choice ? parameter->values.size() > 1 : parameter->low < parameter->high) return true;
-  }
+  if (parameter != space.parameters.end() && varies(*parameter)) return true;
   return std::any_of(trials.begin(), trials.end(), [&](const Trial& trial) {
-    return parameter_value(trial.point, path) != parameter_value(trials.front().point, path);
+    return value_at(trial.point, path) != value_at(trials.front().point, path);
   });
 }
 
@@ -151,7 +143,7 @@ json result_cell(const Column& column, const Trial& trial) {
     case Column::Kind::objective:
       return trial.objective ? json(*trial.objective) : json();
     case Column::Kind::parameter:
-      return parameter_value(trial.point, column.of);
+      return value_at(trial.point, column.of);
     case Column::Kind::metric:
       return trial.metrics.is_object() ? trial.metrics.value(column.of, json()) : json();
     case Column::Kind::duration:

@@ -30,6 +30,16 @@ const Place& place_of(const Parameter& parameter, const nlohmann::json& value) {
   return found == parameter.places.end() ? parameter.place : found->second;
 }
 
+bool varies(const Parameter& parameter) {
+  return parameter.kind == Parameter::Kind::choice ? parameter.values.size() > 1
+                                                   : parameter.low < parameter.high;
+}
+
+nlohmann::json value_at(const Point& point, const std::string& path) {
+  const auto found = point.find(path);
+  return found == point.end() ? nlohmann::json() : found->second;
+}
+
 bool can_be(const Parameter& parameter, const nlohmann::json& value) {
   if (parameter.kind == Parameter::Kind::choice)
     return std::find(parameter.values.begin(), parameter.values.end(), value) != parameter.values.end();

@@ -63,6 +63,12 @@ bool is_whole(Parameter::Kind kind);
 // The place of the value if the user has written it itself, or else of the text with the values.
 const Place& place_of(const Parameter& parameter, const nlohmann::json& value);
 
+// Whether the parameter has several values.
+bool varies(const Parameter& parameter);
+
+// The value of the parameter with this path. JSON null if the point does not have the parameter.
+nlohmann::json value_at(const Point& point, const std::string& path);
+
 // Whether the parameter may have that value.
 bool can_be(const Parameter& parameter, const nlohmann::json& value);
 
