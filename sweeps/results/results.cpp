@@ -235,8 +235,6 @@ json results_json(const std::vector<Trial>& trials) {
   const auto time = [](const std::optional<Time>& at) { return at ? json(format_time(*at)) : json(); };
   json out = json::array();
   for (const Trial& trial : trials) {
-    json curve = json::array();
-    for (const auto& [step, value] : trial.curve) curve.push_back({step, value});
     out.push_back({{"trial", trial.number},
                    {"hash", trial.hash},
                    {"state", std::string(to_string(trial.state))},
@@ -245,7 +243,7 @@ json results_json(const std::vector<Trial>& trials) {
                    {"objective", trial.objective ? json(*trial.objective) : json()},
                    {"parameters", json(trial.point)},
                    {"metrics", trial.metrics.is_object() ? trial.metrics : json::object()},
-                   {"curve", std::move(curve)},
+                   {"curve", json(trial.curve)},
                    {"started", time(trial.started)},
                    {"ended", time(trial.ended)},
                    {"failure", trial.failure.empty() ? json() : json(trial.failure)}});

@@ -31,16 +31,6 @@ static_assert(longest_rest + longest_point + longest_metrics + longest_curve * l
 constexpr std::int64_t most_steps_kept = 999'999'999'999'999;  // 15 digits and a sign
 constexpr int most_tries = 1'000'000;
 
-// At most `longest_curve` points, evenly chosen by position, always with the first and the last.
-LedgerCurve thinned_curve(const LedgerCurve& curve) {
-  if (curve.size() <= longest_curve) return curve;
-  LedgerCurve out;
-  for (std::size_t i = 0; i < longest_curve; ++i) {
-    out.push_back(curve[i * (curve.size() - 1) / (longest_curve - 1)]);
-  }
-  return out;
-}
-
 std::string failure_line(const std::string& text) {
   const std::string line = replaced(printable(text), {{'\n', " "}, {'\t', " "}});
   return std::string(cut(line, longest_failure));
@@ -64,19 +54,18 @@ json bounded_metrics(const json& metrics) {
   return out;
 }
 
-json curve_json(const LedgerCurve& curve) {
-  json out = json::array();
-  for (const auto& [step, value] : curve) out.push_back({step, value});
-  return out;
-}
-
-// Drops points whose value or step does not fit into a line, and then thins the curve.
+// Drops points whose value or step does not fit into a line. Then keeps at most `longest_curve` points,
+// evenly chosen by position, always with the first and the last.
 LedgerCurve bounded_curve(const LedgerCurve& curve) {
-  LedgerCurve out;
-  std::copy_if(curve.begin(), curve.end(), std::back_inserter(out), [](const auto& point) {
+  LedgerCurve fitting;
+  std::copy_if(curve.begin(), curve.end(), std::back_inserter(fitting), [](const auto& point) {
     return std::isfinite(point.second) && point.first >= 0 && point.first <= most_steps_kept;
   });
-  return thinned_curve(out);
+  if (fitting.size() <= longest_curve) return fitting;
+  LedgerCurve out;
+  for (std::size_t i = 0; i < longest_curve; ++i)
+    out.push_back(fitting[i * (fitting.size() - 1) / (longest_curve - 1)]);
+  return out;
 }
 
 // A whole number from 0 to `most`; `otherwise` if the line has no such number.
@@ -151,7 +140,7 @@ std::string to_line(const Trial& trial) {
   for (const auto& [path, value] : trial.point) line["p"][path] = value;
   if (json metrics = bounded_metrics(trial.metrics); !metrics.is_null()) line["m"] = std::move(metrics);
   if (trial.objective && std::isfinite(*trial.objective)) line["o"] = *trial.objective;
-  if (const LedgerCurve curve = bounded_curve(trial.curve); !curve.empty()) line["c"] = curve_json(curve);
+  if (const LedgerCurve curve = bounded_curve(trial.curve); !curve.empty()) line["c"] = curve;
   if (!trial.failure.empty()) line["f"] = failure_line(trial.failure);
   if (trial.started) line["a"] = format_time_micro(*trial.started);
   if (trial.ended) line["e"] = format_time_micro(*trial.ended);
