@@ -8,6 +8,7 @@
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "sweeps/results/importance.h"
+#include "sweeps/space/ranking.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -257,7 +258,7 @@ double median_of_sorted(const std::vector<double>& sorted) {
 std::optional<std::size_t> best_of(const std::vector<Trial>& trials, const Objective& objective) {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < trials.size(); ++i) {
-    if (!has_value(trials[i]) || trials[i].state == TrialState::failed) continue;
+    if (!has_rank(trials[i])) continue;
     if (!best || is_better(objective, *trials[i].objective, *trials[*best].objective)) best = i;
   }
   return best;
@@ -269,8 +270,7 @@ std::vector<std::size_t> representative(const std::vector<Trial>& trials, const 
   // Failed trials come last, even if they have a value, since best_of() ignores failed trials.
   std::vector<std::size_t> order = candidates;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const bool a_counts = has_value(trials[a]) && trials[a].state != TrialState::failed;
-    const bool b_counts = has_value(trials[b]) && trials[b].state != TrialState::failed;
+    const bool a_counts = has_rank(trials[a]), b_counts = has_rank(trials[b]);
     if (!a_counts || !b_counts) return a_counts && !b_counts;
     return is_better(objective, *trials[a].objective, *trials[b].objective);
   });

@@ -4,13 +4,10 @@
 #include <cmath>
 
 namespace mlk::sweeps {
-namespace {
 
 bool has_rank(const Trial& trial) {
   return trial.state != TrialState::failed && trial.objective && std::isfinite(*trial.objective);
 }
-
-}  // namespace
 
 bool ranks_before(const Trial& a, const Trial& b, const Objective& objective) {
   if (has_rank(a) != has_rank(b)) return has_rank(a);

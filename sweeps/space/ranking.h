@@ -8,9 +8,11 @@
 
 namespace mlk::sweeps {
 
-// Whether `a` comes before `b` in the order from the best trial to the worst. Failed trials and trials
-// without an objective have no rank and come last. If trials are equal, the trial with the lower number comes
-// first.
+// Failed trials and trials without a finite objective have no rank.
+bool has_rank(const Trial& trial);
+
+// Whether `a` comes before `b` in the order from the best trial to the worst. Trials without a rank come
+// last. If trials are equal, the trial with the lower number comes first.
 bool ranks_before(const Trial& a, const Trial& b, const Objective& objective);
 
 // The best trial. nullptr if no trial has a rank. Points into `trials`.
