@@ -45,6 +45,12 @@ std::vector<json> fetch_warnings(kube::Client& client, const std::string& name_s
   }
 }
 
+bool has_owner(const json& object, const std::string& uid) {
+  const json& owners = at_path(object, {"metadata", "ownerReferences"});
+  return std::any_of(owners.begin(), owners.end(),
+                     [&](const json& reference) { return text_of(reference, {"uid"}) == uid; });
+}
+
 bool has_finished(const json& job) {
   return kube::condition_of(job, "Complete") != nullptr || kube::condition_of(job, "Failed") != nullptr;
 }
@@ -204,11 +210,7 @@ bool extract_owner(SweepObjects& objects) {
   objects.owner = std::move(*owner);
   objects.config_maps.erase(owner);
   const std::string uid = kube::uid_of(objects.owner);
-  std::erase_if(objects.config_maps, [&](const json& map) {
-    const json& owners = at_path(map, {"metadata", "ownerReferences"});
-    return std::none_of(owners.begin(), owners.end(),
-                        [&](const json& reference) { return text_of(reference, {"uid"}) == uid; });
-  });
+  std::erase_if(objects.config_maps, [&](const json& map) { return !has_owner(map, uid); });
   return true;
 }
 

@@ -124,6 +124,9 @@ bool any_job_goes_on(const std::vector<Batch>& batches);
 std::size_t append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
                           const std::vector<TrialLine>& trials, std::size_t most_bytes);
 
+// Whether the owner with this uid is among the owners of the object.
+bool has_owner(const nlohmann::json& object, const std::string& uid);
+
 // Whether a Job is Complete or Failed.
 bool has_finished(const nlohmann::json& job);
 

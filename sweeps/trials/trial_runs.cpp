@@ -46,12 +46,6 @@ void give_jobs_to_sweep(std::vector<json>& objects, const std::string& sweep) {
   }
 }
 
-bool is_of_sweep(const json& owner, const std::string& sweep_uid) {
-  const json& owners = at_path(owner, {"metadata", "ownerReferences"});
-  return std::any_of(owners.begin(), owners.end(),
-                     [&](const json& reference) { return text_of(reference, {"uid"}) == sweep_uid; });
-}
-
 }  // namespace
 
 std::string trial_run(const std::string& sweep, const std::string& hash, int attempt) {
@@ -197,7 +191,7 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
   Rendered rendered = render(experiments_.of(trial.point), definition_.files, templates_, options_of(trial));
   give_owner_to_sweep(rendered.owner, sweep, sweep_uid, trial.number);
   const Creation::Stored owner = creation.create_owner(rendered.owner);
-  if (!is_of_sweep(owner.object, sweep_uid))
+  if (!has_owner(owner.object, sweep_uid))
     throw Error(ExitCode::cluster,
                 "run " + rendered.run + " of an earlier sweep of this name is still being deleted");
   own(rendered.objects, rendered.run, kube::uid_of(owner.object));
