@@ -34,13 +34,9 @@ std::string words_of_job(const JobFacts& job, const Facts& facts, Time now) {
   for (const PodFacts& pod : facts.pods) {  // oldest first
     if (pod.job == job.name) newest = &pod;
   }
-  if (newest == nullptr) {
-    const Cause cause = why_no_pod(job, facts);
-    return cause.weight == 0 ? "is being started" : "is not started: " + cause.text;
-  }
-  if (newest->program_runs()) return "runs in the cluster";
-  if (!newest->ended()) {
-    const Cause cause = why_pod_waits(*newest, job, facts);
+  if (newest != nullptr && newest->program_runs()) return "runs in the cluster";
+  if (newest == nullptr || !newest->ended()) {
+    const Cause cause = newest == nullptr ? why_no_pod(job, facts) : why_pod_waits(*newest, job, facts);
     return cause.weight == 0 ? "is being started" : "is not started: " + cause.text;
   }
   if (newest->phase == "Succeeded") return "has ended";
