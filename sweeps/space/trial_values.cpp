@@ -98,16 +98,6 @@ std::vector<std::string> words_of(const json& run) {
   return run.get<std::vector<std::string>>();
 }
 
-}  // namespace
-
-std::string describe(const Point& point) {
-  std::vector<std::string> parts;
-  for (const auto& [path, value] : point) parts.push_back(path + "=" + text_of_value(value));
-  return parts.empty() ? "no parameters" : join(parts, " ");
-}
-
-namespace {
-
 // The tree of a point's experiment. A value without a place in the tree becomes a problem.
 YamlNode tree_of(YamlNode root, const Space& space, const Names& names, const Point& point,
                  Problems& problems) {
@@ -125,6 +115,12 @@ YamlNode tree_of(YamlNode root, const Space& space, const Names& names, const Po
 }
 
 }  // namespace
+
+std::string describe(const Point& point) {
+  std::vector<std::string> parts;
+  for (const auto& [path, value] : point) parts.push_back(path + "=" + text_of_value(value));
+  return parts.empty() ? "no parameters" : join(parts, " ");
+}
 
 Experiment Experiments::of(const Point& point) const {
   try {
