@@ -1,7 +1,6 @@
 #include "cli/views/sweep_preview.h"
 
 #include <algorithm>
-#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
 #include "cli/wait/follow_sweep.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 

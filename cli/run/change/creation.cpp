@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "cli/kube/dropped_fields.h"
-#include "cli/kube/failure.h"
 #include "cli/kube/forbidden.h"
 #include "cli/kube/objects.h"
 #include "cli/run/change/answers.h"

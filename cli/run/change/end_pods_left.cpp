@@ -1,6 +1,5 @@
 #include "cli/run/change/end_pods_left.h"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -9,12 +8,10 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
-#include "cli/run/change/creation.h"
-#include "cli/run/facts/labels.h"
+#include "cli/run/change/hooks.h"
 #include "cli/run/facts/owner.h"
 #include "cli/run/facts/pods_left.h"
 #include "cli/run/facts/read_facts.h"
-#include "cli/run/state/status.h"
 #include "cli/util/text.h"
 
 namespace mlk {

@@ -15,7 +15,6 @@
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
 #include "cli/util/json_path.h"
-#include "cli/util/text.h"
 
 namespace mlk {
 namespace {

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/client.h"
-#include "cli/kube/objects.h"
 #include "cli/run/change/first_error.h"
 #include "cli/run/change/suspend.h"
 #include "cli/run/change/write_record.h"

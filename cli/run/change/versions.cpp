@@ -8,7 +8,6 @@
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/order.h"
 #include "cli/run/facts/owner.h"
-#include "cli/util/json.h"
 #include "cli/util/json_path.h"
 
 namespace mlk {

@@ -5,7 +5,6 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/run/state/record.h"
-#include "cli/util/json.h"
 #include "cli/util/json_path.h"
 
 namespace mlk {

@@ -6,9 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/facts/last_words.h"
-#include "cli/util/json.h"
 #include "cli/util/json_path.h"
-#include "cli/util/text.h"
 
 namespace mlk {
 namespace {

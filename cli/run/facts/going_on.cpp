@@ -1,7 +1,6 @@
 #include "cli/run/facts/going_on.h"
 
 #include <algorithm>
-#include <set>
 
 #include "cli/run/facts/at_fault.h"
 #include "cli/run/facts/read_facts.h"

@@ -2,8 +2,6 @@
 // that is not ready is not enough as a sign, since one of its containers may be the reason. Pure.
 #pragma once
 
-#include <string>
-
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/util/time.h"

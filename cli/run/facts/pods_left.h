@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "cli/run/facts/facts.h"
 #include "cli/run/facts/run_objects.h"
 

@@ -22,11 +22,9 @@
 #include "cli/run/facts/owner.h"
 #include "cli/run/facts/program_error.h"
 #include "cli/util/indexes.h"
-#include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/number.h"
 #include "cli/util/program_text.h"
-#include "cli/util/text.h"
 
 namespace mlk {
 namespace {

@@ -9,7 +9,6 @@
 #include "cli/image/python.h"
 #include "cli/render/packages.h"
 #include "cli/util/error.h"
-#include "cli/util/files.h"
 #include "cli/util/json.h"
 #include "cli/util/path_list.h"
 #include "cli/util/text.h"
@@ -17,7 +16,6 @@
 namespace mlk {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 // The PATH that container runtimes use if an image sets no PATH.

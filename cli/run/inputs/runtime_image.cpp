@@ -1,7 +1,7 @@
 // Builds the image of the runtime from the files of this machine.
 
+#include <cstdlib>
 #include <map>
-#include <unistd.h>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,5 @@
 #include "cli/run/read/confirm_absences.h"
 
-#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <future>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <future>
 #include <map>
-#include <tuple>
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"

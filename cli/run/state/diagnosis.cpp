@@ -10,7 +10,6 @@
 #include "cli/run/facts/next_try.h"
 #include "cli/run/facts/program_error.h"
 #include "cli/util/indexes.h"
-#include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/program_text.h"
 #include "cli/util/text.h"

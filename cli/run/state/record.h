@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include <nlohmann/json_fwd.hpp>
 

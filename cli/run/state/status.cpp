@@ -1,8 +1,6 @@
 #include "cli/run/state/status.h"
 
 #include <algorithm>
-#include <array>
-#include <utility>
 
 #include "cli/util/text.h"
 

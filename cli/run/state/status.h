@@ -1,7 +1,6 @@
 // The state of a run, computed only from its objects. Pure: the same objects and time give the same answer.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
