@@ -172,15 +172,8 @@ Cause image_cause(const Starting& container, std::string text) {
   }
   if (text.empty()) text = container.reason;
   return {cause_weight::container_problem,
-          container.title + "image " + line_of(container.image) + " cannot be pulled: " + line_of(text),
-          false,
-          "",
-          {}};
+          container.title + "image " + line_of(container.image) + " cannot be pulled: " + line_of(text)};
 }
-
-}  // namespace
-
-namespace {
 
 // For a pod whose main has ended: why the pod has not ended as well. For a pod in which a container before
 // main has failed: what failed.
@@ -215,43 +208,37 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
         job.replaced_when_terminating
             ? "a replacement starts when the cluster gives it up"
             : "its ranks come back when the node returns, is deleted, or is tainted out-of-service";
-    cause = {cause_weight::node_lost, "node " + pod.node + " is lost; " + then, false, "", {}};
+    cause = {cause_weight::node_lost, "node " + pod.node + " is lost; " + then};
   } else if (!pod.scheduled && !pod.unschedulable.empty()) {
     const std::string text = pod.unschedulable == "SchedulingGated"
                                  ? "held back by a scheduling gate"
                                  : describe_unschedulable(pod.unschedulable);
-    cause = {cause_weight::unscheduled, text, false, "", {}};
+    cause = {cause_weight::unscheduled, text};
   } else if (reason == "InvalidImageName" || message.find("invalid reference format") != std::string::npos) {
     // Some container runtimes parse the name only when they pull, and the kubelet then reports ErrImagePull.
     std::string text = message;
     if (const std::size_t format = text.find("invalid reference format"); format != std::string::npos)
       text = text.substr(format);
     cause = {cause_weight::image_name,
-             container.title + "invalid image name " + line_of(container.image) + ": " + line_of(text),
-             true,
-             "",
-             {}};
+             container.title + "invalid image name " + line_of(container.image) + ": " + line_of(text), true};
   } else if (pulls_again || reason == "ErrImagePull" || reason == "ImagePullBackOff" ||
              reason == "ErrImageNeverPull" || reason == "RegistryUnavailable" ||
              reason == "ImageInspectError" || reason == "SignatureValidationFailed") {
     cause = image_cause(container, message);
   } else if (reason == "CreateContainerConfigError" || reason == "CreateContainerError" ||
              reason == "RunContainerError") {
-    cause = {cause_weight::container_problem,
-             container.title + "the container cannot be made: " + line_of(message.empty() ? reason : message),
-             false,
-             "",
-             {}};
+    cause = {cause_weight::container_problem, container.title + "the container cannot be made: " +
+                                                  line_of(message.empty() ? reason : message)};
   } else if (pod.phase == "Pending" && pod.scheduled && warning != facts.warnings.end() &&
              (warning->second.reason == "FailedMount" || warning->second.reason == "FailedAttachVolume" ||
               warning->second.reason == "FailedCreatePodSandBox" ||
               warning->second.reason == "NetworkNotReady")) {
-    cause = {cause_weight::cannot_begin, line_of(warning->second.message), false, "", {}};
+    cause = {cause_weight::cannot_begin, line_of(warning->second.message)};
   } else if (!pod.ended() && (pod.exit_code || at_fault(pod) != nullptr)) {
     const std::string text = describe_unfinished(pod, job);
-    cause = {text.empty() ? 0 : cause_weight::failed, text, false, "", {}};
+    cause = {text.empty() ? 0 : cause_weight::failed, text};
   } else if (!container.title.empty()) {
-    cause = {cause_weight::starting, "waits for " + title(*holding_up(pod)), false, "", {}};
+    cause = {cause_weight::starting, "waits for " + title(*holding_up(pod))};
   }
   cause.role = job.role;
   cause.ranks = {pod.rank};
@@ -264,27 +251,21 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts) {
   const std::string& message = warning->second.message;
   const std::string said = describe_creation_refusal(message);
   if (contains(message, "exceeded quota") && exceeds_by_itself(message))
-    return {
-        cause_weight::refused, "the quota of the namespace does not allow it: " + said, true, job.role, {}};
-  if (contains(message, "exceeded quota")) {
-    return {
-        cause_weight::quota_used_up, "the quota of the namespace is used up: " + said, false, job.role, {}};
-  }
+    return {cause_weight::refused, "the quota of the namespace does not allow it: " + said, true, job.role};
+  if (contains(message, "exceeded quota"))
+    return {cause_weight::quota_used_up, "the quota of the namespace is used up: " + said, false, job.role};
   if (contains(message, "is being terminated"))
-    return {cause_weight::refused, "the namespace is being deleted", true, job.role, {}};
+    return {cause_weight::refused, "the namespace is being deleted", true, job.role};
   // In a new namespace, the default service account and the quota's status appear later, so this refusal is
   // temporary.
   if (contains(message, "serviceaccount \"default\" not found") ||
       contains(message, "status unknown for quota"))
-    return {cause_weight::cannot_begin, "the cluster refuses its pods: " + said, false, job.role, {}};
+    return {cause_weight::cannot_begin, "the cluster refuses its pods: " + said, false, job.role};
   // With these words the server refuses the pod itself: the server would accept only a different pod.
   const bool refused = contains(message, "is forbidden") || contains(message, "is invalid") ||
                        contains(message, "denied the request");
   return {refused ? cause_weight::refused : cause_weight::cannot_begin,
-          "the cluster refuses its pods: " + said,
-          refused,
-          job.role,
-          {}};
+          "the cluster refuses its pods: " + said, refused, job.role};
 }
 
 Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {

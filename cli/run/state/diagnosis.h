@@ -32,10 +32,10 @@ inline constexpr int short_of_ranks = 100;  // added to a cause that stops the w
 // A cause that keeps ranks from running. mlk shows the cause with the largest weight.
 struct Cause {
   int weight = 0;
-  std::string text;
+  std::string text{};
   bool cannot_start = false;
-  std::string role;
-  std::vector<int> ranks;  // empty: the Job as a whole
+  std::string role{};
+  std::vector<int> ranks{};  // empty: the Job as a whole
 };
 
 // Why the program of a live pod does not run: the program has not started yet, or has ended before its pod.
