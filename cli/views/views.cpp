@@ -29,21 +29,10 @@ constexpr std::size_t least_for_all_columns = 100;  // width of the list of runs
 constexpr int most_lines = 10;                      // lines of a failure's last words
 
 ui::Color color_of(Phase phase) {
-  switch (phase) {
-    case Phase::succeeded:
-    case Phase::running:
-      return ui::Color::green;
-    case Phase::failed:
-      return ui::Color::red;
-    case Phase::restarting:
-    case Phase::stopped:
-    case Phase::incomplete:
-      return ui::Color::yellow;
-    case Phase::queued:
-    case Phase::scheduling:
-    case Phase::starting:
-      break;
-  }
+  if (phase == Phase::succeeded || phase == Phase::running) return ui::Color::green;
+  if (phase == Phase::failed) return ui::Color::red;
+  if (phase == Phase::restarting || phase == Phase::stopped || phase == Phase::incomplete)
+    return ui::Color::yellow;
   return ui::Color::cyan;
 }
 

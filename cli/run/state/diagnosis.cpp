@@ -1,6 +1,7 @@
 #include "cli/run/state/diagnosis.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -25,32 +26,11 @@ constexpr std::size_t longest_message = 4096;
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 std::string signal_name(int signal) {
-  switch (signal) {
-    case 1:
-      return "SIGHUP";
-    case 2:
-      return "SIGINT";
-    case 3:
-      return "SIGQUIT";
-    case 4:
-      return "SIGILL";
-    case 6:
-      return "SIGABRT";
-    case 7:
-      return "SIGBUS";
-    case 8:
-      return "SIGFPE";
-    case 9:
-      return "SIGKILL";
-    case 11:
-      return "SIGSEGV";
-    case 13:
-      return "SIGPIPE";
-    case 15:
-      return "SIGTERM";
-    default:
-      return "";
-  }
+  static const std::map<int, std::string> names{
+      {1, "SIGHUP"}, {2, "SIGINT"},  {3, "SIGQUIT"},  {4, "SIGILL"},   {6, "SIGABRT"}, {7, "SIGBUS"},
+      {8, "SIGFPE"}, {9, "SIGKILL"}, {11, "SIGSEGV"}, {13, "SIGPIPE"}, {15, "SIGTERM"}};
+  const auto found = names.find(signal);
+  return found == names.end() ? "" : found->second;
 }
 
 std::string describe_disruption(const PodFacts& pod) {

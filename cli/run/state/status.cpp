@@ -44,22 +44,11 @@ json common_json(const RunStatus& status) {
 bool is_over(const RunStatus& status) { return is_final(status.phase) || status.absence == Absence::gone; }
 
 ExitCode exit_code(const RunStatus& status) {
-  switch (status.phase) {
-    case Phase::succeeded:
-      return ExitCode::ok;
-    case Phase::stopped:
-      return ExitCode::stopped;
-    case Phase::failed:
-      return status.first_failure && status.first_failure->disruption ? ExitCode::disrupted
-                                                                      : ExitCode::run_failed;
-    case Phase::incomplete:
-    case Phase::queued:
-    case Phase::scheduling:
-    case Phase::starting:
-    case Phase::running:
-    case Phase::restarting:
-      break;
-  }
+  if (status.phase == Phase::succeeded) return ExitCode::ok;
+  if (status.phase == Phase::stopped) return ExitCode::stopped;
+  if (status.phase == Phase::failed)
+    return status.first_failure && status.first_failure->disruption ? ExitCode::disrupted
+                                                                    : ExitCode::run_failed;
   return status.cannot_start ? ExitCode::cannot_start : ExitCode::failure;
 }
 
