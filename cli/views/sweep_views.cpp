@@ -12,6 +12,7 @@
 #include "cli/ui/width.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
+#include "cli/views/views.h"
 #include "sweeps/results/results.h"
 #include "sweeps/space/names.h"
 #include "sweeps/space/trial_values.h"
@@ -56,19 +57,6 @@ std::string time_left(const SweepStatus& status, Time now) {
   const double so_far = std::chrono::duration<double>(now - *status.started).count();
   const auto rest = std::chrono::seconds(static_cast<long>(so_far / done * left));
   return "about " + format_duration(rest) + " left";
-}
-
-ui::Color color_of_sweep(Phase phase) {
-  if (phase == Phase::succeeded || phase == Phase::running) return ui::Color::green;
-  if (phase == Phase::failed) return ui::Color::red;
-  return phase == Phase::stopped || phase == Phase::incomplete ? ui::Color::yellow : ui::Color::cyan;
-}
-
-std::string took(const SweepStatus& status, Time now) {
-  if (!status.started) return "";
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(
-      std::max(status.ended.value_or(now) - *status.started, std::chrono::nanoseconds(0)));
-  return (status.ended ? "took " : "since ") + format_duration(seconds);
 }
 
 // The values of a parameter on an axis. If all are numbers, each stands at its value; otherwise the values
@@ -231,9 +219,9 @@ void print_sweep(const SweepStatus& status, Session& session) {
   const ui::Style style = session.style_out();
   const Time now = std::chrono::system_clock::now();
   std::vector<std::string> head{style.bold(printable(status.sweep)),
-                                style.paint(to_string(status.phase), color_of_sweep(status.phase)),
+                                style.paint(to_string(status.phase), color_of(status.phase)),
                                 "sweep of " + printable(status.mode)};
-  if (const std::string time = took(status, now); !time.empty()) head.push_back(time);
+  if (const std::string time = took(status.started, status.ended, now); !time.empty()) head.push_back(time);
   session.out << join(head, "  ") << '\n';
   const auto field = [&](const std::string& label, const std::string& value) {
     if (value.empty()) return;

@@ -28,14 +28,6 @@ constexpr std::size_t most_rows = 24;               // with more ranks, a termin
 constexpr std::size_t least_for_all_columns = 100;  // width of the list of runs
 constexpr int most_lines = 10;                      // lines of a failure's last words
 
-ui::Color color_of(Phase phase) {
-  if (phase == Phase::succeeded || phase == Phase::running) return ui::Color::green;
-  if (phase == Phase::failed) return ui::Color::red;
-  if (phase == Phase::restarting || phase == Phase::stopped || phase == Phase::incomplete)
-    return ui::Color::yellow;
-  return ui::Color::cyan;
-}
-
 std::string duration_between(const std::optional<Time>& from, Time to) {
   if (!from) return "";
   return format_duration(std::chrono::floor<seconds>(std::max(to - *from, std::chrono::nanoseconds(0))));
@@ -154,8 +146,7 @@ class StatusPrinter {
     if (!status_.mode.empty()) parts.push_back(printable(status_.mode));
     if (std::string left = left_text(status_); !left.empty()) parts.push_back(std::move(left));
     if (status_.started) {
-      const Time end = status_.ended.value_or(now_);
-      parts.push_back((status_.ended ? "took " : "since ") + duration_between(status_.started, end));
+      parts.push_back(took(status_.started, status_.ended, now_));
     } else if (status_.created) {
       parts.push_back("submitted " + duration_between(status_.created, now_) + " ago");
     }
@@ -329,6 +320,19 @@ std::size_t width_of_output(const Session& session) {
 }
 
 }  // namespace
+
+ui::Color color_of(Phase phase) {
+  if (phase == Phase::succeeded || phase == Phase::running) return ui::Color::green;
+  if (phase == Phase::failed) return ui::Color::red;
+  if (phase == Phase::restarting || phase == Phase::stopped || phase == Phase::incomplete)
+    return ui::Color::yellow;
+  return ui::Color::cyan;
+}
+
+std::string took(const std::optional<Time>& started, const std::optional<Time>& ended, Time now) {
+  if (!started) return "";
+  return (ended ? "took " : "since ") + duration_between(started, ended.value_or(now));
+}
 
 std::string short_commit(const std::string& commit) {
   constexpr std::size_t shown = 12;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -12,6 +13,11 @@
 namespace mlk {
 
 struct Session;
+
+ui::Color color_of(Phase phase);
+
+// "took 5m3s", or "since 5m3s" for a run or sweep that has not ended; empty before the start.
+std::string took(const std::optional<Time>& started, const std::optional<Time>& ended, Time now);
 
 // The first digits of a commit, as its short name for people: "0123456789ab-dirty".
 std::string short_commit(const std::string& commit);
