@@ -33,12 +33,6 @@ std::string duration_between(const std::optional<Time>& from, Time to) {
   return format_duration(std::chrono::floor<seconds>(std::max(to - *from, std::chrono::nanoseconds(0))));
 }
 
-const json* member(const json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
-
 // Four significant digits, but whole numbers without an exponent from 10,000 to a billion: 0.004507, 68750.
 std::string number(double value) {
   const double size = std::abs(value);
@@ -46,9 +40,9 @@ std::string number(double value) {
 }
 
 std::string step_text(const RunStatus& status) {
-  const json* step = member(status.result, "step");
-  if (!step || !step->is_number_integer() || *step < 0) return "";
-  return status.steps > 0 ? fmt::format("{}/{}", whole_number(*step), status.steps) : step->dump();
+  const json& step = at_path(status.result, {"step"});
+  if (!step.is_number_integer() || step < 0) return "";
+  return status.steps > 0 ? fmt::format("{}/{}", whole_number(step), status.steps) : step.dump();
 }
 
 // "12s ago", if the run has neither ended nor been stopped, and its numbers may be out of date. Otherwise
@@ -64,8 +58,8 @@ std::string age_text(const RunStatus& status, Time now) {
 // "loss 0.31 accuracy 0.93": the loss is first, and the other metrics are sorted by name.
 std::vector<std::string> metric_texts(const RunStatus& status) {
   std::map<std::string, std::string> values;
-  if (const json* metrics = member(status.result, "metrics"); metrics && metrics->is_object()) {
-    for (const auto& [key, value] : metrics->items()) {
+  if (const json& metrics = at_path(status.result, {"metrics"}); metrics.is_object()) {
+    for (const auto& [key, value] : metrics.items()) {
       if (const std::optional<double> read = metric_number(value))
         values[key] = number(*read);
       else if (value.is_string())
@@ -83,9 +77,9 @@ std::vector<std::string> metric_texts(const RunStatus& status) {
 
 std::vector<double> curve_of(const RunStatus& status) {
   std::vector<double> values;
-  const json* curve = member(status.result, "curve");
-  if (!curve || !curve->is_array()) return values;
-  for (const json& point : *curve) {
+  const json& curve = at_path(status.result, {"curve"});
+  if (!curve.is_array()) return values;
+  for (const json& point : curve) {
     if (point.is_array() && point.size() == 2 && point[1].is_number())
       values.push_back(point[1].get<double>());
   }
@@ -263,9 +257,7 @@ std::string step_cell(const RunStatus& run, const RowContext& context) {
 }
 
 std::string loss_cell(const RunStatus& run, const RowContext&) {
-  const json* metrics = member(run.result, "metrics");
-  const json* value = metrics == nullptr ? nullptr : member(*metrics, "loss");
-  const std::optional<double> loss = value == nullptr ? std::nullopt : metric_number(*value);
+  const std::optional<double> loss = metric_number(at_path(run.result, {"metrics", "loss"}));
   return loss ? number(*loss) : "";
 }
 
