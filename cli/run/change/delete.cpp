@@ -20,8 +20,7 @@ using std::chrono::steady_clock;
 
 void remove_object(kube::Client& client, const kube::Resource& resource, const json& object) {
   try {
-    client.remove(resource, client.config().name_space, kube::name_of(object),
-                  {.uid = kube::uid_of(object), .propagation = "Background", .grace_seconds = {}});
+    client.remove(resource, client.config().name_space, kube::name_of(object), {.uid = kube::uid_of(object)});
   } catch (const kube::ApiError& error) {
     if (error.status() != 404 && error.status() != 409) throw;  // the object was deleted meanwhile
   }
@@ -60,8 +59,8 @@ std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   if (owner && kube::label_of(*owner, labels::run) == name) return owner;
   if (!is_label(name)) return std::nullopt;  // such a text would act as another selector
   std::vector<std::string> runs;
-  const kube::ListOptions named{
-      .label_selector = std::string(labels::name) + "=" + name, .field_selector = "", .metadata_only = true};
+  const kube::ListOptions named{.label_selector = std::string(labels::name) + "=" + name,
+                                .metadata_only = true};
   for (const json& item : client.list(kube::resources::config_maps, name_space, named).items) {
     if (kube::name_of(item) == kube::label_of(item, labels::run) && !is_trial(item))
       runs.push_back(kube::name_of(item));
@@ -148,8 +147,7 @@ std::vector<std::string> Deletion::jobs_left() {
 }
 
 std::vector<json> Deletion::list(const kube::Resource& resource) {
-  const kube::ListOptions of_run{
-      .label_selector = label_ + "=" + run_, .field_selector = "", .metadata_only = true};
+  const kube::ListOptions of_run{.label_selector = label_ + "=" + run_, .metadata_only = true};
   return client_.list(resource, client_.config().name_space, of_run).items;
 }
 

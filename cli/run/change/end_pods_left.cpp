@@ -24,8 +24,7 @@ constexpr std::chrono::milliseconds between_looks{250};
 
 void end_pod(kube::Client& client, const std::string& name_space, const PodFacts& pod) {
   try {
-    client.remove(kube::resources::pods, name_space, pod.name,
-                  {.uid = pod.uid, .propagation = "Background", .grace_seconds = {}});
+    client.remove(kube::resources::pods, name_space, pod.name, {.uid = pod.uid});
   } catch (const kube::ApiError& error) {
     if (error.status() != 404 && error.status() != 409) throw;  // the pod has ended meanwhile
   }

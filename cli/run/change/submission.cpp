@@ -113,7 +113,6 @@ class Submission {
   int choose_attempt(const Rendered& first) {
     const kube::ListOptions same{
         .label_selector = std::string(labels::hash) + "=" + kube::label_of(first.owner, labels::hash),
-        .field_selector = "",
         .metadata_only = true};
     int newest = 0;
     for (const json& owner : client_.list(kube::resources::config_maps, request_.name_space, same).items) {

@@ -33,10 +33,7 @@ std::future<std::vector<json>> list_aside(kube::Client& client, const kube::Reso
 }
 
 kube::ListOptions by_label(std::string selector, bool metadata_only = false) {
-  kube::ListOptions options;
-  options.label_selector = std::move(selector);
-  options.metadata_only = metadata_only;
-  return options;
+  return {.label_selector = std::move(selector), .metadata_only = metadata_only};
 }
 
 }  // namespace
@@ -44,11 +41,9 @@ kube::ListOptions by_label(std::string selector, bool metadata_only = false) {
 RunObjects fetch_run(kube::Client& client, const std::string& name_space, const std::string& run) {
   using namespace kube::resources;
   const std::string selector = std::string(labels::run) + "=" + run;
-  kube::ListOptions warnings;
-  warnings.field_selector = "type!=Normal";
   auto list_of_jobs = list_aside(client, jobs, name_space, by_label(selector));
   auto list_of_pods = list_aside(client, pods, name_space, by_label(selector));
-  auto list_of_events = list_aside(client, events, name_space, warnings);
+  auto list_of_events = list_aside(client, events, name_space, {.field_selector = "type!=Normal"});
   RunObjects objects;
   const std::optional<json> owner = client.find(config_maps, name_space, run);
   objects.jobs = list_of_jobs.get();
@@ -230,8 +225,7 @@ void read_node_events(kube::Client& client, const std::string& name_space,
     });
   };
   if (std::none_of(runs.begin(), runs.end(), in_doubt)) return;
-  kube::ListOptions options;
-  options.field_selector = "reason=NodeNotReady";
+  const kube::ListOptions options{.field_selector = "reason=NodeNotReady"};
   try {
     const std::vector<json> events = client.list(kube::resources::events, name_space, options).items;
     for (RunObjects* run : runs) run->events.insert(run->events.end(), events.begin(), events.end());
@@ -267,8 +261,7 @@ void add_warnings_of_jobs(kube::Client& client, const std::string& name_space,
     if (!is_sweep(run.owner) && lacks_pods(run)) lacking.push_back(&run);
   }
   if (lacking.empty()) return;
-  kube::ListOptions warnings;
-  warnings.field_selector = "type!=Normal,involvedObject.kind=Job";
+  const kube::ListOptions warnings{.field_selector = "type!=Normal,involvedObject.kind=Job"};
   std::vector<json> events;
   try {
     events = client.list(kube::resources::events, name_space, warnings).items;

@@ -124,10 +124,8 @@ void NodeReads::ask(const std::set<std::string>& names) {
   std::sort(due.begin(), due.end());
   due.resize(std::min(due.size(), most_nodes - std::min(asked, most_nodes)));
   for (const auto& [when, name] : due) {
-    kube::Request request;
-    request.path = kube::path_of(kube::resources::nodes, "", name);
-    request.timeout = longest_node_answer;
-    nodes_[name].answer = client_.ask(request);
+    nodes_[name].answer = client_.ask(
+        {.path = kube::path_of(kube::resources::nodes, "", name), .timeout = longest_node_answer});
     nodes_[name].asked = now;
   }
 }

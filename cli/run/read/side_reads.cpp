@@ -100,10 +100,9 @@ struct SideReads::State {
       const auto [found, is_new] = words.try_emplace(last_words_key(pod->uid, other->name));
       Words& its = found->second;
       if (!is_new && (its.answer.valid() || !its.is_outdated(*other))) continue;
-      kube::LogOptions options{.container = other->name};
-      options.tail_lines = lines_of_words;
-      options.limit_bytes = bytes_of_words;
-      kube::Request request = kube::log_request(name_space, pod->name, options);
+      kube::Request request = kube::log_request(
+          name_space, pod->name,
+          {.container = other->name, .tail_lines = lines_of_words, .limit_bytes = bytes_of_words});
       request.timeout = longest_answer;
       its.restarts = other->restarts;
       its.asked = Clock::now();
@@ -121,10 +120,8 @@ struct SideReads::State {
     if (!goes_on(objects.owner, facts)) return;
     service.looked = Clock::now();
     if (!first && !service.gone && all_run(facts)) return;
-    kube::Request request;
-    request.path = kube::path_of(kube::resources::services, name_space, name);
-    request.timeout = longest_answer;
-    service.answer = client.ask(request);
+    service.answer = client.ask(
+        {.path = kube::path_of(kube::resources::services, name_space, name), .timeout = longest_answer});
   }
 
   static void collect(Words& of) {

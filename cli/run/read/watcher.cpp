@@ -37,13 +37,6 @@ json as_gone(json pod) {
   return pod;
 }
 
-kube::ListOptions options_of(std::string label_selector, std::string field_selector) {
-  kube::ListOptions options;
-  options.label_selector = std::move(label_selector);
-  options.field_selector = std::move(field_selector);
-  return options;
-}
-
 }  // namespace
 
 void PodMemory::remember(const json& pod) {
@@ -134,16 +127,16 @@ RunWatcher::RunWatcher(kube::Client& client, std::string name_space, std::string
         client, resource, name_space, std::move(options), [&state] { state.mark(); }, kube::ReflectorTimes(),
         std::move(removed));
   };
-  state.owner = watch(config_maps, options_of("", "metadata.name=" + run));
-  state.jobs = watch(kube::resources::jobs, options_of(selector, ""), [&state](const json& job) {
+  state.owner = watch(config_maps, {.field_selector = "metadata.name=" + run});
+  state.jobs = watch(kube::resources::jobs, {.label_selector = selector}, [&state](const json& job) {
     const std::lock_guard lock(state.mutex);
     state.gone_jobs[kube::name_of(job)] = job;
   });
-  state.pods = watch(kube::resources::pods, options_of(selector, ""), [&state](const json& pod) {
+  state.pods = watch(kube::resources::pods, {.label_selector = selector}, [&state](const json& pod) {
     const std::lock_guard lock(state.mutex);
     state.memory.remember(pod);
   });
-  state.events = watch(kube::resources::events, options_of("", "type!=Normal"));
+  state.events = watch(kube::resources::events, {.field_selector = "type!=Normal"});
 }
 
 RunWatcher::~RunWatcher() = default;
