@@ -76,51 +76,6 @@ class LastLines {
   std::map<std::string, MetricsLine> lines_;
 };
 
-// Waits until the processes of the run have ended.
-class StopWait {
- public:
-  StopWait(const ChangeHooks& hooks, RunWatcher& watcher, const std::string& run,
-           steady_clock::time_point deadline)
-      : hooks_(hooks), watcher_(watcher), run_(run), deadline_(deadline) {}
-
-  void until_over(const Generations& generations, LastLines& lines) {
-    while (!watcher_.synced() || has_live_pods(watcher_.objects(), std::chrono::system_clock::now())) {
-      lines.poll();
-      if (watcher_.synced()) check_resumed(watcher_.objects(), generations);
-      const std::string hint =
-          "the run is being stopped all the same; see: " + hooks_.command("status " + run_);
-      if (hooks_.interrupted())
-        throw Error(ExitCode::interrupted, "interrupted while waiting for the pods of " + run_ + " to end",
-                    hint);
-      if (steady_clock::now() > deadline_)
-        throw Error(ExitCode::timed_out, "still waiting for the pods of " + run_ + " to end", hint);
-      watcher_.wait_for_change(between_changes);
-    }
-  }
-
-  void check_resumed(const RunObjects& objects, const Generations& generations) const {
-    if (!was_resumed(objects, generations)) return;
-    throw Error(ExitCode::failure, "run " + run_ + " was resumed before its processes had ended",
-                "look at it with: " + hooks_.command("status " + run_));
-  }
-
-  // Waits until the watches work, so that mlk sees the ends of the pods. Call it before anything is stopped.
-  // Waits until the deadline at most.
-  void for_watches() {
-    while (!watcher_.synced() && steady_clock::now() < deadline_) {
-      if (hooks_.interrupted())
-        throw Error(ExitCode::interrupted, "interrupted before run " + run_ + " was stopped");
-      watcher_.wait_for_change(between_changes);
-    }
-  }
-
- private:
-  const ChangeHooks& hooks_;
-  RunWatcher& watcher_;
-  const std::string& run_;
-  const steady_clock::time_point deadline_;
-};
-
 // One run that is being stopped. Watches the pods while they write their last checkpoint, since results are
 // lost with the pods.
 class RunStop {
@@ -129,13 +84,13 @@ class RunStop {
       : hooks_(hooks),
         client_(client),
         run_(std::move(run)),
+        deadline_(deadline),
         watcher_(client, client.config().name_space, run_),
-        wait_(hooks, watcher_, run_, deadline),
         lines_(client, watcher_) {}
 
   // Marks the run and suspends its Jobs.
   void begin() {
-    wait_.for_watches();
+    wait_for_watches();
     RunObjects objects = watcher_.read_again();
     const RunStatus before = observe(objects, now());
     if (mlk::is_over(before)) {
@@ -160,9 +115,9 @@ class RunStop {
   // Waits for the end of the pods of the run, and writes the record of the run.
   void finish() {
     if (over_) return;
-    wait_.until_over(generations_, lines_);
+    wait_until_over();
     RunObjects objects = watcher_.read_again();
-    wait_.check_resumed(objects, generations_);
+    check_resumed(objects);
     objects.lines = lines_.all();
     if (const auto problem =
             write_record(client_, client_.config().name_space, objects.owner, observe(objects, now())))
@@ -172,11 +127,43 @@ class RunStop {
   }
 
  private:
+  // Waits until the processes of the run have ended.
+  void wait_until_over() {
+    while (!watcher_.synced() || has_live_pods(watcher_.objects(), now())) {
+      lines_.poll();
+      if (watcher_.synced()) check_resumed(watcher_.objects());
+      const std::string hint =
+          "the run is being stopped all the same; see: " + hooks_.command("status " + run_);
+      if (hooks_.interrupted())
+        throw Error(ExitCode::interrupted, "interrupted while waiting for the pods of " + run_ + " to end",
+                    hint);
+      if (steady_clock::now() > deadline_)
+        throw Error(ExitCode::timed_out, "still waiting for the pods of " + run_ + " to end", hint);
+      watcher_.wait_for_change(between_changes);
+    }
+  }
+
+  void check_resumed(const RunObjects& objects) const {
+    if (!was_resumed(objects, generations_)) return;
+    throw Error(ExitCode::failure, "run " + run_ + " was resumed before its processes had ended",
+                "look at it with: " + hooks_.command("status " + run_));
+  }
+
+  // Waits until the watches work, so that mlk sees the ends of the pods. Call it before anything is stopped.
+  // Waits until the deadline at most.
+  void wait_for_watches() {
+    while (!watcher_.synced() && steady_clock::now() < deadline_) {
+      if (hooks_.interrupted())
+        throw Error(ExitCode::interrupted, "interrupted before run " + run_ + " was stopped");
+      watcher_.wait_for_change(between_changes);
+    }
+  }
+
   const ChangeHooks& hooks_;
   kube::Client& client_;
   const std::string run_;
+  const steady_clock::time_point deadline_;
   RunWatcher watcher_;
-  StopWait wait_;
   LastLines lines_;
   Generations generations_;
   bool over_ = false;
