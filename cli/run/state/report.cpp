@@ -113,13 +113,12 @@ std::vector<LogToRead> logs_to_read(const RunObjects& objects) {
     if ((pod.ended() || (pod.exit_code && !pod.node_lost)) && pod.started) ended.push_back(&pod);
   }
   if (live.empty() && !newest_result(facts).result.is_null()) return {};
-  std::sort(live.begin(), live.end(), [](const PodFacts* a, const PodFacts* b) {
-    return std::tuple(a->rank, b->created) < std::tuple(b->rank, a->created);
-  });
   // The lowest rank comes first, and within a rank the newest pod.
-  std::sort(ended.begin(), ended.end(), [](const PodFacts* a, const PodFacts* b) {
+  const auto comes_first = [](const PodFacts* a, const PodFacts* b) {
     return std::tuple(a->rank, b->created) < std::tuple(b->rank, a->created);
-  });
+  };
+  std::sort(live.begin(), live.end(), comes_first);
+  std::sort(ended.begin(), ended.end(), comes_first);
   // Ranks that have just restarted have nothing to report yet. So up to half of the list is reserved for the
   // logs of ended pods.
   constexpr std::size_t most_of_each = most_logs_of_run / 2;
