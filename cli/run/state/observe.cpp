@@ -282,8 +282,7 @@ class Observation {
   }
 
   std::string why_queued(const JobFacts& job) const {
-    if (!job.queue.empty()) return "waits in queue " + job.queue;
-    return "its Job is suspended";
+    return job.queue.empty() ? "its Job is suspended" : "waits in queue " + job.queue;
   }
 
   std::string why_failed(const JobFacts& decider) const {
@@ -304,21 +303,15 @@ class Observation {
   }
 
   void describe_failures() {
-    if (ends_.empty() || status_.phase == Phase::succeeded) return count_restarts();
+    for (const Rank& rank : ranks_) status_.restarts += rank.restarts;
+    if (ends_.empty() || status_.phase == Phase::succeeded) return;
     const JobFacts* decider = facts_.decider();
     const PodEnd* first =
         status_.phase == Phase::failed && decider ? first_cause(ends_, *decider) : &ends_.front();
     if (first && !first->cascade) status_.first_failure = first->failure;
-    const PodEnd* last = nullptr;
-    for (const PodEnd& end : ends_) {
-      if (!end.cascade) last = &end;
-    }
-    if (last) status_.last_failure = last->failure;
-    count_restarts();
-  }
-
-  void count_restarts() {
-    for (const Rank& rank : ranks_) status_.restarts += rank.restarts;
+    const auto last =
+        std::find_if(ends_.rbegin(), ends_.rend(), [](const PodEnd& end) { return !end.cascade; });
+    if (last != ends_.rend()) status_.last_failure = last->failure;
   }
 
   void describe_ranks() {
