@@ -24,12 +24,8 @@ Absence absence_of(const JobPresence& presence) {
 namespace {
 
 std::vector<std::string> names_in(const std::string& text) {
-  std::vector<std::string> names;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    if (end > begin) names.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  std::vector<std::string> names = split(text, ',');
+  std::erase(names, std::string());
   return names;
 }
 

@@ -54,8 +54,7 @@ std::string line_of(const std::string& text, std::size_t limit) {
 
 std::string last_line(const std::string& text) {
   const std::string_view trimmed = trim(text);
-  const std::size_t newline = trimmed.rfind('\n');
-  return std::string(trim(newline == std::string_view::npos ? trimmed : trimmed.substr(newline + 1)));
+  return std::string(trim(trimmed.substr(trimmed.rfind('\n') + 1)));
 }
 
 json parse_result(const std::string& termination_message) {
