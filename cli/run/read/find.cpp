@@ -106,12 +106,10 @@ RunAddress choose_run(const std::vector<json>& owners, const std::string& name_s
   RunAddress address{kube::name_of(*found), is_sweep(*found), {}};
   if (slash == std::string::npos) return address;
   const int trial = parse_int(std::string_view(typed).substr(slash + 1), -1);
-  if (!address.is_sweep || trial < 0) {
-    throw Error(address.is_sweep ? ExitCode::not_found : ExitCode::usage,
-                address.is_sweep ? "'" + printable(typed.substr(slash + 1)) + "' is no number of a trial"
-                                 : address.run + " is no sweep: it has no trials",
-                address.is_sweep ? "its trials: mlk results " + address.run : "");
-  }
+  if (!address.is_sweep) throw Error(ExitCode::usage, address.run + " is no sweep: it has no trials");
+  if (trial < 0)
+    throw Error(ExitCode::not_found, "'" + printable(typed.substr(slash + 1)) + "' is no number of a trial",
+                "its trials: mlk results " + address.run);
   address.trial = trial;
   return address;
 }
