@@ -109,11 +109,7 @@ class Await {
   // Call after the newest state was shown. If the run is over, prints how it ended.
   void conclude() {
     if (!last_ || code_) return;
-    if (over_) {
-      code_ = ended();
-    } else {
-      code_ = given_up(*last_);
-    }
+    code_ = over_ ? ended() : given_up(*last_);
   }
 
   // Call at the timeout. A run that has ended counts as over even if its last processes have not ended. If
