@@ -39,16 +39,6 @@ const kube::Resource* usual_resource(const json& object) {
   return nullptr;
 }
 
-Error not_served(const json& object, const std::string& source) {
-  const std::string kind = object.at("kind"), api_version = object.at("apiVersion");
-  return Error(ExitCode::cannot_start,
-               source + " makes " + kind + " " + kube::name_of(object) + " of apiVersion " + api_version +
-                   ", which the cluster does not serve",
-               "have the definition of " + kind +
-                   " installed in the cluster, or correct apiVersion and kind; the known kinds: kubectl "
-                   "api-resources");
-}
-
 // The garbage collector deletes a cluster-scoped object with an owner in a namespace: an annotation names it.
 json fit_to_scope(json object, const std::string& owner_uid) {
   object["metadata"].erase("namespace");
@@ -89,23 +79,26 @@ bool belongs_to(const json& object, const std::string& uid) {
 
 }  // namespace
 
-kube::Resource Creation::resource_of(const json& object) {
+kube::Resource Creation::resource_of(const json& object, const std::string& source) {
   if (const kube::Resource* usual = usual_resource(object)) return *usual;
   const std::optional<kube::Resource> served = client_.served(object.at("apiVersion"), object.at("kind"));
-  if (!served) throw not_served(object, "a template");
-  return *served;
+  if (served) return *served;
+  const std::string kind = object.at("kind"), api_version = object.at("apiVersion");
+  throw Error(ExitCode::cannot_start,
+              source + " makes " + kind + " " + kube::name_of(object) + " of apiVersion " + api_version +
+                  ", which the cluster does not serve",
+              "have the definition of " + kind +
+                  " installed in the cluster, or correct apiVersion and kind; the known kinds: kubectl "
+                  "api-resources");
 }
 
 std::vector<kube::AccessQuestion> Creation::check_kinds(const std::vector<json>& objects,
                                                         const std::string& source) {
   std::vector<kube::AccessQuestion> questions;
   for (const json& object : objects) {
-    const kube::Resource* usual = usual_resource(object);
-    const std::optional<kube::Resource> served =
-        usual != nullptr ? std::optional(*usual) : client_.served(object.at("apiVersion"), object.at("kind"));
-    if (!served) throw not_served(object, source);
-    if (is_shared(object)) questions.push_back({"patch", *served, ""});
-    questions.push_back({"create", *served, ""});
+    const kube::Resource resource = resource_of(object, source);
+    if (is_shared(object)) questions.push_back({"patch", resource, ""});
+    questions.push_back({"create", resource, ""});
   }
   return questions;
 }

@@ -83,7 +83,7 @@ class Creation {
  private:
   Stored store_owner(const nlohmann::json& owner);
   void check_pod_on_server(const nlohmann::json& job);
-  kube::Resource resource_of(const nlohmann::json& object);
+  kube::Resource resource_of(const nlohmann::json& object, const std::string& source = "a template");
   nlohmann::json post(const kube::Resource& resource, const nlohmann::json& object);
   Stored create_shared(const nlohmann::json& object, const std::string& owner_uid);
   bool add_owner(const nlohmann::json& existing, const nlohmann::json& object);
