@@ -74,13 +74,11 @@ class Submission {
   // owner.
   void explain_ownerless(const Error& error, const std::string& run) {
     if (error.code() != ExitCode::failure) return;
-    bool is_left = false;
     try {
-      is_left = !find_ownerless(client_, request_.name_space, run).empty();
+      if (find_ownerless(client_, request_.name_space, run).empty()) return;
     } catch (const kube::ApiError&) {
       return;  // the first error says more
     }
-    if (!is_left) return;
     throw Error(error.code(), error.what(),
                 "the object is left from an earlier run: only the ConfigMap of this run was deleted; delete "
                 "the rest with: mlk delete " +
