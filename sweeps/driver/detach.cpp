@@ -3,6 +3,7 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/render/own.h"
+#include "cli/run/change/delete.h"
 #include "cli/run/change/stored_run.h"
 #include "cli/run/facts/labels.h"
 #include "cli/util/json_path.h"
@@ -24,11 +25,7 @@ void remove_others(kube::Client& client, const std::string& name_space, const st
     for (const json& object : client.list(*resource, name_space, of_drivers).items) {
       const std::string other = kube::name_of(object);
       if (other == name || other.starts_with(name + "-")) continue;
-      try {
-        client.remove(*resource, name_space, other, {.uid = kube::uid_of(object)});
-      } catch (const kube::ApiError& error) {
-        if (error.status() != 404 && error.status() != 409) throw;
-      }
+      remove_if_there(client, name_space, *resource, other, kube::uid_of(object));
     }
   }
 }

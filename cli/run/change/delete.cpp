@@ -18,14 +18,6 @@ namespace {
 using nlohmann::json;
 using std::chrono::steady_clock;
 
-void remove_object(kube::Client& client, const kube::Resource& resource, const json& object) {
-  try {
-    client.remove(resource, client.config().name_space, kube::name_of(object), {.uid = kube::uid_of(object)});
-  } catch (const kube::ApiError& error) {
-    if (error.status() != 404 && error.status() != 409) throw;  // the object was deleted meanwhile
-  }
-}
-
 // Does not show the finalizers of Kubernetes itself, which disappear without help.
 std::string describe_left(const std::string& kind, const json& object) {
   std::vector<std::string> finalizers;
@@ -76,6 +68,15 @@ std::optional<json> find_owner(kube::Client& client, const std::string& name) {
 
 }  // namespace
 
+void remove_if_there(kube::Client& client, const std::string& name_space, const kube::Resource& resource,
+                     const std::string& name, const std::string& uid) {
+  try {
+    client.remove(resource, name_space, name, {.uid = uid});
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 404 && error.status() != 409) throw;
+  }
+}
+
 std::optional<json> find_owner_to_delete(kube::Client& client, const std::string& name) {
   if (std::optional<json> owner = find_owner(client, name)) return owner;
   if (find_ownerless(client, client.config().name_space, name).empty()) return std::nullopt;
@@ -97,12 +98,15 @@ void Deletion::begin(IsAwaited awaited) {
     if (error.status() != 403) throw;  // a user who may delete may lack the right to list
   }
   const bool is_there = !kube::uid_of(owner_).empty();
-  if (is_there) remove_object(client_, kube::resources::config_maps, owner_);
+  if (is_there)
+    remove_if_there(client_, name_space, kube::resources::config_maps, run_, kube::uid_of(owner_));
   const std::vector<Ownerless> others =
       is_there ? find_ownerless_pods(client_, name_space, owner_) : find_ownerless(client_, name_space, run_);
   // wait() also waits for these objects and for the objects that they own, so it needs their uids.
   for (const Ownerless& each : others) owners_.insert(kube::uid_of(each.object));
-  for (const Ownerless& each : others) remove_object(client_, *each.resource, each.object);
+  for (const Ownerless& each : others)
+    remove_if_there(client_, name_space, *each.resource, kube::name_of(each.object),
+                    kube::uid_of(each.object));
 }
 
 void Deletion::wait(steady_clock::time_point deadline, const ChangeHooks& hooks) try {

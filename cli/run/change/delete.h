@@ -19,6 +19,11 @@ struct Resource;
 
 namespace mlk {
 
+// Deletes the object of this name and uid. Does nothing if the object is gone, or another object has its
+// name. Throws ApiError.
+void remove_if_there(kube::Client& client, const std::string& name_space, const kube::Resource& resource,
+                     const std::string& name, const std::string& uid);
+
 // The owner of the run or sweep that the user means. The name of an experiment is accepted only if the
 // experiment has one run: otherwise deleting "the newest" twice would delete two runs. If the owner is gone
 // but has left objects, the returned owner has no uid. Throws Error{usage} and ApiError.

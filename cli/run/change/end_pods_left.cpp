@@ -8,6 +8,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/run/change/delete.h"
 #include "cli/run/change/hooks.h"
 #include "cli/run/facts/owner.h"
 #include "cli/run/facts/pods_left.h"
@@ -21,14 +22,6 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds longest_end{120};
 constexpr std::chrono::milliseconds between_looks{250};
-
-void end_pod(kube::Client& client, const std::string& name_space, const PodFacts& pod) {
-  try {
-    client.remove(kube::resources::pods, name_space, pod.name, {.uid = pod.uid});
-  } catch (const kube::ApiError& error) {
-    if (error.status() != 404 && error.status() != 409) throw;  // the pod has ended meanwhile
-  }
-}
 
 [[noreturn]] void give_up(const std::string& what, const std::vector<const PodFacts*>& pods) {
   constexpr std::size_t most = 5;
@@ -67,7 +60,7 @@ void end_pods_left(kube::Client& client, const std::string& name_space, const nl
                                    pods.size(), what));
     }
     for (const PodFacts* pod : pods) {
-      if (!pod->deleting) end_pod(client, name_space, *pod);
+      if (!pod->deleting) remove_if_there(client, name_space, kube::resources::pods, pod->name, pod->uid);
     }
     if (steady_clock::now() > deadline) give_up(what, pods);
     hooks.check_interrupted();
