@@ -10,6 +10,7 @@
 #include "cli/render/packages.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/path_list.h"
 #include "cli/util/text.h"
 
@@ -28,13 +29,6 @@ image::PythonPackages packages_of(const FileContents& files, image::PythonTarget
           .cache = image::layer_cache(),
           .go_on = access.go_on,
           .note = access.note};
-}
-
-// The labels of a node; always a JSON object.
-json labels_of(const json& node) {
-  const json metadata = node.is_object() ? node.value("metadata", json()) : json();
-  const json labels = metadata.is_object() ? metadata.value("labels", json()) : json();
-  return labels.is_object() ? labels : json::object();
 }
 
 std::string tag_made_of(const std::string& digest) {
@@ -152,8 +146,8 @@ std::optional<image::Platform> platform_of_nodes(const std::vector<json>& nodes,
   const json selector = experiment.effective["scheduling"]["node"].value("selector", json::object());
   std::set<std::string> there;
   for (const json& node : nodes) {
-    const json labels = labels_of(node);
-    const auto label = [&](const std::string& name) { return labels.value(name, json()); };
+    const json& labels = at_path(node, {"metadata", "labels"});
+    const auto label = [&](const std::string& name) { return at_path(labels, {name.c_str()}); };
     const bool chosen =
         std::all_of(selector.items().begin(), selector.items().end(),
                     [&](const auto& wanted) { return label(wanted.key()) == wanted.value(); });
@@ -167,9 +161,7 @@ std::optional<image::Platform> platform_of_nodes(const std::vector<json>& nodes,
 }
 
 ImageUser user_of(const image::Configuration& configuration) {
-  const json config = configuration.whole.value("config", json());
-  const json user = config.is_object() ? config.value("User", json()) : json();
-  return {user.is_string() ? user.get<std::string>() : "", variable_of(configuration, "HOME")};
+  return {text_of(configuration.whole, {"config", "User"}), variable_of(configuration, "HOME")};
 }
 
 std::optional<ImageUser> ask_user_of_image(const std::string& image, registry::Access access,
