@@ -31,20 +31,15 @@ std::string manual_of_experiments() {
 void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileIs file) {
   command.add_option("FILE", options.file, "Experiment file; - for standard input")
       ->required(file == FileIs::required);
-  command.add_option("--set", options.set, "Change a value of the file, for example train.optimizer.lr=0.1")
-      ->type_name("KEY=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
-  command.add_option("-e,--env", options.env, "Set an environment variable of the program")
-      ->type_name("NAME=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
-  command
-      .add_option("--allow-files", options.allow_files,
-                  "files: and code: may name this path, although it is outside of the file's folder")
-      ->type_name("PATH")
-      ->take_all()
-      ->allow_extra_args(false);
+  const auto add_list = [&](const char* flag, std::vector<std::string>& values, const char* type,
+                            const char* description) {
+    command.add_option(flag, values, description)->type_name(type)->take_all()->allow_extra_args(false);
+  };
+  add_list("--set", options.set, "KEY=VALUE",
+           "Change a value of the file, for example train.optimizer.lr=0.1");
+  add_list("-e,--env", options.env, "NAME=VALUE", "Set an environment variable of the program");
+  add_list("--allow-files", options.allow_files, "PATH",
+           "files: and code: may name this path, although it is outside of the file's folder");
 }
 
 PrepareOptions prepare_options(const ExperimentOptions& options, Session& session) {
