@@ -95,11 +95,9 @@ void require_sweep(const RunAddress& address, const Session& session) {
 
 void require_no_trial(const RunAddress& address) {
   if (!address.trial) return;
-  throw Error(
-      ExitCode::usage,
-      address.run + "/" + std::to_string(*address.trial) + " is one trial of a sweep, not a run of its own",
-      "name the sweep: " + address.run + ", or read the log of the trial: mlk logs -f " + address.run + "/" +
-          std::to_string(*address.trial));
+  const std::string trial = address.run + "/" + std::to_string(*address.trial);
+  throw Error(ExitCode::usage, trial + " is one trial of a sweep, not a run of its own",
+              "name the sweep: " + address.run + ", or read the log of the trial: mlk logs -f " + trial);
 }
 
 void Session::find_folder(CheckpointPlace& place, const std::string& name_space) const {
