@@ -3,27 +3,10 @@
 namespace mlk {
 
 std::string_view to_string(Phase phase) {
-  switch (phase) {
-    case Phase::incomplete:
-      return "Incomplete";
-    case Phase::queued:
-      return "Queued";
-    case Phase::scheduling:
-      return "Scheduling";
-    case Phase::starting:
-      return "Starting";
-    case Phase::running:
-      return "Running";
-    case Phase::restarting:
-      return "Restarting";
-    case Phase::stopped:
-      return "Stopped";
-    case Phase::succeeded:
-      return "Succeeded";
-    case Phase::failed:
-      return "Failed";
-  }
-  return "Incomplete";
+  constexpr std::array<std::string_view, all_phases.size()> names{
+      "Incomplete", "Queued",  "Scheduling", "Starting", "Running",
+      "Restarting", "Stopped", "Succeeded",  "Failed"};  // in the order of Phase
+  return names.at(static_cast<std::size_t>(phase));
 }
 
 std::optional<Phase> parse_phase(std::string_view text) {
