@@ -141,16 +141,4 @@ void read_run_logs(kube::Client& client, const std::string& name_space, const st
   if (problems) *problems = std::move(sentences);
 }
 
-std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space,
-                                      const std::vector<json>& pods, const LogFilter& filter,
-                                      std::vector<std::string>* problems) {
-  std::vector<RunLogLine> lines;
-  const LogTaker taker{.line = [&](RunLogLine line) {
-    lines.push_back(std::move(line));
-    return true;
-  }};
-  read_run_logs(client, name_space, pods, filter, taker, problems);
-  return lines;
-}
-
 }  // namespace mlk

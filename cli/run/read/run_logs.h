@@ -20,11 +20,6 @@ void read_run_logs(kube::Client& client, const std::string& name_space,
                    const std::vector<nlohmann::json>& pods, const LogFilter& filter, const LogTaker& taker,
                    std::vector<std::string>* problems = nullptr);
 
-// As the function above, but returns all lines at once.
-std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space,
-                                      const std::vector<nlohmann::json>& pods, const LogFilter& filter,
-                                      std::vector<std::string>* problems = nullptr);
-
 // How many last lines of each log to show, so that each rank shows its last `tail` lines. If a rank has
 // several logs, this function counts their lines. A log that cannot be read counts as empty.
 std::vector<long> count_tails(kube::Client& client, const std::string& name_space,

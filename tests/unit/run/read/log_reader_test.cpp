@@ -14,6 +14,7 @@
 #include "cli/kube/client.h"
 #include "cli/run/read/run_logs.h"
 #include "tests/unit/kube/fake_server.h"
+#include "tests/unit/run/read/whole_logs.h"
 
 TEST_SUITE_BEGIN("run/read/log_reader");
 

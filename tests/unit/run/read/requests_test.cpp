@@ -13,6 +13,7 @@
 #include "cli/run/read/run_logs.h"
 #include "cli/run/state/record.h"
 #include "tests/unit/kube/fake_server.h"
+#include "tests/unit/run/read/whole_logs.h"
 
 TEST_SUITE_BEGIN("run/read/requests");
 

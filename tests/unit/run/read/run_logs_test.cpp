@@ -10,6 +10,7 @@
 
 #include "cli/kube/client.h"
 #include "tests/unit/kube/fake_server.h"
+#include "tests/unit/run/read/whole_logs.h"
 
 TEST_SUITE_BEGIN("run/read/run_logs");
 
