@@ -32,6 +32,17 @@ std::future<std::vector<json>> list_aside(kube::Client& client, const kube::Reso
   });
 }
 
+// The events that match this field selector; empty if the user may not list events.
+std::vector<json> list_events(kube::Client& client, const std::string& name_space,
+                              const std::string& field_selector) {
+  try {
+    return client.list(kube::resources::events, name_space, {.field_selector = field_selector}).items;
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 403) throw;  // a run can be read without its events, but `why` says less
+    return {};
+  }
+}
+
 kube::ListOptions by_label(std::string selector, bool metadata_only = false) {
   return {.label_selector = std::move(selector), .metadata_only = metadata_only};
 }
@@ -43,17 +54,14 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
   const std::string selector = std::string(labels::run) + "=" + run;
   auto list_of_jobs = list_aside(client, jobs, name_space, by_label(selector));
   auto list_of_pods = list_aside(client, pods, name_space, by_label(selector));
-  auto list_of_events = list_aside(client, events, name_space, {.field_selector = "type!=Normal"});
+  auto list_of_events =
+      std::async(std::launch::async, list_events, std::ref(client), std::cref(name_space), "type!=Normal");
   RunObjects objects;
   const std::optional<json> owner = client.find(config_maps, name_space, run);
   objects.jobs = list_of_jobs.get();
   objects.pods = list_of_pods.get();
   if (pods_are_older(objects)) objects.pods = client.list(pods, name_space, by_label(selector)).items;
-  try {
-    objects.events = list_of_events.get();
-  } catch (const kube::ApiError& error) {
-    if (error.status() != 403) throw;  // a run can be read without its events, but `why` says less
-  }
+  objects.events = list_of_events.get();
   if (!owner)
     throw Error(ExitCode::not_found, "there is no run '" + run + "' in namespace '" + name_space + "'",
                 "list them with: mlk ls");
@@ -223,13 +231,8 @@ void read_node_events(kube::Client& client, const std::string& name_space,
     });
   };
   if (std::none_of(runs.begin(), runs.end(), in_doubt)) return;
-  const kube::ListOptions options{.field_selector = "reason=NodeNotReady"};
-  try {
-    const std::vector<json> events = client.list(kube::resources::events, name_space, options).items;
-    for (RunObjects* run : runs) run->events.insert(run->events.end(), events.begin(), events.end());
-  } catch (const kube::ApiError& error) {
-    if (error.status() != 403) throw;
-  }
+  const std::vector<json> events = list_events(client, name_space, "reason=NodeNotReady");
+  for (RunObjects* run : runs) run->events.insert(run->events.end(), events.begin(), events.end());
 }
 
 // Whether ranks lack pods that they should have. If the cluster refuses these pods, because of a quota for
@@ -259,14 +262,7 @@ void add_warnings_of_jobs(kube::Client& client, const std::string& name_space,
     if (!is_sweep(run.owner) && lacks_pods(run)) lacking.push_back(&run);
   }
   if (lacking.empty()) return;
-  const kube::ListOptions warnings{.field_selector = "type!=Normal,involvedObject.kind=Job"};
-  std::vector<json> events;
-  try {
-    events = client.list(kube::resources::events, name_space, warnings).items;
-  } catch (const kube::ApiError& error) {
-    if (error.status() != 403) throw;
-  }
-  for (const json& event : events) {
+  for (const json& event : list_events(client, name_space, "type!=Normal,involvedObject.kind=Job")) {
     const std::string about = text_of(event, {"involvedObject", "uid"});
     for (RunObjects* run : lacking) {
       if (std::any_of(run->jobs.begin(), run->jobs.end(),
