@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <vector>
 
@@ -47,18 +48,14 @@ std::size_t length_of_mark(std::string_view line) {
 
 // The number after `words`; nullopt if the line does not contain `words` and a number.
 std::optional<int> number_behind(std::string_view line, std::string_view words) {
-  std::size_t at = line.find(words);
+  constexpr std::size_t most_digits = 6;
+  const std::size_t at = line.find(words);
   if (at == std::string_view::npos) return std::nullopt;
-  at += words.size();
-  const bool negative = line.substr(at).starts_with('-');
+  std::string_view number = line.substr(at + words.size());
+  number = number.substr(0, most_digits + (number.starts_with('-') ? 1 : 0));
   int value = 0;
-  std::size_t digits = 0;
-  for (at += negative ? 1 : 0; at < line.size() && digits < 6; ++at, ++digits) {
-    if (line[at] < '0' || line[at] > '9') break;
-    value = value * 10 + (line[at] - '0');
-  }
-  if (digits == 0) return std::nullopt;
-  return negative ? -value : value;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
 // Whether a launcher has printed this line, judged from the line alone.
