@@ -68,31 +68,23 @@ struct PlottedAxis {
 };
 
 PlottedAxis points_of(const std::vector<Trial>& trials, const std::string& path) {
-  PlottedAxis out;
-  bool numbers = true;
-  std::vector<std::string> texts;
-  double low = 0, high = 0;
+  std::vector<std::pair<const nlohmann::json*, double>> values;  // with the objectives of their trials
   for (const Trial& trial : trials) {
     const auto value = trial.point.find(path);
-    if (value == trial.point.end() || !trial.objective) continue;
-    numbers = numbers && value->second.is_number();
-    const std::string text = sweeps::text_of_value(value->second);
-    if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
-    if (!numbers) continue;
-    const auto number = value->second.get<double>();
-    low = out.points.empty() ? number : std::min(low, number);
-    high = out.points.empty() ? number : std::max(high, number);
-    out.points.emplace_back(number, *trial.objective);
+    if (value != trial.point.end() && trial.objective) values.emplace_back(&value->second, *trial.objective);
   }
-  out.logarithmic = numbers && low > 0 && high / low >= 10;
-  if (numbers) return out;
-  out.points.clear();
-  out.categories = texts;
-  for (const Trial& trial : trials) {
-    const auto value = trial.point.find(path);
-    if (value == trial.point.end() || !trial.objective) continue;
-    const auto at = std::find(texts.begin(), texts.end(), sweeps::text_of_value(value->second));
-    out.points.emplace_back(static_cast<double>(at - texts.begin()), *trial.objective);
+  PlottedAxis out;
+  if (std::all_of(values.begin(), values.end(), [](const auto& each) { return each.first->is_number(); })) {
+    for (const auto& [value, objective] : values) out.points.emplace_back(value->get<double>(), objective);
+    const auto [low, high] = std::minmax_element(out.points.begin(), out.points.end());
+    out.logarithmic = !out.points.empty() && low->first > 0 && high->first / low->first >= 10;
+    return out;
+  }
+  for (const auto& [value, objective] : values) {
+    const std::string text = sweeps::text_of_value(*value);
+    auto at = std::find(out.categories.begin(), out.categories.end(), text);
+    if (at == out.categories.end()) at = out.categories.insert(at, text);
+    out.points.emplace_back(static_cast<double>(at - out.categories.begin()), objective);
   }
   return out;
 }
