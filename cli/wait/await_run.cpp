@@ -394,8 +394,7 @@ class AwaitAll {
   [[noreturn]] void timed_out() {
     progress_.clear();
     const std::string runs = unfinished();
-    const auto& first =
-        *std::find_if(awaits_.begin(), awaits_.end(), [](const auto& one) { return !one->code(); });
+    const auto& first = *std::ranges::find_if(awaits_, [](const auto& one) { return !one->code(); });
     const std::string state = awaits_.size() == 1 && first->last() ? ": " + phase_line(*first->last()) : "";
     throw Error(ExitCode::timed_out,
                 "run " + runs + " has not ended after " + format_duration(*options_.timeout) + state,

@@ -9,8 +9,7 @@ namespace mlk {
 
 bool has_live_pods(const RunObjects& objects, Time now) {
   const Facts facts = read_facts(objects, now);
-  return std::any_of(facts.pods.begin(), facts.pods.end(),
-                     [](const PodFacts& pod) { return !pod.ended() && !pod.node_lost; });
+  return std::ranges::any_of(facts.pods, [](const PodFacts& pod) { return !pod.ended() && !pod.node_lost; });
 }
 
 bool has_running_programs(const RunObjects& objects, Time now) {

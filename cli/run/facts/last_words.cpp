@@ -40,8 +40,7 @@ bool blames_a_peer(const std::string& message) {
                                 "socket closed",
                                 "failed to connect to all addresses",
                                 "another task"};
-  return std::any_of(words.begin(), words.end(),
-                     [&](const char* each) { return text.find(each) != std::string::npos; });
+  return std::ranges::any_of(words, [&](const char* each) { return text.find(each) != std::string::npos; });
 }
 
 std::string line_of(const std::string& text, std::size_t limit) {

@@ -79,10 +79,9 @@ bool has_ended_well(const json& pod, const PodFacts& facts) {
   if (!facts.disruption.empty()) return had_ended_before_disruption(pod, facts);
   if (!facts.pod_reason.empty()) return false;
   // If no other container failed, the pod failed for another reason, so its program has not ended well.
-  const bool others_failed =
-      std::any_of(facts.others.begin(), facts.others.end(), [](const Container& other) {
-        return other.kind == ContainerKind::plain && other.end && other.end->exit_code != 0;
-      });
+  const bool others_failed = std::ranges::any_of(facts.others, [](const Container& other) {
+    return other.kind == ContainerKind::plain && other.end && other.end->exit_code != 0;
+  });
   if (facts.phase == "Failed" && !others_failed) return false;
   return !facts.deleting || (facts.finished && facts.asked_to_end && *facts.finished <= *facts.asked_to_end);
 }
@@ -259,8 +258,7 @@ bool has_succeeded(const Facts& facts) {
       done.insert(pod.rank);
   }
   if (static_cast<int>(done.size()) >= decider.enough) return true;
-  return decider.trains &&
-         std::any_of(facts.pods.begin(), facts.pods.end(), [](const PodFacts& pod) { return pod.trained; });
+  return decider.trains && std::ranges::any_of(facts.pods, [](const PodFacts& pod) { return pod.trained; });
 }
 
 // Replaces the ends of all Jobs, since the run has succeeded and the conditions of its Jobs do not matter any
@@ -358,8 +356,7 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
   for (const json& job : jobs) facts.jobs.push_back(read_job(job));
   // If no Job is marked, the Job with a success policy decides, else the workers' Job, else the only Job.
   const auto any = [&](bool JobFacts::* member) {
-    return std::any_of(facts.jobs.begin(), facts.jobs.end(),
-                       [&](const JobFacts& job) { return job.*member; });
+    return std::ranges::any_of(facts.jobs, [&](const JobFacts& job) { return job.*member; });
   };
   bool marked = any(&JobFacts::decides);
   if (!marked && any(&JobFacts::has_success_policy)) {
@@ -368,8 +365,7 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
   }
   for (JobFacts& job : facts.jobs) {
     if (!marked) job.decides = job.role == "worker" || facts.jobs.size() == 1;
-    if (!deciding.empty())
-      job.decides = std::find(deciding.begin(), deciding.end(), job.name) != deciding.end();
+    if (!deciding.empty()) job.decides = std::ranges::find(deciding, job.name) != deciding.end();
   }
   std::sort(facts.jobs.begin(), facts.jobs.end(), [](const JobFacts& a, const JobFacts& b) {
     return std::pair(!a.decides, a.name) < std::pair(!b.decides, b.name);

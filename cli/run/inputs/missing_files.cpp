@@ -113,8 +113,7 @@ std::vector<std::string> files_left_behind(const Experiment& experiment, const F
     std::error_code error;
     const fs::path file(word);
     if (word.empty() || file.is_absolute() || !fs::is_regular_file(beside / file, error)) continue;
-    if (travels(experiment, files, file) || std::find(found.begin(), found.end(), word) != found.end())
-      continue;
+    if (travels(experiment, files, file) || std::ranges::find(found, word) != found.end()) continue;
     found.push_back(word);
   }
   return found;

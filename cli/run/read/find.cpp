@@ -165,8 +165,7 @@ std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json>
 std::vector<RunStatus> observe_all(const std::vector<RunObjects>& runs, Time now, const SweepRow& of_sweep) {
   std::vector<std::pair<RunAge, const RunObjects*>> newest_first;
   for (const RunObjects& objects : runs) newest_first.emplace_back(age_of(objects.owner), &objects);
-  std::sort(newest_first.begin(), newest_first.end(),
-            [](const auto& a, const auto& b) { return b.first < a.first; });
+  std::ranges::sort(newest_first, [](const auto& a, const auto& b) { return b.first < a.first; });
   std::vector<RunStatus> statuses;
   for (const auto& [age, objects] : newest_first) {
     const bool sweep = of_sweep && is_sweep(objects->owner);

@@ -96,9 +96,8 @@ std::vector<long> tails_of(const std::vector<LogSource>& sources, const std::vec
                            long tail) {
   std::vector<std::size_t> order(sources.size());
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return sources[a].who.attempt > sources[b].who.attempt;
-  });
+  std::ranges::stable_sort(
+      order, [&](std::size_t a, std::size_t b) { return sources[a].who.attempt > sources[b].who.attempt; });
   std::map<RankName, long> left;
   std::vector<long> tails(sources.size());
   for (const std::size_t at : order) {

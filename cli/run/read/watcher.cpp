@@ -163,8 +163,7 @@ bool RunWatcher::wait_for_change(milliseconds timeout) {
 
 bool RunWatcher::synced() const {
   const auto all = state_->needed();
-  if (!std::all_of(all.begin(), all.end(),
-                   [](const kube::Reflector* reflector) { return reflector->synced(); }))
+  if (!std::ranges::all_of(all, [](const kube::Reflector* reflector) { return reflector->synced(); }))
     return false;
   return state_->events->synced() || state_->events->failure();
 }

@@ -336,9 +336,8 @@ std::string one_line(const Failure& failure, Time now) {
 std::vector<Cause> merge_causes(std::vector<Cause> causes) {
   std::vector<Cause> merged;
   for (Cause& cause : causes) {
-    const auto same = std::find_if(merged.begin(), merged.end(), [&](const Cause& other) {
-      return other.role == cause.role && other.text == cause.text;
-    });
+    const auto same = std::ranges::find_if(
+        merged, [&](const Cause& other) { return other.role == cause.role && other.text == cause.text; });
     if (same == merged.end()) {
       merged.push_back(std::move(cause));
     } else {
@@ -346,8 +345,7 @@ std::vector<Cause> merge_causes(std::vector<Cause> causes) {
       same->weight = std::max(same->weight, cause.weight);
     }
   }
-  std::stable_sort(merged.begin(), merged.end(),
-                   [](const Cause& a, const Cause& b) { return a.weight > b.weight; });
+  std::ranges::stable_sort(merged, [](const Cause& a, const Cause& b) { return a.weight > b.weight; });
   for (Cause& cause : merged) std::sort(cause.ranks.begin(), cause.ranks.end());
   return merged;
 }

@@ -199,8 +199,7 @@ class Observation {
       causes.push_back(rank.cause);
       if (short_jobs_.count(rank.job)) causes.back().weight += cause_weight::short_of_ranks;
     }
-    status_.cannot_start =
-        std::any_of(causes.begin(), causes.end(), [](const Cause& cause) { return cause.cannot_start; });
+    status_.cannot_start = std::ranges::any_of(causes, [](const Cause& cause) { return cause.cannot_start; });
     if (causes.empty() && status_.phase == Phase::scheduling && facts_.pods.empty())
       return "the cluster has not made its pods yet";
     return heaviest(std::move(causes));
@@ -275,8 +274,7 @@ class Observation {
 
   std::string why_stopped() const {
     if (status_.absence == Absence::gone) return "its Job is gone, so it cannot go on" + what_is_left();
-    const auto live = std::count_if(facts_.pods.begin(), facts_.pods.end(),
-                                    [](const PodFacts& pod) { return !pod.ended(); });
+    const auto live = std::ranges::count_if(facts_.pods, [](const PodFacts& pod) { return !pod.ended(); });
     if (live == 0) return "";
     return fmt::format("stopping: {} {} still ending", live, live == 1 ? "pod is" : "pods are");
   }

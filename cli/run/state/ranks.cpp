@@ -49,8 +49,7 @@ Rank make_rank(const JobFacts& job, int number, Pods pods) {
 }  // namespace
 
 const PodFacts* done_pod(const Rank& rank) {
-  const auto done =
-      std::find_if(rank.pods.begin(), rank.pods.end(), [](const PodFacts* pod) { return pod->done; });
+  const auto done = std::ranges::find_if(rank.pods, [](const PodFacts* pod) { return pod->done; });
   return done == rank.pods.end() ? nullptr : *done;
 }
 
@@ -117,8 +116,7 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
                       end.failure.exit_code == aborted_exit_code, failed_by_itself(*end.pod),
                       end.failure.rank);
   };
-  std::stable_sort(ends.begin(), ends.end(),
-                   [&](const PodEnd& a, const PodEnd& b) { return key(a) < key(b); });
+  std::ranges::stable_sort(ends, [&](const PodEnd& a, const PodEnd& b) { return key(a) < key(b); });
   return ends;
 }
 

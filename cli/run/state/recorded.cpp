@@ -27,9 +27,8 @@ void fill_from(const RunStatus& recorded, RunStatus& status) {
 void use_newer_ranks(std::vector<RankStatus>& recorded, const std::vector<RankStatus>& seen) {
   for (RankStatus& written : recorded) {
     if (written.state == "Succeeded" || written.state == "Failed") continue;
-    const auto now = std::find_if(seen.begin(), seen.end(), [&](const RankStatus& rank) {
-      return rank.role == written.role && rank.rank == written.rank;
-    });
+    const auto now = std::ranges::find_if(
+        seen, [&](const RankStatus& rank) { return rank.role == written.role && rank.rank == written.rank; });
     const std::string node = written.node;
     if (now == seen.end() || now->restarts < written.restarts) continue;  // the pods of the rank are gone
     written = *now;
