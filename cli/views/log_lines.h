@@ -12,10 +12,6 @@ namespace mlk {
 
 struct Session;
 
-namespace kube {
-class Client;
-}
-
 // Prints "worker/0 text". For a container beside the container of the program, prints "worker/0/fetch text".
 // The prefix has the colour of the rank. Control characters in the text are made harmless. The colours of the
 // text stay if `style` has colours.
