@@ -1,6 +1,7 @@
 #include "cli/run/state/status.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/util/text.h"
 
@@ -19,6 +20,12 @@ json failure_json(const std::optional<Failure>& failure) {
           {"message", failure->message},     {"disruption", failure->disruption},
           {"attempt", failure->attempt},     {"attempts", failure->attempts},
           {"at", time_json(failure->at)},    {"next", time_json(failure->next)}};
+}
+
+json rank_json(const RankStatus& rank, std::string_view reason) {
+  return {
+      {"role", rank.role},         {"rank", rank.rank}, {"state", rank.state},           {"node", rank.node},
+      {"restarts", rank.restarts}, {"reason", reason},  {"since", time_json(rank.since)}};
 }
 
 json common_json(const RunStatus& status) {
@@ -63,13 +70,7 @@ json to_record(const RunStatus& status) {
   record["ranks"] = json::array();
   for (const RankStatus& rank : status.ranks) {
     if (record["ranks"].size() == most_ranks) break;
-    record["ranks"].push_back({{"role", rank.role},
-                               {"rank", rank.rank},
-                               {"state", rank.state},
-                               {"node", rank.node},
-                               {"restarts", rank.restarts},
-                               {"reason", cut(rank.reason, longest_reason)},
-                               {"since", time_json(rank.since)}});
+    record["ranks"].push_back(rank_json(rank, cut(rank.reason, longest_reason)));
   }
   return record;
 }
@@ -85,14 +86,9 @@ json to_json(const RunStatus& status) {
   out["commit"] = status.commit;
   out["ranks"] = json::array();
   for (const RankStatus& rank : status.ranks) {
-    out["ranks"].push_back({{"role", rank.role},
-                            {"rank", rank.rank},
-                            {"pod", rank.pod},
-                            {"node", rank.node},
-                            {"state", rank.state},
-                            {"restarts", rank.restarts},
-                            {"reason", rank.meanwhile.empty() ? rank.reason : rank.meanwhile},
-                            {"since", time_json(rank.since)}});
+    json one = rank_json(rank, rank.meanwhile.empty() ? rank.reason : rank.meanwhile);
+    one["pod"] = rank.pod;
+    out["ranks"].push_back(std::move(one));
   }
   return out;
 }
