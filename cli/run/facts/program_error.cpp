@@ -183,16 +183,13 @@ class Reader {
   // Reads torchrun's own traceback and its banner. The banner names the rank that failed first, and has the
   // traceback of this rank if the program has recorded it (@record).
   void read_torchrun() {
-    std::size_t banner = lines_.size();
-    for (std::size_t i = 0; i < lines_.size(); ++i) {
-      if (holds(lines_[i].text, "errors.ChildFailedError") ||
-          lines_[i].text.starts_with("Root Cause (first observed")) {
-        banner = i;
-        break;
-      }
-    }
-    if (banner == lines_.size()) return;
-    std::size_t first = banner;  // the beginning of torchrun's traceback may be cut off
+    const auto banner = std::ranges::find_if(lines_, [](const LogText& line) {
+      return holds(line.text, "errors.ChildFailedError") ||
+             line.text.starts_with("Root Cause (first observed");
+    });
+    if (banner == lines_.end()) return;
+    auto first = static_cast<std::size_t>(banner - lines_.begin());
+    // The beginning of torchrun's traceback may be cut off.
     while (first > 0 && is_frame_of_launcher(first - 1)) --first;
     if (first > 0 && lines_[first - 1].text == traceback_head) --first;
     bool is_root = false, is_recorded = false;
