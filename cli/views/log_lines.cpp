@@ -35,7 +35,7 @@ LogTaker printing_taker(Session& session, std::function<void(RunLogLine&)> name)
   const auto goes_on = [&session] { return session.out.good() && session.interrupted == 0; };
   return {.line =
               [&session, goes_on, name = std::move(name), style = session.style_out()](RunLogLine line) {
-                if (name) name(line);
+                name(line);
                 print_log_line(line, session.out, style);
                 return goes_on();
               },

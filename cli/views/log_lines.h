@@ -24,7 +24,7 @@ void require_container(const std::string& run, const std::vector<nlohmann::json>
 // Prints lines of logs on standard output while mlk reads these lines. `name` may change the role and rank
 // with which a line is printed. The reading stops when the reader of the output has closed the output, or
 // when the user interrupts mlk.
-LogTaker printing_taker(Session& session, std::function<void(RunLogLine&)> name = {});
+LogTaker printing_taker(Session& session, std::function<void(RunLogLine&)> name);
 // Call after the logs were read. Throws OutputFailed if mlk could not write the output, and
 // Error{interrupted} if the user has interrupted mlk.
 void require_all_printed(Session& session);
