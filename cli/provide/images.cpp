@@ -181,31 +181,6 @@ bool assigns_users(kube::Client& client) {
   }
 }
 
-}  // namespace
-
-void provide_user(const Experiment& experiment, FileContents& files, const image::Configuration* built,
-                  kube::Client& client, Session& session, bool insecure) {
-  files.user.is_assigned = assigns_users(client);
-  std::string unknown;
-  const std::string& image = files.image.empty() ? experiment.image : files.image;
-  if (built != nullptr) {
-    files.user.image = user_of(*built);
-  } else if (choose_user(experiment, files.user).is_guess && !image.empty()) {
-    Registries registries(session, insecure);
-    registry::Access access = registries.access();
-    constexpr std::chrono::seconds patience{5};
-    access.go_on = [go_on = access.go_on, end = steady_clock::now() + patience] {
-      return go_on() && steady_clock::now() < end;
-    };
-    files.user.image = ask_user_of_image(image, std::move(access), unknown);
-    session.check_interrupted();
-  }
-  if (const std::string note = note_on_user(experiment, files.user, unknown); !note.empty())
-    session.note(note);
-}
-
-namespace {
-
 // Provides the image of the experiment. Returns the function for Provided::keep_image.
 std::function<void()> provide_image(const ImageNeed& need, const Experiment& experiment, FileContents& files,
                                     kube::Client& client, Session& session) {
@@ -239,6 +214,27 @@ std::function<void()> provide_image(const ImageNeed& need, const Experiment& exp
 }
 
 }  // namespace
+
+void provide_user(const Experiment& experiment, FileContents& files, const image::Configuration* built,
+                  kube::Client& client, Session& session, bool insecure) {
+  files.user.is_assigned = assigns_users(client);
+  std::string unknown;
+  const std::string& image = files.image.empty() ? experiment.image : files.image;
+  if (built != nullptr) {
+    files.user.image = user_of(*built);
+  } else if (choose_user(experiment, files.user).is_guess && !image.empty()) {
+    Registries registries(session, insecure);
+    registry::Access access = registries.access();
+    constexpr std::chrono::seconds patience{5};
+    access.go_on = [go_on = access.go_on, end = steady_clock::now() + patience] {
+      return go_on() && steady_clock::now() < end;
+    };
+    files.user.image = ask_user_of_image(image, std::move(access), unknown);
+    session.check_interrupted();
+  }
+  if (const std::string note = note_on_user(experiment, files.user, unknown); !note.empty())
+    session.note(note);
+}
 
 Provided provide(const ImageNeed& need, const Experiment& experiment, FileContents& files, Session& session) {
   if (need.dry_run == DryRun::client) return {};

@@ -206,18 +206,6 @@ std::vector<json> list_owners(kube::Client& client, const std::string& name_spac
   return owners;
 }
 
-}  // namespace
-
-std::vector<std::string> list_names(kube::Client& client, const std::string& name_space,
-                                    const RunFilter& filter) {
-  std::vector<RunObjects> runs = group_by_run(list_owners(client, name_space, filter), {}, {});
-  std::vector<std::string> names;
-  for (const RunStatus& run : observe_all(runs, {})) names.push_back(run.run);
-  return names;
-}
-
-namespace {
-
 // Reads the events that report a silent node, if the node of a pod is in doubt and mlk could not read its
 // Node object. A list of runs reads no other events of pods.
 void read_node_events(kube::Client& client, const std::string& name_space,
@@ -272,6 +260,14 @@ void add_warnings_of_jobs(kube::Client& client, const std::string& name_space,
 }
 
 }  // namespace
+
+std::vector<std::string> list_names(kube::Client& client, const std::string& name_space,
+                                    const RunFilter& filter) {
+  std::vector<RunObjects> runs = group_by_run(list_owners(client, name_space, filter), {}, {});
+  std::vector<std::string> names;
+  for (const RunStatus& run : observe_all(runs, {})) names.push_back(run.run);
+  return names;
+}
 
 std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now,
                                  const RunFilter& filter, const SweepRow& of_sweep) {
