@@ -1,12 +1,8 @@
 #include "cli/code/code.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <deque>
-#include <fcntl.h>
-#include <functional>
 #include <future>
-#include <optional>
 
 #include <fmt/format.h>
 

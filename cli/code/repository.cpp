@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <string_view>
 #include <unistd.h>
 
 #include "cli/util/error.h"

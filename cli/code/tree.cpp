@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "cli/code/folder.h"
 #include "cli/code/ignore.h"
 #include "cli/code/repository.h"
 #include "cli/util/error.h"

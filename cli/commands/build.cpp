@@ -5,7 +5,6 @@
 #include <memory>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include "cli/commands/commands.h"
 #include "cli/local/local.h"

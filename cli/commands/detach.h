@@ -1,7 +1,6 @@
 // mlk sweep --detach: gives a sweep a driver in the cluster, so that this machine may be switched off.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

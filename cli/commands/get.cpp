@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/code/code.h"
 #include "cli/commands/commands.h"
 #include "cli/image/tar.h"
 #include "cli/image/unpack.h"

@@ -1,7 +1,6 @@
 // mlk image: lists the images of a repository, and shows the content of an image.
 
 #include <algorithm>
-#include <set>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

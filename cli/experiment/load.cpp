@@ -5,10 +5,8 @@
 
 #include "cli/experiment/check.h"
 #include "cli/experiment/overrides.h"
-#include "cli/experiment/problems.h"
 #include "cli/experiment/rules.h"
 #include "cli/experiment/schema.h"
-#include "cli/experiment/yaml.h"
 #include "cli/util/time.h"
 
 namespace mlk {

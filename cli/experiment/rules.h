@@ -2,9 +2,6 @@
 // together.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/experiment/load.h"

@@ -1,8 +1,6 @@
 #include "cli/experiment/schema.h"
 
-#include <array>
 #include <stdexcept>
-#include <string>
 
 namespace mlk {
 

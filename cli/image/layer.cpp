@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/image/gzip.h"
-#include "cli/image/open_file.h"
 #include "cli/image/reference.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"

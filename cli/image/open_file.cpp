@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
-#include <string>
 #include <system_error>
 #include <unistd.h>
 

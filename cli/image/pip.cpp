@@ -5,7 +5,6 @@
 #include <chrono>
 #include <optional>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/util/error.h"
@@ -39,12 +38,10 @@ sys.path[:] = [folder for folder in sys.path if folder and os.path.abspath(folde
 own_python = sys.executable
 plain_start = subprocess.Popen.__init__
 
-
 def refuse(what):
     with open(told["refusal"], "w") as out:
         json.dump(what, out)
     os._exit(97)
-
 
 def start(self, args, *more, **named):
     words = [args] if isinstance(args, (str, bytes)) else list(args)
@@ -55,7 +52,6 @@ def start(self, args, *more, **named):
         raise FileNotFoundError(program)
     plain_start(self, args, *more, **named)
 
-
 subprocess.Popen.__init__ = start
 
 from pip._vendor.packaging import markers, tags
@@ -64,7 +60,6 @@ from pip._vendor.packaging import markers, tags
 own_platforms = list(tags.platform_tags())
 tags.platform_tags = lambda: iter(own_platforms)
 plain_evaluate = markers.Marker.evaluate
-
 
 def evaluate(self, environment=None, *more, **named):
     text = str(self)
@@ -78,7 +73,6 @@ def evaluate(self, environment=None, *more, **named):
     if len(answers) > 1:
         refuse({"marker": text})
     return answers.pop()
-
 
 markers.Marker.evaluate = evaluate
 markers.default_environment = lambda: dict(told["environment"])

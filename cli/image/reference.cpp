@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <string>
 #include <vector>
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 #include "cli/image/tar.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <numeric>
 
 #include <fmt/format.h>

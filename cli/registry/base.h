@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "cli/image/compose.h"
 #include "cli/image/libc.h"

@@ -1,6 +1,5 @@
 #include "cli/registry/logins.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include <fmt/format.h>

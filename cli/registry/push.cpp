@@ -3,19 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <fcntl.h>
-#include <functional>
-#include <future>
 #include <mutex>
-#include <optional>
 #include <semaphore>
-#include <set>
 #include <unistd.h>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "cli/image/open_file.h"
-#include "cli/util/error.h"
 #include "cli/util/thread_pool.h"
 
 namespace mlk::registry {

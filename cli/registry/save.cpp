@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <fcntl.h>
-#include <functional>
 #include <set>
 #include <unistd.h>
 

@@ -9,7 +9,6 @@
 #include "cli/experiment/values.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/template_keys.h"
-#include "cli/util/text.h"
 
 namespace mlk {
 

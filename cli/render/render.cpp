@@ -4,14 +4,12 @@
 
 #include <fmt/format.h>
 
-#include "cli/experiment/values.h"
 #include "cli/render/check_objects.h"
 #include "cli/render/containers.h"
 #include "cli/render/devices.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/framework.h"
 #include "cli/render/helper.h"
-#include "cli/render/identity.h"
 #include "cli/render/job_type.h"
 #include "cli/render/limits.h"
 #include "cli/render/merge.h"

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/experiment.h"
-#include "cli/render/identity.h"
 #include "cli/render/render_inputs.h"
 #include "cli/render/templates.h"
 

@@ -1,6 +1,5 @@
 #include "cli/render/user.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
