@@ -66,12 +66,6 @@ Found find_path(const YamlNode& root, const std::string& path) {
 
 constexpr int most_servers = 64;  // limit of the bundled runtime, see runtime/CONTRACT.md
 
-std::optional<int> number_in(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer() ? std::optional<int>(found->get<int>())
-                                                             : std::nullopt;
-}
-
 bool is_below(const std::string& path, const std::string& folder) {
   return folder == "/" || path == folder || path.starts_with(folder + "/");
 }
@@ -82,12 +76,6 @@ bool is_taken(const std::string& mount) {
   constexpr std::array taken{"/etc/mlk", "/mlk", "/dev", "/proc", "/sys"};
   return std::any_of(taken.begin(), taken.end(),
                      [&](const char* folder) { return is_below(mount, folder) || is_below(folder, mount); });
-}
-
-const json& child_of(const json& object, const char* key) {
-  static const json nothing;
-  const auto found = object.find(key);
-  return found == object.end() ? nothing : *found;
 }
 
 class Rules {
@@ -143,7 +131,7 @@ class Rules {
   }
 
   void check_parameters() {
-    if (!own_job_type_ && !child_of(effective_, "parameters").empty()) {
+    if (!own_job_type_ && !at_path(effective_, {"parameters"}).empty()) {
       refuse("parameters", fmt::format("mode {} has no parameters", mode_));
     }
   }
@@ -179,7 +167,7 @@ class Rules {
   }
 
   void check_code() {
-    check_folder("code", text_of(child_of(effective_, "code"), {"path"}));
+    check_folder("code", text_of(effective_, {"code", "path"}));
     const nlohmann::json code = effective_.value("code", nlohmann::json::object());
     const std::string requirements = text_of(code, {"python"});
     if (requirements.starts_with('/'))
@@ -234,23 +222,23 @@ class Rules {
              fmt::format("mode {} has no role '{}'{}", mode_, role,
                          near.empty() || near == role ? "" : fmt::format("; did you mean '{}'?", near)));
     }
-    const std::optional<int> count = number_in(value, "count"), min = number_in(value, "min");
+    const int count = number_of(value, {"count"}, 0), min = number_of(value, {"min"}, 0);  // 0: not given
     const bool is_server = !own_job_type_ && role == "server";
-    if (is_server && min) {
+    if (is_server && min != 0) {
       refuse(path + ".min", fmt::format("{}.min has no meaning: the parameters lie on all servers", path));
     }
-    if (!own_job_type_ && given("train")) check_gpus(path + ".gpu", number_in(value, "gpu").value_or(0));
+    if (!own_job_type_ && given("train")) check_gpus(path + ".gpu", number_of(value, {"gpu"}, 0));
     if (given("train") && value.contains("processes"))
       refuse(path + ".processes", "processes is for run; a worker of train has one for each of its GPUs");
-    if (!count) return;
-    if (is_server && given("train") && *count > most_servers) {
+    if (count == 0) return;
+    if (is_server && given("train") && count > most_servers) {
       refuse(path + ".count", fmt::format("the runtime has at most {} servers", most_servers));
     }
-    if (!is_server && !min) value["min"] = *count;
-    if (!is_server && min.value_or(1) > *count) {
-      refuse(path + ".min", fmt::format("{0}.min is {1}, but {0}.count is {2}", path, *min, *count));
+    if (!is_server && min == 0) value["min"] = count;
+    if (!is_server && min > count) {
+      refuse(path + ".min", fmt::format("{0}.min is {1}, but {0}.count is {2}", path, min, count));
     }
-    if (mode_ == "single" && role == "worker" && *count > 1) {
+    if (mode_ == "single" && role == "worker" && count > 1) {
       refuse(path + ".count", "mode single has one worker; several need mode allreduce or ps");
     }
   }
@@ -265,7 +253,7 @@ class Rules {
   }
 
   void check_consistency() {
-    const json& consistency = child_of(child_of(effective_, "train"), "consistency");
+    const json& consistency = at_path(effective_, {"train", "consistency"});
     if (mode_ != "ps" && !consistency.is_null() && consistency != "sync") {
       refuse("train.consistency",
              fmt::format("only mode ps has a choice of consistency; mode {} is always sync", mode_));
@@ -283,8 +271,8 @@ class Rules {
   }
 
   void check_model() {
-    const json& train = child_of(effective_, "train");
-    if (!train.is_object() || child_of(train, "model").empty() || child_of(train, "data").empty()) return;
+    const json& train = at_path(effective_, {"train"});
+    if (at_path(train, {"model"}).empty() || at_path(train, {"data"}).empty()) return;
     complete_model(effective_["train"]["model"], effective_["train"]["data"],
                    [this](const std::string& at, const std::string& what) { refuse(at, what); });
     const std::string type = text_of(train["model"], {"type"});
@@ -294,17 +282,17 @@ class Rules {
 
   void check_optimizer() {
     const std::string path = "train.optimizer";
-    if (child_of(child_of(effective_, "train"), "optimizer").empty()) return;
+    if (at_path(effective_, {"train", "optimizer"}).empty()) return;
     json& optimizer = effective_["train"]["optimizer"];
     const auto refuse_key = [this](const std::string& at, const std::string& what) { refuse(at, what); };
     complete_variant(optimizer, path, optimizer_variants(), refuse_key);
-    if (child_of(optimizer, "nesterov") == true && child_of(optimizer, "momentum") == 0) {
+    if (at_path(optimizer, {"nesterov"}) == true && at_path(optimizer, {"momentum"}) == 0) {
       refuse(path + ".nesterov", path + ".nesterov needs a momentum above 0");
     }
     json& schedule = optimizer["schedule"];
     complete_variant(schedule, path + ".schedule", schedule_variants(), refuse_key);
-    const json& warmup = child_of(schedule, "warmup");
-    const json& steps = child_of(child_of(effective_, "train"), "steps");
+    const json& warmup = at_path(schedule, {"warmup"});
+    const json& steps = at_path(effective_, {"train", "steps"});
     if (warmup.is_number() && steps.is_number() && warmup >= steps) {
       refuse(path + ".schedule.warmup",
              fmt::format("{}.schedule.warmup is {}, but train.steps is {}: it would never end", path,
@@ -314,7 +302,7 @@ class Rules {
 
   void check_data() {
     std::set<std::string> names, mounts;
-    const json& data = child_of(effective_, "data");
+    const json& data = at_path(effective_, {"data"});
     for (std::size_t i = 0; i < data.size(); ++i) {
       const json& entry = data[i];
       const std::string path = fmt::format("data[{}]", i);
@@ -327,7 +315,7 @@ class Rules {
         refuse(path + ".mount", fmt::format("{} cannot be a mount: it is the system's or mlk's own", mount));
       }
       check_one_source(path, entry, {"files", "pvc", "nfs", "hostPath", "csi", "configMap", "emptyDir"});
-      if (entry.contains("files") && child_of(entry, "read_only") == false) {
+      if (entry.contains("files") && at_path(entry, {"read_only"}) == false) {
         refuse(path + ".read_only", "files that travel with the run are always read-only");
       }
       check_folder(path + ".files", text_of(entry, {"files"}));
@@ -356,8 +344,8 @@ class Rules {
     if (checkpoint.contains("volume")) {
       check_one_source("checkpoint.volume", checkpoint["volume"],
                        {"pvc", "nfs", "hostPath", "csi", "emptyDir"});
-      const json& server = child_of(child_of(effective_, "roles"), "server");
-      if (given("train") && checkpoint["volume"].contains("emptyDir") && number_in(server, "count") > 1) {
+      const int servers = number_of(effective_, {"roles", "server", "count"}, 0);
+      if (given("train") && checkpoint["volume"].contains("emptyDir") && servers > 1) {
         refuse("checkpoint.volume",
                "checkpoint.volume is an emptyDir, which every pod has for itself; several servers write one "
                "checkpoint together, on a volume that they share");
@@ -375,12 +363,12 @@ class Rules {
   }
 
   void check_metrics() {
-    const json& metrics = child_of(effective_, "metrics");
-    if (number_in(metrics, "port") == peer_port) {
+    if (number_of(effective_, {"metrics", "port"}, 0) == peer_port) {
       refuse("metrics.port",
              fmt::format("metrics.port cannot be {}: peers talk to each other there", peer_port));
     }
-    if (child_of(metrics, "tensorboard") == true && !child_of(effective_, "checkpoint").contains("volume")) {
+    if (at_path(effective_, {"metrics", "tensorboard"}) == true &&
+        !at_path(effective_, {"checkpoint"}).contains("volume")) {
       refuse(
           "metrics.tensorboard",
           "metrics.tensorboard needs checkpoint.volume: the event files lie there, beside the checkpoints");
@@ -388,13 +376,12 @@ class Rules {
   }
 
   void check_scheduling() {
-    const json& scheduling = child_of(effective_, "scheduling");
-    if (text_of(scheduling, {"gang"}) == "required") {
+    if (text_of(effective_, {"scheduling", "gang"}) == "required") {
       refuse("scheduling.gang",
              "gang scheduling is not supported yet; with auto or none pods start one by one and wait for "
              "each other");
     }
-    const json& tolerations = child_of(child_of(scheduling, "node"), "tolerations");
+    const json& tolerations = at_path(effective_, {"scheduling", "node", "tolerations"});
     for (std::size_t i = 0; i < tolerations.size(); ++i) {
       const json& toleration = tolerations[i];
       const std::string path = fmt::format("scheduling.node.tolerations[{}]", i);

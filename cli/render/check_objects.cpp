@@ -1,6 +1,5 @@
 #include "cli/render/check_objects.h"
 
-#include <initializer_list>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -9,23 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/util/error.h"
+#include "cli/util/json_path.h"
 
 namespace mlk {
 
 using nlohmann::json;
 
 namespace {
-
-// The value at this path of keys; null if there is no such value.
-const json& value_at(const json& object, std::initializer_list<const char*> keys) {
-  static const json nothing;
-  const json* at = &object;
-  for (const char* key : keys) {
-    if (!at->is_object() || !at->contains(key)) return nothing;
-    at = &(*at)[key];
-  }
-  return *at;
-}
 
 bool is_name(const json& value) { return value.is_string() && !value.get_ref<const std::string&>().empty(); }
 
@@ -35,7 +24,7 @@ Error broken_head(const std::string& source, std::string_view what) {
 
 void check_label(const json& object, std::string_view what, const std::string& run,
                  const std::string& source) {
-  if (value_at(object, {"metadata", "labels", "mlk.dev/run"}) == run) return;
+  if (at_path(object, {"metadata", "labels", "mlk.dev/run"}) == run) return;
   throw broken_head(
       source,
       fmt::format("the label mlk.dev/run of {} must be {}: mlk finds the object by this label", what, run));
@@ -45,12 +34,12 @@ void check_label(const json& object, std::string_view what, const std::string& r
 
 void check_head(const json& object, const std::string& source) {
   if (!object.is_object()) throw broken_head(source, "an object must be a map");
-  if (!is_name(value_at(object, {"kind"}))) throw broken_head(source, "kind must be text");
-  if (!is_name(value_at(object, {"apiVersion"}))) throw broken_head(source, "apiVersion must be text");
-  if (!is_name(value_at(object, {"metadata", "name"})))
+  if (!is_name(at_path(object, {"kind"}))) throw broken_head(source, "kind must be text");
+  if (!is_name(at_path(object, {"apiVersion"}))) throw broken_head(source, "apiVersion must be text");
+  if (!is_name(at_path(object, {"metadata", "name"})))
     throw broken_head(source, "metadata.name must be text");
   for (const char* key : {"labels", "annotations"}) {
-    const json& pairs = value_at(object, {"metadata", key});
+    const json& pairs = at_path(object, {"metadata", key});
     if (!pairs.is_null() && !pairs.is_object())
       throw broken_head(source, fmt::format("metadata.{} must be a map", key));
   }
@@ -70,7 +59,7 @@ void check_pod(const json& pod, const std::string& run, const std::string& sourc
 void check_job(const json& job, const std::string& run, const std::string& source) {
   check_head(job, source);
   check_label(job, "the Job", run, source);
-  check_pod(value_at(job, {"spec", "template"}), run, source);
+  check_pod(at_path(job, {"spec", "template"}), run, source);
 }
 
 void check_distinct(const json& owner, const std::vector<json>& objects) {
