@@ -1,5 +1,8 @@
 #include "cli/registry/answers.h"
 
+#include <algorithm>
+#include <array>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/util/json.h"
@@ -47,30 +50,14 @@ std::string words_of(const std::string& body) {
 
 bool may_pass(const http::Reply& reply) {
   using Kind = Failure::Kind;
-  switch (reply.failure.kind) {
-    case Kind::broken:
-    case Kind::handshake:
-    case Kind::timed_out:
-    case Kind::no_route:
-    case Kind::refused:
-      return true;
-    case Kind::none:
-      break;
-    default:
-      return false;
-  }
-  switch (reply.status) {
-    case 408:
-    case 425:
-    case 429:
-    case 500:
-    case 502:
-    case 503:
-    case 504:
-      return true;
-    default:
-      return false;
-  }
+  static constexpr std::array temporary_statuses{408, 425, 429, 500, 502, 503, 504};
+  static constexpr std::array temporary_failures{Kind::broken, Kind::handshake, Kind::timed_out,
+                                                 Kind::no_route, Kind::refused};
+  const auto is_one_of = [](const auto& list, const auto& value) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+  };
+  return reply.failure.kind == Kind::none ? is_one_of(temporary_statuses, reply.status)
+                                          : is_one_of(temporary_failures, reply.failure.kind);
 }
 
 bool is_redirect(int status) {
