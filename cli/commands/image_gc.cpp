@@ -81,17 +81,6 @@ std::set<std::string> digests_in_use(kube::Client& client) {
   return out;
 }
 
-bool is_agreed(const std::string& what, const GcOptions& options, Session& session) {
-  if (options.yes) return true;
-  if (!session.read_answer)
-    throw Error(ExitCode::usage, "mlk needs a terminal to ask whether to " + what,
-                "add --yes to skip the question");
-  session.err << printable(what) << "? [y/N] " << std::flush;
-  const std::string answer(trim(session.read_answer()));
-  session.check_interrupted();
-  return answer == "y" || answer == "Y" || answer == "yes";
-}
-
 // Deletes the images that mlk has built for runs, as their tags show. Keeps an image that a run of the
 // namespace uses, that has another tag, or that this machine has sent within the last hour.
 void clear_repository(const GcOptions& options, Session& session) {
@@ -126,7 +115,7 @@ void clear_repository(const GcOptions& options, Session& session) {
       fmt::format("delete {} of {}, which no run of namespace {} uses", counted(built.size(), "image"),
                   repository.name(), client->config().name_space);
   if (built.empty() || options.dry_run) return session.note("would " + what);
-  if (!is_agreed(what, options, session)) return session.note("nothing was deleted");
+  if (!options.yes && !session.is_agreed(what)) return session.note("nothing was deleted");
   std::size_t deleted = 0;
   for (const auto& [digest, tag] : built) {
     session.check_interrupted();

@@ -98,13 +98,7 @@ bool may_do(Session& session, const std::string& doing, const std::vector<RunAdd
     session.note(what);
     return true;
   }
-  if (!session.read_answer)
-    throw Error(ExitCode::usage, "mlk needs a terminal to ask whether to " + what,
-                "add --yes to skip the question");
-  session.err << printable(what) << "? [y/N] " << std::flush;
-  const std::string answer(trim(session.read_answer()));
-  session.check_interrupted();
-  if (answer == "y" || answer == "Y" || answer == "yes") return true;
+  if (session.is_agreed(what)) return true;
   session.note("nothing was changed");
   return false;
 }

@@ -162,6 +162,16 @@ void Session::print_bytes(const std::string& bytes) {
   all_bytes_out = false;
 }
 
+bool Session::is_agreed(const std::string& what) {
+  if (!read_answer)
+    throw Error(ExitCode::usage, "mlk needs a terminal to ask whether to " + what,
+                "add --yes to skip the question");
+  err << printable(what) << "? [y/N] " << std::flush;
+  const std::string answer(trim(read_answer()));
+  check_interrupted();
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
 void Session::check_interrupted() const {
   if (interrupted.load() != 0) throw Error(ExitCode::interrupted, "interrupted");
 }

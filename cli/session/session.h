@@ -72,6 +72,8 @@ struct Session {
   // Prints `bytes` unchanged for other programs, for example a patch. On a terminal prints only printable
   // text, as for all other output.
   void print_bytes(const std::string& bytes);
+  // Asks the user on err: "WHAT? [y/N]". Throws Error{usage} if there is no terminal to ask on.
+  bool is_agreed(const std::string& what);
   bool all_bytes_out = false;      // true while print_bytes() prints
   void check_interrupted() const;  // throws Error{interrupted}
   // The hooks by which functions of lower layers ask and inform the user of this command. The hooks refer to
