@@ -56,11 +56,7 @@ std::vector<json> owners_to_delete(const DeleteOptions& options, Session& sessio
   const Selection& selection = options.selection;
   std::vector<RunAddress> targets;
   std::vector<json> owners;
-  if (!selection.where.empty()) {
-    targets = select_targets(session, client, selection);
-    if (!may_do(session, "delete", targets, selection)) return {};
-    retain_matching(session, client, selection, targets);
-  }
+  if (!selection.where.empty()) targets = agreed_targets(session, client, selection, "delete");
   for (const std::string& name : selection.where.empty() ? selection.names : std::vector<std::string>{}) {
     if (name.find('/') != std::string::npos) {
       targets.push_back(session.find_run(client, name));

@@ -29,12 +29,7 @@ struct StopOptions {
 // do. Looks up all names first, so that one wrong name leaves every run unchanged.
 std::vector<RunAddress> targets_of(const StopOptions& options, const std::string& doing, Session& session,
                                    kube::Client& client) {
-  if (!options.selection.where.empty()) {
-    std::vector<RunAddress> targets = select_targets(session, client, options.selection);
-    if (!may_do(session, doing, targets, options.selection)) return {};
-    retain_matching(session, client, options.selection, targets);
-    return targets;
-  }
+  if (!options.selection.where.empty()) return agreed_targets(session, client, options.selection, doing);
   std::vector<RunAddress> targets;
   for (const std::string& name : options.selection.names) add_once(targets, session.find_run(client, name));
   return targets;

@@ -38,30 +38,10 @@ std::vector<RunAddress> trials_that_match(kube::Client& client, const std::strin
   return out;
 }
 
-}  // namespace
-
-void add_where(CLI::App& command, std::string& where, const std::string& description) {
-  const auto parsed = [](const std::string& text) {
-    sweeps::parse_expression(text, "--where");
-    return std::string();
-  };
-  command.add_option("--where", where, description)->type_name("EXPRESSION")->check(parsed);
-}
-
-void add_where_options(CLI::App& command, Selection& selection) {
-  add_where(command, selection.where,
-            "Those for which this holds: 'phase==Failed && age>1h'; of a sweep its trials");
-  command.add_flag("--yes", selection.yes, "With --where: do not ask");
-}
-
-void require_selection(const Selection& selection, const std::string& doing, const std::string& example) {
-  if (!selection.where.empty()) return;
-  if (selection.yes) throw Error(ExitCode::usage, "--yes needs --where");
-  if (selection.names.empty())
-    throw Error(ExitCode::usage, "a run is required",
-                "name it, or say which: mlk " + doing + " --where '" + example + "'");
-}
-
+// The runs, sweeps and trials that match `where`. If the command line has no names, all runs and sweeps of
+// the namespace are searched. The name of a sweep stands for its trials. The name of an experiment stands for
+// its runs and sweeps; but if the newest of these is a sweep, for the trials of this sweep. The newest runs
+// are first, and trials are in the order of their numbers.
 std::vector<RunAddress> select_targets(Session& session, kube::Client& client, const Selection& selection) {
   if (selection.names.empty()) return runs_that_match(client, {}, "", selection.where);
   std::vector<RunAddress> out;
@@ -79,6 +59,8 @@ std::vector<RunAddress> select_targets(Session& session, kube::Client& client, c
   return out;
 }
 
+// Prints what would happen to `targets`, and asks for confirmation if --yes is missing. Returns whether the
+// command may continue. If `targets` is empty, reports this and returns false.
 bool may_do(Session& session, const std::string& doing, const std::vector<RunAddress>& targets,
             const Selection& selection) {
   constexpr std::size_t most_named = 20;
@@ -103,6 +85,8 @@ bool may_do(Session& session, const std::string& doing, const std::vector<RunAdd
   return false;
 }
 
+// Removes from `targets` the runs and trials that do not match the expression any more, or that a new run of
+// the same name has replaced. Reports each of these.
 void retain_matching(Session& session, kube::Client& client, const Selection& selection,
                      std::vector<RunAddress>& targets) {
   std::map<std::string, std::optional<Time>> now;
@@ -116,6 +100,38 @@ void retain_matching(Session& session, kube::Client& client, const Selection& se
                                      : "it was deleted meanwhile, and another one has its name"));
     return true;
   });
+}
+
+}  // namespace
+
+void add_where(CLI::App& command, std::string& where, const std::string& description) {
+  const auto parsed = [](const std::string& text) {
+    sweeps::parse_expression(text, "--where");
+    return std::string();
+  };
+  command.add_option("--where", where, description)->type_name("EXPRESSION")->check(parsed);
+}
+
+void add_where_options(CLI::App& command, Selection& selection) {
+  add_where(command, selection.where,
+            "Those for which this holds: 'phase==Failed && age>1h'; of a sweep its trials");
+  command.add_flag("--yes", selection.yes, "With --where: do not ask");
+}
+
+void require_selection(const Selection& selection, const std::string& doing, const std::string& example) {
+  if (!selection.where.empty()) return;
+  if (selection.yes) throw Error(ExitCode::usage, "--yes needs --where");
+  if (selection.names.empty())
+    throw Error(ExitCode::usage, "a run is required",
+                "name it, or say which: mlk " + doing + " --where '" + example + "'");
+}
+
+std::vector<RunAddress> agreed_targets(Session& session, kube::Client& client, const Selection& selection,
+                                       const std::string& doing) {
+  std::vector<RunAddress> targets = select_targets(session, client, selection);
+  if (!may_do(session, doing, targets, selection)) return {};
+  retain_matching(session, client, selection, targets);
+  return targets;
 }
 
 void add_once(std::vector<RunAddress>& to, RunAddress address) {
