@@ -18,6 +18,7 @@
 #include "cli/run/state/differences.h"
 #include "cli/session/session.h"
 #include "cli/ui/table.h"
+#include "cli/util/files.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/process.h"
@@ -33,25 +34,11 @@ struct DiffOptions {
   std::string first, second;
 };
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "mlk-diff-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr)
-      throw Error(ExitCode::failure, "cannot make the folder " + pattern);
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+fs::path make_temporary_folder() {
+  std::string pattern = (fs::temp_directory_path() / "mlk-diff-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) throw Error(ExitCode::failure, "cannot make the folder " + pattern);
+  return pattern;
+}
 
 std::string text_of_value(const std::map<std::string, nlohmann::json>& values, const std::string& path) {
   const auto found = values.find(path);
@@ -168,7 +155,7 @@ std::string compared(const Command& command, const StoredRun& first, const Store
 }
 
 void print_code(kube::Client& client, const StoredRun& first, const StoredRun& second, Session& session) {
-  const TemporaryFolder folder;
+  const FolderToRemove folder(make_temporary_folder());
   const Registries registries(session, false);
   const std::string before = tar_of(client, first, registries.access()),
                     after = tar_of(client, second, registries.access());

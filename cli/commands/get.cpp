@@ -46,40 +46,35 @@ fs::path place_of(nlohmann::json& named, const std::string& otherwise) {
 // `to` is either complete or absent.
 class NewFolder {
  public:
-  explicit NewFolder(const fs::path& to) : to_(fs::absolute(to).lexically_normal()) {
-    if (!to_.has_filename()) to_ = to_.parent_path();
+  explicit NewFolder(const fs::path& to) : to_(goal_of(to)), aside_(beside(to_)) {
     std::error_code error;
     if (fs::exists(fs::symlink_status(to_, error)) &&
         (!fs::is_directory(to_, error) || !fs::is_empty(to_, error)))
       throw Error(ExitCode::usage,
                   fmt::format("--to: {} is there already, and not empty", printable(to.string())));
     fs::create_directories(to_.parent_path(), error);
-    const fs::path aside = beside(to_);
-    if (::mkdir(aside.c_str(), 0777) != 0) fail(to, std::error_code(errno, std::generic_category()));
-    path_ = aside;
+    if (::mkdir(path().c_str(), 0777) != 0) fail(to, std::error_code(errno, std::generic_category()));
   }
-  ~NewFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
 
-  const fs::path& path() const { return path_; }
+  const fs::path& path() const { return aside_.path(); }
   void done() {
     std::error_code error;
-    fs::rename(path_, to_, error);
+    fs::rename(path(), to_, error);
     if (error) fail(to_, error);
-    path_.clear();
   }
 
  private:
+  static fs::path goal_of(const fs::path& to) {
+    const fs::path absolute = fs::absolute(to).lexically_normal();
+    return absolute.has_filename() ? absolute : absolute.parent_path();
+  }
   [[noreturn]] static void fail(const fs::path& folder, const std::error_code& error) {
     throw Error(ExitCode::failure,
                 fmt::format("cannot make the folder {}: {}", printable(folder.string()), error.message()));
   }
 
-  fs::path to_, path_;
+  const fs::path to_;
+  const FolderToRemove aside_;
 };
 
 // `tar`: the code of the run; empty if the run has no code.

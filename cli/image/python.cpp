@@ -170,24 +170,13 @@ std::string key_of(const Resolved& resolved, const PythonTarget& target) {
   return sha256_hex(text);
 }
 
-// A folder that the destructor removes.
-class Scratch {
- public:
-  explicit Scratch(fs::path path) : path_(std::move(path)) {
-    make_cache_folder(path_.parent_path());
-    make_cache_folder(path_);
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  const fs::path path_;
-};
+// Makes a new folder in the cache.
+fs::path make_scratch(const fs::path& cache) {
+  fs::path out = cache / ("python.tmp-" + hex(random_bytes(4)));
+  make_cache_folder(cache);
+  make_cache_folder(out);
+  return out;
+}
 
 // Writes the commands (console scripts) that the packages declare. These scripts contain no path of a Python,
 // so their text is the same on every machine.
@@ -290,7 +279,7 @@ std::vector<std::string> wheel_platforms(const Platform& platform, Libc libc) {
 }
 
 Layer python_layer(const PythonPackages& packages, const std::string& prefix) {
-  const Scratch scratch(packages.cache / ("python.tmp-" + hex(random_bytes(4))));
+  const FolderToRemove scratch(make_scratch(packages.cache));
   const Resolved resolved = resolve(packages, scratch.path());
   const fs::path file = packages.cache / ("python-" + key_of(resolved, packages.target) + ".tar.gz");
   if (const std::optional<Layer> kept = find_layer(file)) return *kept;
@@ -305,7 +294,7 @@ Layer python_layer(const PythonPackages& packages, const std::string& prefix) {
 }
 
 fs::path python_folder(const PythonPackages& packages) {
-  const Scratch scratch(packages.cache / ("python.tmp-" + hex(random_bytes(4))));
+  const FolderToRemove scratch(make_scratch(packages.cache));
   const Resolved resolved = resolve(packages, scratch.path());
   const fs::path folder = packages.cache / ("python-" + key_of(resolved, packages.target));
   std::error_code error;

@@ -47,29 +47,6 @@ class File {
   const image::OpenFile file_;
 };
 
-// A temporary folder beside the final folder. keep() renames the temporary folder to the final one. Without
-// keep(), the destructor removes the temporary folder.
-class Aside {
- public:
-  explicit Aside(const fs::path& goal)  // "folder/" becomes "folder", so that path_ is beside it
-      : goal_(goal.has_filename() ? goal : goal.parent_path()), path_(beside(goal_)) {}
-  ~Aside() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
-  const fs::path& path() const { return path_; }
-  void keep() {
-    std::error_code error;
-    fs::rename(path_, goal_, error);
-    if (error) image::fail_with(goal_, error.value());
-  }
-
- private:
-  const fs::path goal_, path_;
-};
-
 // Calls `put` once for each blob of the image, with the descriptor of the blob and a function that passes on
 // the bytes of the blob.
 template <typename Put>
@@ -111,7 +88,8 @@ void save_oci(const fs::path& folder, const std::string& name, const image::Comp
   if (fs::exists(folder, error) && !(fs::is_directory(folder, error) && fs::is_empty(folder, error)))
     throw Error(ExitCode::usage, fmt::format("{} holds something already", printable(folder.string())),
                 "name a folder that is empty or not there: --output oci:DIR");
-  Aside aside(folder);
+  const fs::path goal = folder.has_filename() ? folder : folder.parent_path();  // "folder/" becomes "folder"
+  const FolderToRemove aside(beside(goal));
   const fs::path blobs = aside.path() / "blobs" / "sha256";
   make_folder(blobs);
   each_blob(composed, base, go_on, [&](const image::Descriptor& blob, const auto& bytes) {
@@ -131,7 +109,8 @@ void save_oci(const fs::path& folder, const std::string& name, const image::Comp
       .put(json_text(
           {{"schemaVersion", 2}, {"mediaType", image::oci_types.index}, {"manifests", {manifest}}}));
   fs::remove(folder, error);  // it is empty, or a link to an empty folder, which rename() would not replace
-  aside.keep();
+  fs::rename(aside.path(), goal, error);
+  if (error) image::fail_with(goal, error.value());
 }
 
 void save_docker_archive(const fs::path& file, const std::string& name, const image::Composed& composed,

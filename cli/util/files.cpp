@@ -142,6 +142,11 @@ std::filesystem::path beside(const std::filesystem::path& path) {
   return path.string() + ".tmp-" + hex(random_bytes(bytes));
 }
 
+FolderToRemove::~FolderToRemove() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
 std::filesystem::path state_home() { return xdg("XDG_STATE_HOME", ".local/state"); }
 std::filesystem::path config_home() { return xdg("XDG_CONFIG_HOME", ".config"); }
 namespace {

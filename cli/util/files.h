@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <sys/types.h>
+#include <utility>
 
 namespace mlk {
 
@@ -36,6 +37,19 @@ void write_checked_file(const std::filesystem::path& path, std::string_view text
 // An unpredictable name beside the path, for a temporary file that is renamed to the path when it is
 // complete. Open it with O_EXCL and O_NOFOLLOW.
 std::filesystem::path beside(const std::filesystem::path& path);
+
+// Removes the folder at this path, with all its content, in the destructor. Nothing need exist at this path.
+class FolderToRemove {
+ public:
+  explicit FolderToRemove(std::filesystem::path path) : path_(std::move(path)) {}
+  ~FolderToRemove();
+  FolderToRemove(const FolderToRemove&) = delete;
+  FolderToRemove& operator=(const FolderToRemove&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  const std::filesystem::path path_;
+};
 
 // $XDG_STATE_HOME/mlk, $XDG_CONFIG_HOME/mlk, $XDG_CACHE_HOME/mlk, or their defaults below $HOME. Throw
 // Error{failure} if a default is needed and there is no $HOME.
