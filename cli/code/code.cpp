@@ -116,8 +116,7 @@ class TarOfFolder {
   void stream(const TreeEntry& entry, const Take& take) const {
     named("", [&] {
       WayDown way(folder_);
-      read_whole(way.folder_of(entry.of_tar.path), name_of_path(entry.of_tar.path),
-                 folder_ / entry.of_tar.path, entry.size, take);
+      read_whole(way.folder_of(entry.of_tar.path), folder_ / entry.of_tar.path, entry.size, take);
     });
     take({zeros, tar_padding(entry.size)});
   }
@@ -219,8 +218,8 @@ void warn_of_pointers(const fs::path& folder, Code& out) {
   for (const TreeEntry& entry : out.tree.entries) {
     if (entry.of_tar.kind != TarEntry::Kind::file || !may_be_lfs_pointer(entry.size)) continue;
     std::string content;
-    read_whole(way.folder_of(entry.of_tar.path), name_of_path(entry.of_tar.path), folder / entry.of_tar.path,
-               entry.size, [&](std::string_view part) { content += part; });
+    read_whole(way.folder_of(entry.of_tar.path), folder / entry.of_tar.path, entry.size,
+               [&](std::string_view part) { content += part; });
     if (is_lfs_pointer(content)) found.push_back(printable(entry.of_tar.path));
   }
   constexpr std::size_t most_shown = 3;

@@ -103,7 +103,7 @@ void LayerWriter::add_file(const TarEntry& entry, const fs::path& from, std::uin
 void LayerWriter::add_file(const TarEntry& entry, const OpenFile& folder, const fs::path& shown,
                            std::uint64_t size, const std::function<void(std::string_view)>& also) {
   put(tar_header(entry, size));
-  read_whole(folder, shown.filename().string(), shown, size, [&](std::string_view part) {
+  read_whole(folder, shown, size, [&](std::string_view part) {
     put(part);
     if (also) also(part);
   });

@@ -99,9 +99,9 @@ void read_whole(const fs::path& path, std::uint64_t size, const std::function<vo
   read_open(OpenFile(path, flags_to_read), path, size, take);
 }
 
-void read_whole(const OpenFile& folder, const std::string& name, const fs::path& shown, std::uint64_t size,
+void read_whole(const OpenFile& folder, const fs::path& path, std::uint64_t size,
                 const std::function<void(std::string_view)>& take) {
-  read_open(OpenFile(folder, name, flags_to_read), shown, size, take);
+  read_open(OpenFile(folder, path.filename().string(), flags_to_read), path, size, take);
 }
 
 void read_whole(const OpenFile& folder, const std::string& path, std::uint64_t size, char* to) {

@@ -55,9 +55,9 @@ std::string name_of_path(const std::string& path);
 // while mlk reads it.
 void read_whole(const std::filesystem::path& path, std::uint64_t size,
                 const std::function<void(std::string_view)>& take);
-// Does the same for a file in an open folder. `shown`: the path of the file, for messages.
-void read_whole(const OpenFile& folder, const std::string& name, const std::filesystem::path& shown,
-                std::uint64_t size, const std::function<void(std::string_view)>& take);
+// Does the same for a file in an open folder. `path`: for messages; the last part is the name of the file.
+void read_whole(const OpenFile& folder, const std::filesystem::path& path, std::uint64_t size,
+                const std::function<void(std::string_view)>& take);
 // Reads a file in an open folder into `to`, which has room for `size` + 1 bytes. Throws as the other
 // read_whole(). `path`: for messages; the last part is the name of the file.
 void read_whole(const OpenFile& folder, const std::string& path, std::uint64_t size, char* to);

@@ -46,7 +46,7 @@ TEST_CASE("read_whole() refuses a file of an unexpected size, and passes on no m
       CHECK(outcome_of([&] { return mlk::image::read_whole(file, told, take), parts; }) == wanted);
       CHECK(parts.size() <= told);
       parts.clear();
-      CHECK(outcome_of([&] { return mlk::image::read_whole(open, "f", file, told, take), parts; }) == wanted);
+      CHECK(outcome_of([&] { return mlk::image::read_whole(open, file, told, take), parts; }) == wanted);
       CHECK(parts.size() <= told);
       std::string memory(told + 1, '\0');
       CHECK(outcome_of([&] {
@@ -64,7 +64,7 @@ TEST_CASE("read_whole() names the path and the reason in its error, and adds a h
   const fs::path gone = folder.path() / "gone";
   CHECK(outcome_of([&] { return mlk::image::read_whole(gone, 1, take), ""; }) ==
         gone.string() + ": No such file or directory");
-  CHECK(outcome_of([&] { return mlk::image::read_whole(open, "gone", "shown/gone", 1, take), ""; }) ==
+  CHECK(outcome_of([&] { return mlk::image::read_whole(open, "shown/gone", 1, take), ""; }) ==
         "shown/gone: No such file or directory");
   char memory[2];
   CHECK(outcome_of([&] { return mlk::image::read_whole(open, "a/gone", 1, memory), ""; }) ==
@@ -74,7 +74,7 @@ TEST_CASE("read_whole() names the path and the reason in its error, and adds a h
   REQUIRE(::mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
   for (const char* name : {"link", "pipe", "."}) {
     CHECK_THROWS_AS(mlk::image::read_whole(open, name, 1, memory), mlk::Error);
-    CHECK_THROWS_AS(mlk::image::read_whole(open, name, name, 1, take), mlk::Error);
+    CHECK_THROWS_AS(mlk::image::read_whole(open, name, 1, take), mlk::Error);
   }
   try {
     mlk::image::read_whole(open, "file", 1, memory);
