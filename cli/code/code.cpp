@@ -88,9 +88,7 @@ class TarOfFolder {
       take({parts.back().memory.data(), parts.back().size});
       if (is_large(batches[i])) stream(tree_.entries[batches[i].begin], take);
     }
-    std::string end;
-    end_tar(end);
-    take(end);
+    take(tar_end());
   }
 
  private:
@@ -280,9 +278,7 @@ std::string write_layer(LayerWriter& writer, const fs::path& folder, const Tree&
       writer.add(in_layer);
     }
   }
-  std::string end;
-  end_tar(end);
-  also(end);
+  also(tar_end());
   return digest.hex();
 }
 
@@ -342,7 +338,7 @@ std::string archive_of_layer(std::string_view layer, const std::string& prefix) 
     entry.path.erase(0, prefix.size() + 1);
     append_to_tar(out, entry, file.content);
   }
-  end_tar(out);
+  out += tar_end();
   return out;
 }
 

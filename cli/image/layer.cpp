@@ -111,9 +111,7 @@ void LayerWriter::add_file(const TarEntry& entry, const OpenFile& folder, const 
 }
 
 void LayerWriter::end() {
-  std::string end;
-  end_tar(end);
-  put(end);
+  put(tar_end());
   state_->gzip.finish();
 }
 

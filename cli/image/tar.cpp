@@ -110,6 +110,6 @@ void append_to_tar(std::string& tar, const TarEntry& entry, std::string_view con
   pad(tar);
 }
 
-void end_tar(std::string& tar) { tar.append(2 * tar_block, '\0'); }
+std::string tar_end() { return std::string(2 * tar_block, '\0'); }
 
 }  // namespace mlk::image

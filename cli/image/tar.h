@@ -32,8 +32,8 @@ void append_to_tar(std::string& tar, const TarEntry& entry, std::string_view con
 std::string tar_header(const TarEntry& entry, std::uint64_t size);
 std::size_t tar_padding(std::uint64_t size);
 
-// Appends the end of the archive.
-void end_tar(std::string& tar);
+// The bytes at the end of an archive.
+std::string tar_end();
 
 // Whether the target of a link at this path is inside the folder of the archive, even if the archive has
 // other links that pass this check. The target may have ".." only at its beginning, where ".." leads to a

@@ -136,8 +136,7 @@ void save_docker_archive(const fs::path& file, const std::string& name, const im
                           {"Layers", layers}}};
   std::string end;
   image::append_to_tar(end, {.path = "manifest.json"}, json_text(manifest));
-  image::end_tar(end);
-  out.put(end);
+  out.put(end + image::tar_end());
   out.finish();
 }
 

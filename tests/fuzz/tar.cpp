@@ -36,7 +36,7 @@ std::string written(FuzzedDataProvider& input, std::map<std::string, std::string
   }
   for (const auto& [path, content] : contents)
     mlk::image::append_to_tar(tar, {.path = path, .executable = input.ConsumeBool()}, content);
-  mlk::image::end_tar(tar);
+  tar += mlk::image::tar_end();
   return tar;
 }
 

@@ -12,7 +12,7 @@ TEST_CASE("changed_paths() lists the new, gone and changed files of two archives
   const auto archive = [](const std::vector<std::pair<TarEntry, std::string>>& entries) {
     std::string out;
     for (const auto& [entry, content] : entries) append_to_tar(out, entry, content);
-    end_tar(out);
+    out += tar_end();
     return out;
   };
   using Kind = TarEntry::Kind;
@@ -36,7 +36,7 @@ TEST_CASE("changed_paths() shows a file as gone if it became a folder, and as ne
   const auto archive = [](const TarEntry& entry) {
     std::string out;
     append_to_tar(out, entry, "");
-    end_tar(out);
+    out += tar_end();
     return out;
   };
   const std::string file = archive({.path = "a"}),

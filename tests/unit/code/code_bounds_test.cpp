@@ -204,7 +204,7 @@ TEST_CASE("archive_of_layer() returns the archive of the code, without entries o
   const std::string tar = mlk::image::gunzip(mlk::read_file(layer.file, plenty), plenty);
   CHECK(mlk::image::archive_of_layer(tar, "mlk/code") == mlk::image::gunzip(code.archive, plenty));
   std::string empty;
-  mlk::image::end_tar(empty);
+  empty += mlk::image::tar_end();
   CHECK(mlk::image::archive_of_layer(tar, "mlk/cod") == empty);
   CHECK_THROWS_AS((void)mlk::image::archive_of_layer("x", "mlk/code"), mlk::Error);
 }

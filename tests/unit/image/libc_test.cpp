@@ -20,7 +20,7 @@ std::string layer_with(const std::vector<std::string>& paths) {
   std::string tar;
   for (const std::string& path : paths)
     mlk::image::append_to_tar(tar, {.path = path}, std::string(1000, 'x'));
-  mlk::image::end_tar(tar);
+  tar += mlk::image::tar_end();
   return tar;
 }
 

@@ -20,7 +20,7 @@ using Kind = TarEntry::Kind;
 std::string tar_of(const std::vector<std::pair<TarEntry, std::string>>& entries) {
   std::string tar;
   for (const auto& [entry, content] : entries) append_to_tar(tar, entry, content);
-  mlk::image::end_tar(tar);
+  tar += mlk::image::tar_end();
   return tar;
 }
 
@@ -227,8 +227,7 @@ TEST_CASE("numbers in a header are octal, but a size of 8 GiB or more is in base
   }
 }
 
-TEST_CASE(
-    "tar_padding() is the number of bytes up to a whole block, and end_tar() adds two blocks of zeros") {
+TEST_CASE("tar_padding() is the number of bytes up to a whole block, and tar_end() is two blocks of zeros") {
   using mlk::image::tar_padding;
   CHECK(tar_padding(0) == 0);
   CHECK(tar_padding(1) == 511);
@@ -236,7 +235,7 @@ TEST_CASE(
   CHECK(tar_padding(512) == 0);
   CHECK(tar_padding(513) == 511);
   std::string tar;
-  mlk::image::end_tar(tar);
+  tar += mlk::image::tar_end();
   CHECK(tar == std::string(1024, '\0'));
   append_to_tar(tar = "", {.path = "a"}, "x");
   CHECK(tar.size() == 1024);

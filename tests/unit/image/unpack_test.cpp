@@ -51,7 +51,7 @@ TEST_CASE("unpack() makes all entries of an archive and their parent folders, bu
   mlk::image::append_to_tar(tar, {.path = "a/b/f"}, "text");
   mlk::image::append_to_tar(tar, {.path = "c/l", .kind = Kind::link, .target = "../a"}, "");
   mlk::image::append_to_tar(tar, {.path = "empty/e", .kind = Kind::folder}, "");
-  mlk::image::end_tar(tar);
+  tar += mlk::image::tar_end();
   mlk::image::unpack(tar, folder.path());
   CHECK(mlk::read_file(folder.path() / "a/b/f", 10) == "text");
   CHECK((fs::status(folder.path() / "a/b/f").permissions() & fs::perms::owner_exec) == fs::perms::none);
@@ -59,12 +59,12 @@ TEST_CASE("unpack() makes all entries of an archive and their parent folders, bu
   CHECK(fs::is_directory(folder.path() / "empty/e"));
   std::string link;
   mlk::image::append_to_tar(link, {.path = "c/l", .kind = Kind::link, .target = "x"}, "");
-  mlk::image::end_tar(link);
+  link += mlk::image::tar_end();
   CHECK_THROWS_WITH_AS(mlk::image::unpack(link, folder.path()), doctest::Contains("c/l: File exists"),
                        mlk::Error);
   std::string below;
   mlk::image::append_to_tar(below, {.path = "a/b/f/x", .kind = Kind::folder}, "");
-  mlk::image::end_tar(below);
+  below += mlk::image::tar_end();
   CHECK_THROWS_WITH_AS(mlk::image::unpack(below, folder.path()), doctest::Contains("cannot write "),
                        mlk::Error);
 }

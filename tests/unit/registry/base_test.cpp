@@ -148,7 +148,7 @@ TEST_CASE("libc_of() reads the layers in order until a file shows the C library"
   const auto layer_of = [](const std::string& path) {
     std::string tar;
     mlk::image::append_to_tar(tar, {.path = path}, "x");
-    mlk::image::end_tar(tar);
+    tar += mlk::image::tar_end();
     return mlk::image::gzip(tar);
   };
   const auto libc_in = [&](const std::vector<std::string>& layers) {

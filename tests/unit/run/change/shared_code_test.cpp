@@ -21,7 +21,7 @@ using nlohmann::json;
 std::string archive_of(const std::string& program) {
   std::string tar;
   mlk::image::append_to_tar(tar, {.path = "main.sh"}, program);
-  mlk::image::end_tar(tar);
+  tar += mlk::image::tar_end();
   return tar;
 }
 const std::string tar = archive_of("echo hello"), digest = mlk::sha256_hex(tar);

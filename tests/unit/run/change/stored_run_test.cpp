@@ -87,7 +87,7 @@ namespace {
 std::string tar_of(const std::string& program) {
   std::string tar;
   mlk::image::append_to_tar(tar, {.path = "main.sh"}, program);
-  mlk::image::end_tar(tar);
+  tar += mlk::image::tar_end();
   return tar;
 }
 const std::string kept_tar = tar_of("echo kept"), kept_digest = mlk::sha256_hex(kept_tar);
