@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <system_error>
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -47,12 +44,7 @@ struct LayerWriter::State {
   void write_out(std::string_view part) {
     blob.add(part);
     size += part.size();
-    while (!part.empty()) {
-      const ssize_t count = write(out.number(), part.data(), part.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail_with(aside, errno);
-      part.remove_prefix(static_cast<std::size_t>(count));
-    }
+    write_whole(out, aside, part);
   }
 
   const fs::path file;
@@ -90,13 +82,9 @@ void LayerWriter::add(const TarEntry& entry, std::string_view content) {
   put(std::string(tar_padding(content.size()), '\0'));
 }
 
-void LayerWriter::add_file(const TarEntry& entry, const fs::path& from, std::uint64_t size,
-                           const std::function<void(std::string_view)>& also) {
+void LayerWriter::add_file(const TarEntry& entry, const fs::path& from, std::uint64_t size) {
   put(tar_header(entry, size));
-  read_whole(from, size, [&](std::string_view part) {
-    put(part);
-    if (also) also(part);
-  });
+  read_whole(from, size, [this](std::string_view part) { put(part); });
   put(std::string(tar_padding(size), '\0'));
 }
 

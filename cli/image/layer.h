@@ -36,11 +36,10 @@ class LayerWriter {
 
   // Callers add entries in the byte order of their paths, so that the digest is the same on every machine.
   void add(const TarEntry& entry, std::string_view content = "");
-  // Adds the content of the file `from`, and also passes the content to `also`.
-  void add_file(const TarEntry& entry, const std::filesystem::path& from, std::uint64_t size,
-                const std::function<void(std::string_view)>& also = {});
-  // Does the same as the other add_file() for a file in an open folder. `shown`: the path of the file, for
-  // messages.
+  // Adds the content of the file `from`.
+  void add_file(const TarEntry& entry, const std::filesystem::path& from, std::uint64_t size);
+  // Does the same for a file in an open folder, and also passes the content to `also`. `shown`: the path of
+  // the file, for messages; the last part is the name of the file.
   void add_file(const TarEntry& entry, const OpenFile& folder, const std::filesystem::path& shown,
                 std::uint64_t size, const std::function<void(std::string_view)>& also = {});
   Layer finish();

@@ -117,4 +117,13 @@ void read_whole(const OpenFile& folder, const std::string& path, std::uint64_t s
   if (have != size) refuse_changing(path);
 }
 
+void write_whole(const OpenFile& file, const fs::path& path, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(file.number(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_with(path, errno);
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
 }  // namespace mlk::image

@@ -1,4 +1,4 @@
-// Reads files that mlk sends. If a file changes meanwhile, this is an error.
+// Reads files that mlk sends. If a file changes meanwhile, this is an error. Also writes to open files.
 #pragma once
 
 #include <cstdint>
@@ -61,5 +61,8 @@ void read_whole(const OpenFile& folder, const std::filesystem::path& path, std::
 // Reads a file in an open folder into `to`, which has room for `size` + 1 bytes. Throws as the other
 // read_whole(). `path`: for messages; the last part is the name of the file.
 void read_whole(const OpenFile& folder, const std::string& path, std::uint64_t size, char* to);
+
+// Writes all bytes to an open file. Throws Error{failure}. `path`: the path of the file, for messages.
+void write_whole(const OpenFile& file, const std::filesystem::path& path, std::string_view bytes);
 
 }  // namespace mlk::image

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <set>
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -33,14 +32,7 @@ class File {
       : path_(std::move(path)), file_(path_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666) {
     if (file_.number() < 0) image::fail_with(path_, errno);
   }
-  void put(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t count = write(file_.number(), bytes.data(), bytes.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) image::fail_with(path_, errno);
-      bytes.remove_prefix(static_cast<std::size_t>(count));
-    }
-  }
+  void put(std::string_view bytes) { image::write_whole(file_, path_, bytes); }
 
  private:
   const fs::path path_;

@@ -2,6 +2,7 @@
 #include "cli/image/layer.h"
 
 #include <csignal>
+#include <fcntl.h>
 #include <fstream>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -82,7 +83,8 @@ TEST_CASE("add_file() gives the same layer as add(), and passes the content of t
   const fs::path from = folder.write("from", content);
   LayerWriter writer(folder.path() / "layer");
   std::string also;
-  writer.add_file({.path = "x"}, from, content.size(), [&](std::string_view part) { also += part; });
+  const mlk::image::OpenFile open(folder.path(), O_RDONLY | O_DIRECTORY);
+  writer.add_file({.path = "x"}, open, from, content.size(), [&](std::string_view part) { also += part; });
   const Layer of_file = writer.finish();
   CHECK(also == content);
   LayerWriter whole(folder.path() / "whole");
