@@ -1,7 +1,6 @@
 #include "cli/code/repository.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <unistd.h>
 
@@ -149,8 +148,7 @@ std::vector<std::string> tracked_files(const std::filesystem::path& folder) {
 }
 
 bool may_change_ignoring(std::string_view git_config) {
-  std::string text(git_config);
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string text = lower_case(std::string(git_config));
   for (const char* word : {"excludesfile", "ignorecase", "include"}) {
     if (text.find(word) != text.npos) return true;
   }

@@ -50,14 +50,8 @@ constexpr Synonym synonyms[] = {
     {" checkpoints checkpointing ", "checkpoint"},
 };
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 std::string our_word(const std::string& written) {
-  const std::string word = lower(written);
+  const std::string word = lower_case(written);
   for (const Synonym& synonym : synonyms) {
     if (word.find(' ') == std::string::npos && synonym.words.find(" " + word + " ") != std::string::npos)
       return std::string(synonym.key);
@@ -120,7 +114,7 @@ std::string suggest_section(const YamlNode& value, std::string_view section, con
 }
 
 std::string suggest_choice(const std::string& written, std::string_view choices) {
-  const std::string near = nearest(lower(written), split(choices, '|'));
+  const std::string near = nearest(lower_case(written), split(choices, '|'));
   return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
 }
 

@@ -1,7 +1,6 @@
 #include "cli/http/connection.h"
 
 #include <algorithm>
-#include <cctype>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -58,9 +57,7 @@ struct Connection::State {
     }
     const std::size_t colon = line.find(':');
     if (colon == line.npos) return true;
-    std::string name(line.substr(0, colon));
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    reply.headers.emplace_back(std::move(name), trim(line.substr(colon + 1)));
+    reply.headers.emplace_back(lower_case(std::string(line.substr(0, colon))), trim(line.substr(colon + 1)));
     return true;
   }
 

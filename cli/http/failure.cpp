@@ -12,11 +12,6 @@
 namespace mlk::http {
 namespace {
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 // Removes the number of the stream from a text of libcurl, because the number differs each time.
 std::string without_stream_number(std::string text) {
   constexpr std::string_view words = "HTTP/2 stream ";
@@ -67,7 +62,7 @@ Failure failure_of(CURLcode code, const std::string& text, int os_error, const C
       return {Kind::proxy, detail};
     case CURLE_COULDNT_CONNECT:
       if (os_error == ECONNREFUSED) return {Kind::refused, ""};
-      return {Kind::no_route, os_error == 0 ? detail : lower(std::strerror(os_error))};
+      return {Kind::no_route, os_error == 0 ? detail : lower_case(std::strerror(os_error))};
     case CURLE_OPERATION_TIMEDOUT:
       return {Kind::timed_out, "no connection within 10 s"};
     case CURLE_PEER_FAILED_VERIFICATION:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -85,11 +84,6 @@ bool is_meant(const std::string& entry, const std::string& host, const std::stri
   if (name.starts_with("*.")) name.erase(0, 1);
   if (name.front() != '.') return host == name || host.ends_with("." + name);
   return host.ends_with(name);
-}
-
-std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
 }
 
 // The name and the value of a variable. The name in upper case wins over the name in lower case.

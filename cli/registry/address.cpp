@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
-#include <cctype>
 #include <cstdint>
 #include <netinet/in.h>
 
 #include "cli/http/url.h"
 #include "cli/image/reference.h"
+#include "cli/util/text.h"
 
 namespace mlk::registry {
 namespace {
@@ -25,8 +25,8 @@ bool is_of_this_link(const std::string& host) {
 
 // Whether the host leads to this machine. Also true for localhost and all names below it (RFC 6761), in upper
 // or lower case and with a dot at the end. http::is_loopback() is stricter, because mlk trusts its result.
-bool is_of_this_machine(std::string host) {
-  std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
+bool is_of_this_machine(const std::string& name) {
+  std::string host = lower_case(name);
   if (host.ends_with('.')) host.pop_back();
   return host.ends_with(".localhost") || http::is_loopback(host);
 }

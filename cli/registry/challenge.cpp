@@ -4,6 +4,8 @@
 #include <cctype>
 #include <string_view>
 
+#include "cli/util/text.h"
+
 namespace mlk::registry {
 namespace {
 
@@ -13,12 +15,6 @@ bool is_token(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte < 0x80 &&
          (std::isalnum(byte) != 0 || std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos);
-}
-
-std::string small(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
-  return out;
 }
 
 class Reader {
@@ -74,11 +70,11 @@ std::vector<Challenge> parse_challenges(const std::string& header) {
   Reader reader(header);
   while (out.size() < most) {
     reader.skip(" \t,");
-    Challenge challenge{.scheme = small(reader.token()), .parameters = {}};
+    Challenge challenge{.scheme = lower_case(std::string(reader.token())), .parameters = {}};
     if (challenge.scheme.empty()) break;
     reader.skip(" \t");
     while (reader.at_parameter() && challenge.parameters.size() < most) {
-      const std::string name = small(reader.token());
+      const std::string name = lower_case(std::string(reader.token()));
       reader.skip(" \t");
       (void)reader.take('=');
       reader.skip(" \t");

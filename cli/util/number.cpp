@@ -1,22 +1,17 @@
 #include "cli/util/number.h"
 
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+
+#include "cli/util/text.h"
 
 namespace mlk {
 namespace {
 
 bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-std::string in_lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 // Whether the text is digits, perhaps with a point and an exponent.
 bool is_decimal(std::string_view text) {
@@ -45,7 +40,7 @@ bool is_decimal(std::string_view text) {
 std::optional<double> number_of_word(std::string_view word) {
   const bool negative = word.starts_with('-');
   const std::string_view size = word.substr(negative || word.starts_with('+') ? 1 : 0);
-  const std::string lower = in_lower_case(size.substr(0, 9));
+  const std::string lower = lower_case(std::string(size.substr(0, 9)));
   if (lower == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (lower == "inf" || lower == "infinity") {
     constexpr double infinity = std::numeric_limits<double>::infinity();

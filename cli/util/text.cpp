@@ -23,6 +23,13 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
+std::string lower_case(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
 std::string join_or(const std::vector<std::string>& choices) {
   if (choices.size() < 2) return join(choices, "");
   return join({choices.begin(), choices.end() - 1}, ", ") + " or " + choices.back();

@@ -23,6 +23,8 @@ std::string shell_word(std::string_view text);
 // A label of RFC 1123, such as the name of a namespace: at most 63 of a-z, 0-9 and inner '-'.
 bool is_label(std::string_view text);
 
+std::string lower_case(std::string text);  // changes only the letters A to Z
+
 // The candidate nearest to `word` by edit distance, for "did you mean"; empty if none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 

@@ -7,6 +7,7 @@
 
 #include "cli/util/json.h"
 #include "cli/util/number.h"
+#include "cli/util/text.h"
 #include "cli/where/number_order.h"
 
 namespace mlk::sweeps {

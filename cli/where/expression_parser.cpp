@@ -13,6 +13,7 @@
 
 #include "cli/experiment/yaml.h"
 #include "cli/util/number.h"
+#include "cli/util/text.h"
 #include "cli/where/expression.h"
 
 namespace mlk::sweeps {

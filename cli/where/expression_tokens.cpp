@@ -141,11 +141,4 @@ bool is_plain_name(std::string_view text) {
          text != "and" && text != "or" && text != "not" && text != "in";
 }
 
-std::string lower_case(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
-
 }  // namespace mlk::sweeps

@@ -30,6 +30,4 @@ std::vector<Token> tokens_of(const std::shared_ptr<const Source>& source);
 // Whether a name may be written without quotes.
 bool is_plain_name(std::string_view text);
 
-std::string lower_case(std::string text);  // changes only the letters A to Z
-
 }  // namespace mlk::sweeps

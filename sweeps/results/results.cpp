@@ -156,12 +156,6 @@ json result_cell(const Column& column, const Trial& trial) {
   return nullptr;
 }
 
-std::string column_in_lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; });
-  return text;
-}
-
 Column column_named(const std::string& name, const std::vector<Column>& columns) {
   const auto is_named = [&](const Column& column) {
     return column.name == name || (column.kind == Column::Kind::parameter && column.of == name) ||
@@ -170,9 +164,7 @@ Column column_named(const std::string& name, const std::vector<Column>& columns)
   const auto exact = std::find_if(columns.begin(), columns.end(), is_named);
   if (exact != columns.end()) return *exact;
   // A terminal shows the names in capitals, so the comparison ignores case.
-  const auto same = [&](const Column& column) {
-    return column_in_lower_case(column.name) == column_in_lower_case(name);
-  };
+  const auto same = [&](const Column& column) { return lower_case(column.name) == lower_case(name); };
   const auto near = std::find_if(columns.begin(), columns.end(), same);
   if (near != columns.end()) return *near;
   std::vector<std::string> names;

@@ -1,7 +1,6 @@
 #include "sweeps/space/points_file.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <memory>
 #include <set>
@@ -12,6 +11,7 @@
 #include "cli/experiment/values.h"
 #include "cli/experiment/yaml.h"
 #include "cli/util/json.h"
+#include "cli/util/text.h"
 #include "cli/util/unicode.h"
 #include "sweeps/space/csv.h"
 #include "sweeps/space/ledger.h"
@@ -31,9 +31,7 @@ enum class PointsFormat { csv, tsv, json_list, yaml_list };
 std::optional<PointsFormat> points_format(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return std::nullopt;
-  std::string ending(name.substr(dot + 1));
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string ending = lower_case(std::string(name.substr(dot + 1)));
   if (ending == "csv") return PointsFormat::csv;
   if (ending == "tsv") return PointsFormat::tsv;
   if (ending == "json") return PointsFormat::json_list;

@@ -51,9 +51,7 @@ void check_metadata(const Kind& kind, const json& metadata) {
   }
   std::size_t annotation_bytes = 0;
   for (const auto& [key, value] : at_path(metadata, {"annotations"}).items()) {
-    std::string lower = key;
-    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (!is_qualified_name(lower))
+    if (!is_qualified_name(lower_case(key)))
       throw invalid(kind.kind, name, "metadata.annotations", "Invalid value: \"" + key + "\"");
     annotation_bytes += key.size() + value.get_ref<const std::string&>().size();
   }

@@ -48,9 +48,7 @@ json fit_to_scope(json object, const std::string& owner_uid) {
 }
 
 std::string title(const json& object) {
-  std::string kind = object.at("kind");
-  std::transform(kind.begin(), kind.end(), kind.begin(), [](unsigned char c) { return std::tolower(c); });
-  return kind + "/" + kube::name_of(object);
+  return lower_case(object.at("kind").get<std::string>()) + "/" + kube::name_of(object);
 }
 
 bool is_deleting(const json& object) { return !at_path(object, {"metadata", "deletionTimestamp"}).is_null(); }

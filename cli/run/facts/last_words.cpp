@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include <nlohmann/json.hpp>
 
@@ -27,9 +26,7 @@ bool repeats_a_peer(std::string_view message) {
 
 bool blames_a_peer(const std::string& message) {
   if (repeats_a_peer(message)) return true;
-  std::string text = message;
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string text = lower_case(message);
   // From top to bottom: messages of sockets, gloo, torch's store, NCCL, gRPC, JAX and TensorFlow.
   constexpr std::array words = {"reset by peer",
                                 "broken pipe",
