@@ -44,10 +44,6 @@ NamedEntry::Kind kind_of(mode_t mode) {
                                              std::strerror(error)));
 }
 
-}  // namespace
-
-namespace {
-
 int open_folder(const fs::path& top, const std::string& path) {
   constexpr int flags = O_RDONLY | O_CLOEXEC | O_DIRECTORY;
   if (path.empty()) return open(top.c_str(), flags);

@@ -14,6 +14,7 @@
 #include "cli/ui/table.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -121,17 +122,16 @@ std::vector<std::pair<std::string, std::string>> facts_of(const FoundImage& foun
       {"image", found.reference.name() + "@" + found.reference.digest},
       {"platform", found.image.configuration.platform.text()},
       {"size", fmt::format("{} in {} layers", human_size(found.size), found.image.manifest.layers.size())}};
-  const json config = found.image.configuration.whole.value("config", json::object());
+  const json& config = at_path(found.image.configuration.whole, {"config"});
   for (const char* key : {"User", "WorkingDir", "Entrypoint", "Cmd"}) {
-    const json value = config.is_object() ? config.value(key, json()) : json();
+    const json& value = at_path(config, {key});
     if (value.empty() || (value.is_string() && value.get_ref<const std::string&>().empty())) continue;
     std::string name = key;
     name[0] = static_cast<char>(name[0] + ('a' - 'A'));
     out.emplace_back(name == "workingDir" ? "workdir" : name,
                      value.is_string() ? value.get<std::string>() : json_text(value));
   }
-  const json variables = config.is_object() ? config.value("Env", json()) : json();
-  if (variables.is_array()) {
+  if (const json& variables = at_path(config, {"Env"}); variables.is_array()) {
     for (const json& each : variables) {
       if (each.is_string()) out.emplace_back("env", each.get<std::string>());
     }

@@ -199,8 +199,7 @@ Configuration parse_configuration(std::string_view bytes, std::size_t layers, co
 }
 
 std::string variable_of(const Configuration& configuration, const std::string& name) {
-  const json config = configuration.whole.value("config", json());
-  const json variables = config.is_object() ? config.value("Env", json()) : json();
+  const json& variables = at_path(configuration.whole, {"config", "Env"});
   if (!variables.is_array()) return "";
   for (const json& each : variables) {
     if (each.is_string() && each.get_ref<const std::string&>().starts_with(name + "="))

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/render/containers.h"
+#include "cli/util/json_path.h"
 
 namespace mlk {
 
@@ -17,11 +18,8 @@ constexpr char shared_memory[] = "/dev/shm";
 constexpr char shared_memory_volume[] = "mlk-shm";
 
 bool asks_for_devices(const json& container) {
-  const json resources = container.value("resources", json());
-  if (!resources.is_object()) return false;
-  if (!resources.value("claims", json()).empty()) return true;
-  const json limits = resources.value("limits", json());
-  for (const auto& [name, unused] : limits.items()) {
+  if (!at_path(container, {"resources", "claims"}).empty()) return true;
+  for (const auto& [name, unused] : at_path(container, {"resources", "limits"}).items()) {
     if (name.find('/') != std::string::npos) return true;  // a device; CPUs and memory have no slash
   }
   return false;

@@ -30,6 +30,13 @@ bool flag_of(const YamlNode& root, const char* key, Problems& problems) {
   return value == true;
 }
 
+std::string name_of_role(const YamlNode& node, Problems& problems) {
+  const json value = to_json(node);
+  if (value.is_string()) return value.get<std::string>();
+  problems.add(node.place, "the name of a role is text");
+  return {};
+}
+
 std::string helper_of(const YamlNode& root, Problems& problems) {
   const YamlNode* found = root.find("helper");
   if (found == nullptr) return {};
@@ -61,22 +68,10 @@ Framework load_framework(const Templates& templates, const std::string& name) {
     out.key = flag_of(*root, "key", problems);
     out.helper = helper_of(*root, problems);
     out.objects = child_of(*root, "objects", Kind::list, problems);
-    for (const YamlEntry& entry : child_of(*root, "role_names", Kind::map, problems).entries) {
-      const json value = to_json(entry.value);
-      if (value.is_string()) {
-        out.role_names[entry.key] = value.get<std::string>();
-      } else {
-        problems.add(entry.value.place, "the name of a role is text");
-      }
-    }
-    for (const YamlNode& role : child_of(*root, "outside", Kind::list, problems).items) {
-      const json value = to_json(role);
-      if (value.is_string()) {
-        out.outside.insert(value.get<std::string>());
-      } else {
-        problems.add(role.place, "the name of a role is text");
-      }
-    }
+    for (const YamlEntry& entry : child_of(*root, "role_names", Kind::map, problems).entries)
+      out.role_names[entry.key] = name_of_role(entry.value, problems);
+    for (const YamlNode& role : child_of(*root, "outside", Kind::list, problems).items)
+      out.outside.insert(name_of_role(role, problems));
   }
   problems.throw_if_any();
   out.name = name;
