@@ -21,13 +21,9 @@
 namespace mlk {
 namespace {
 
-struct CompletionOptions {
-  std::string shell;
-};
-
-void completion(const CompletionOptions& options, Session& session) {
+void completion(const std::string& shell, Session& session) {
   for (const CompletionScript& script : completion_scripts()) {
-    if (script.shell == options.shell) session.out << script.text;
+    if (script.shell == shell) session.out << script.text;
   }
 }
 
@@ -168,12 +164,12 @@ class Line {
 }  // namespace
 
 void add_completion(CLI::App& root, Session& session) {
-  auto options = std::make_shared<CompletionOptions>();
+  auto shell = std::make_shared<std::string>();
   CLI::App* command = root.add_subcommand("completion", "Print the completion script of a shell");
-  command->add_option("SHELL", options->shell, "bash, zsh or fish")
+  command->add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()
       ->check(one_of({"bash", "zsh", "fish"}));
-  command->callback([options, &session] { completion(*options, session); });
+  command->callback([shell, &session] { completion(*shell, session); });
 
   CLI::App* complete = root.add_subcommand("__complete", "")->group("");
   complete->prefix_command()->fallthrough(false);  // the words, including flags, are data here

@@ -21,10 +21,6 @@ namespace {
 
 using nlohmann::json;
 
-struct ContextOptions {
-  std::string output;
-};
-
 using Questions = std::vector<kube::AccessQuestion>;
 
 // The permissions that a group of mlk's commands needs, with a description for researchers.
@@ -136,7 +132,7 @@ void print_text(std::ostream& out, const kube::Config& config, const kube::Login
 }
 
 // Shows the configuration even if the cluster cannot be reached.
-void context(const ContextOptions& options, Session& session) {
+void context(const std::string& output, Session& session) {
   const std::unique_ptr<kube::Client> client =
       session.connect(Session::Attended::yes, Session::Patience::none);
   const kube::Config& config = client->config();
@@ -149,7 +145,7 @@ void context(const ContextOptions& options, Session& session) {
   }
   kube::LoginView login = kube::login_of(config);
   if (const std::optional<Time> end = client->credential_end()) login.expires = end;
-  if (options.output == "json") {
+  if (output == "json") {
     session.out << json_text(as_json(config, login, told, why), 2) << '\n';
   } else {
     print_text(session.out, config, login, told);
@@ -161,11 +157,11 @@ void context(const ContextOptions& options, Session& session) {
 }  // namespace
 
 void add_context(CLI::App& root, Session& session) {
-  auto options = std::make_shared<ContextOptions>();
+  auto output = std::make_shared<std::string>();
   CLI::App* command =
       root.add_subcommand("context", "Which cluster, user and namespace, and what one may do there");
-  command->add_option("-o,--output", options->output, "json")->check(one_of({"json"}));
-  command->callback([options, &session] { context(*options, session); });
+  command->add_option("-o,--output", *output, "json")->check(one_of({"json"}));
+  command->callback([output, &session] { context(*output, session); });
 }
 
 }  // namespace mlk

@@ -13,10 +13,6 @@
 namespace mlk {
 namespace {
 
-struct TemplatesOptions {
-  std::string name;
-};
-
 // "ps" means jobs/ps.yaml; any file may be named by its path.
 const Template* find_template(const Templates& templates, const std::string& name) {
   for (const std::string& path :
@@ -26,20 +22,20 @@ const Template* find_template(const Templates& templates, const std::string& nam
   return nullptr;
 }
 
-void templates(const TemplatesOptions& options, Session& session) {
+void templates(const std::string& name, Session& session) {
   const Templates all = load_templates();
-  if (options.name.empty()) {
+  if (name.empty()) {
     ui::Table table({"TEMPLATE", "SOURCE"});
     for (const auto& [path, file] : all.all()) table.add({path, file.source});
     table.print(session.out, session.out_is_terminal, session.style_out());
     return;
   }
-  const Template* found = find_template(all, options.name);
+  const Template* found = find_template(all, name);
   if (found == nullptr) {
     std::vector<std::string> names = all.names().job_types;
     for (const auto& [path, file] : all.all()) names.push_back(path);
-    const std::string near = nearest(options.name, names);
-    throw Error(ExitCode::not_found, "there is no template '" + options.name + "'",
+    const std::string near = nearest(name, names);
+    throw Error(ExitCode::not_found, "there is no template '" + name + "'",
                 near.empty() ? "list them with: mlk templates" : "did you mean: mlk templates " + near);
   }
   session.out << found->text;
@@ -48,10 +44,10 @@ void templates(const TemplatesOptions& options, Session& session) {
 }  // namespace
 
 void add_templates(CLI::App& root, Session& session) {
-  auto options = std::make_shared<TemplatesOptions>();
+  auto name = std::make_shared<std::string>();
   CLI::App* command = root.add_subcommand("templates", "List the templates, or print one");
-  command->add_option("NAME", options->name, "A job type, or a path as the list shows it");
-  command->callback([options, &session] { templates(*options, session); });
+  command->add_option("NAME", *name, "A job type, or a path as the list shows it");
+  command->callback([name, &session] { templates(*name, session); });
 }
 
 }  // namespace mlk

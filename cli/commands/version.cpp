@@ -11,12 +11,8 @@
 namespace mlk {
 namespace {
 
-struct VersionOptions {
-  std::string output;
-};
-
-void version(const VersionOptions& options, Session& session) {
-  if (options.output == "json") {
+void version(const std::string& output, Session& session) {
+  if (output == "json") {
     session.out << json_text({{"version", session.version}, {"kubernetes", ">=1.31"}}, 2) << '\n';
     return;
   }
@@ -26,10 +22,10 @@ void version(const VersionOptions& options, Session& session) {
 }  // namespace
 
 void add_version(CLI::App& root, Session& session) {
-  auto options = std::make_shared<VersionOptions>();
+  auto output = std::make_shared<std::string>();
   CLI::App* command = root.add_subcommand("version", "Print the version");
-  command->add_option("-o,--output", options->output, "json")->check(one_of({"json"}));
-  command->callback([options, &session] { version(*options, session); });
+  command->add_option("-o,--output", *output, "json")->check(one_of({"json"}));
+  command->callback([output, &session] { version(*output, session); });
 }
 
 }  // namespace mlk
