@@ -1,7 +1,6 @@
 #include "cli/experiment/problems.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 
 #include <fmt/format.h>
@@ -139,20 +138,10 @@ bool looks_like_secret(std::string_view value) {
     std::string_view prefix;
     std::size_t shortest;  // length of a whole secret, with the prefix
   };
-  static constexpr std::array<Pattern, 14> patterns{{{"ghp_", 20},
-                                                     {"gho_", 20},
-                                                     {"ghs_", 20},
-                                                     {"github_pat_", 20},
-                                                     {"glpat-", 20},
-                                                     {"sk-", 20},
-                                                     {"AKIA", 20},
-                                                     {"ASIA", 20},
-                                                     {"hf_", 30},
-                                                     {"xoxb-", 20},
-                                                     {"xoxp-", 20},
-                                                     {"AIza", 35},
-                                                     {"eyJ", 30},
-                                                     {"-----BEGIN", 10}}};
+  static constexpr Pattern patterns[] = {
+      {"ghp_", 20},  {"gho_", 20}, {"ghs_", 20}, {"github_pat_", 20}, {"glpat-", 20},
+      {"sk-", 20},   {"AKIA", 20}, {"ASIA", 20}, {"hf_", 30},         {"xoxb-", 20},
+      {"xoxp-", 20}, {"AIza", 35}, {"eyJ", 30},  {"-----BEGIN", 10}};
   for (const Pattern& pattern : patterns) {
     if (value.starts_with(pattern.prefix) && value.size() >= pattern.shortest) return true;
   }

@@ -1,7 +1,6 @@
 #include "cli/render/merge.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -20,14 +19,11 @@ struct NamedList {
   ListRule rule;
 };
 
-constexpr std::array<NamedList, 8> lists{{{"containers", "name", ListRule::merge},
-                                          {"initContainers", "name", ListRule::merge},
-                                          {"ports", "name", ListRule::merge},
-                                          {"env", "name", ListRule::replace},
-                                          {"volumes", "name", ListRule::replace},
-                                          {"volumeMounts", "mountPath", ListRule::replace},
-                                          {"tolerations", "", ListRule::append},
-                                          {"imagePullSecrets", "", ListRule::append}}};
+constexpr NamedList lists[] = {
+    {"containers", "name", ListRule::merge}, {"initContainers", "name", ListRule::merge},
+    {"ports", "name", ListRule::merge},      {"env", "name", ListRule::replace},
+    {"volumes", "name", ListRule::replace},  {"volumeMounts", "mountPath", ListRule::replace},
+    {"tolerations", "", ListRule::append},   {"imagePullSecrets", "", ListRule::append}};
 
 void merge_list(json& base, const json& overlay, const NamedList& list) {
   for (const json& entry : overlay) {
@@ -49,13 +45,12 @@ void merge_list(json& base, const json& overlay, const NamedList& list) {
 json merge(json base, const json& overlay) {
   if (!base.is_object() || !overlay.is_object()) return overlay;
   for (const auto& [key, value] : overlay.items()) {
-    const auto list =
-        std::find_if(lists.begin(), lists.end(), [&k = key](const NamedList& l) { return l.key == k; });
+    const auto* list = std::ranges::find_if(lists, [&k = key](const NamedList& l) { return l.key == k; });
     if (value.is_null()) {
       base.erase(key);
     } else if (!base.contains(key)) {
       base[key] = value;
-    } else if (list != lists.end() && base[key].is_array() && value.is_array()) {
+    } else if (list != std::end(lists) && base[key].is_array() && value.is_array()) {
       merge_list(base[key], value, *list);
     } else {
       base[key] = merge(std::move(base[key]), value);
