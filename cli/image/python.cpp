@@ -113,8 +113,7 @@ std::vector<std::string> pip_words(const PythonTarget& target, const fs::path& i
   constexpr char oldest_without_m[] = "3.8";
   std::vector<std::string> out{"install", "--only-binary=:all:", "--no-compile", "--progress-bar", "off"};
   const auto add = [&](const std::string& option, const std::string& value) {
-    out.push_back(option);
-    out.push_back(value);
+    out.insert(out.end(), {option, value});
   };
   add("--target", into.string());
   add("--implementation", "cp");
@@ -146,14 +145,11 @@ Resolved resolve(const PythonPackages& packages, const fs::path& folder) {
   const fs::path wanted = folder / "requirements.txt", constraints = folder / "constraints.txt",
                  report = folder / "report.json";
   write_file_atomically(wanted, out.requirements.wanted, 0600);
-  for (const std::string& word :
-       {std::string("-r"), wanted.string(), std::string("--dry-run"), std::string("--ignore-installed"),
-        std::string("--report"), report.string()})
-    words.push_back(word);
+  words.insert(words.end(),
+               {"-r", wanted.string(), "--dry-run", "--ignore-installed", "--report", report.string()});
   if (!out.requirements.constraints.empty()) {
     write_file_atomically(constraints, out.requirements.constraints, 0600);
-    words.emplace_back("--constraint");
-    words.push_back(constraints.string());
+    words.insert(words.end(), {"--constraint", constraints.string()});
   }
   out.settings = settings_of_user(folder, packages.go_on);
   (void)call_pip(packages, out.settings, folder, words);
@@ -207,8 +203,7 @@ void install(const PythonPackages& packages, const Resolved& resolved, const fs:
   write_file_atomically(
       list, resolved.requirements.options + pinned(resolved.packages, resolved.requirements.urls), 0600);
   std::vector<std::string> words = pip_words(packages.target, into);
-  for (const std::string& word : {std::string("--no-deps"), std::string("-r"), list.string()})
-    words.push_back(word);
+  words.insert(words.end(), {"--no-deps", "-r", list.string()});
   (void)call_pip(packages, resolved.settings, scratch, words);
   write_scripts(into);
 }

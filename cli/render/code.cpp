@@ -57,9 +57,7 @@ std::vector<std::string> prepared(const Experiment& experiment, const std::optio
   std::vector<std::string> out{"/bin/sh", "-c", script + start};
   if (unpacks) {
     const std::string workdir = experiment.effective.value("workdir", ".");
-    for (const std::string& word :
-         {fmt::format("{}/{}", code_mount, code_archive_file), std::string(code_folder), workdir})
-      out.push_back(word);
+    out.insert(out.end(), {fmt::format("{}/{}", code_mount, code_archive_file), code_folder, workdir});
   } else {
     out.emplace_back("mlk");
   }

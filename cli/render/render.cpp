@@ -289,12 +289,17 @@ class Renderer {
 
   // Returns the layers in the order of merging. The patch of the role is the last layer, because this patch
   // is the most specific. `key`: "pod" or "job".
-  std::vector<Layer> layers(const char* key, const std::string& role, const YamlNode& of_type) const {
+  std::vector<Layer> layers(const char* key, const std::string& role, const YamlNode& of_framework,
+                            const YamlNode& of_type) const {
     const json& roles = effective_["roles"];
     const json of_role = roles.contains(role) ? patch(roles[role], key) : json::object();
-    return {{fragment(of_type, scope_), fmt::format("{}: {} of role {}", type_name(), key, role)},
-            {patch(effective_, key), fmt::format("patch.{}", key)},
-            {of_role, fmt::format("roles.{}.patch.{}", role, key)}};
+    std::vector<Layer> out{
+        {fragment(of_type, scope_), fmt::format("{}: {} of role {}", type_name(), key, role)},
+        {patch(effective_, key), fmt::format("patch.{}", key)},
+        {of_role, fmt::format("roles.{}.patch.{}", role, key)}};
+    if (!framework_.name.empty())
+      out.insert(out.begin(), {fragment(of_framework, scope_), fmt::format("{}: {}", framework_name(), key)});
+    return out;
   }
 
   json job(const RoleTemplate& role, const RoleInRun& in_run) {
@@ -315,22 +320,15 @@ class Renderer {
     // The pod is checked after each layer, so that the message names the layer at fault.
     json pod = pod_template(role, in_run);
     check_pod(pod, identity_.run, shape_name("pod"));
-    std::vector<Layer> pod_layers = layers("pod", in_run.name, role.pod);
-    if (!framework_.name.empty()) {
-      pod["metadata"]["annotations"][port_annotation] = std::to_string(pod_port);
-      pod_layers.insert(pod_layers.begin(), {fragment(framework_.pod, scope_), framework_name() + ": pod"});
-    }
-    for (const Layer& layer : pod_layers) {
+    if (!framework_.name.empty()) pod["metadata"]["annotations"][port_annotation] = std::to_string(pod_port);
+    for (const Layer& layer : layers("pod", in_run.name, framework_.pod, role.pod)) {
       pod = merge(std::move(pod), layer.overlay);
       check_pod(pod, identity_.run, layer.source);
     }
     scope_["pod"] = std::move(pod);
     json out = shape("job");
     check_job(out, identity_.run, shape_name("job"));
-    std::vector<Layer> job_layers = layers("job", in_run.name, role.job);
-    if (!framework_.name.empty())
-      job_layers.insert(job_layers.begin(), {fragment(framework_.job, scope_), framework_name() + ": job"});
-    for (const Layer& layer : job_layers) {
+    for (const Layer& layer : layers("job", in_run.name, framework_.job, role.job)) {
       out = merge(std::move(out), layer.overlay);
       check_job(out, identity_.run, layer.source);
     }
