@@ -112,10 +112,8 @@ void refuse_step(const YamlNode& in, const std::vector<std::string>& steps, std:
   } else {
     std::vector<std::string> keys;
     for (const YamlEntry& entry : in.entries) keys.push_back(entry.key);
-    const std::string near = nearest(step, keys);
     problems.add(place, fmt::format("there is no '{}'{} that could be removed{}", step,
-                                    before.empty() ? "" : " in " + before,
-                                    near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+                                    before.empty() ? "" : " in " + before, did_you_mean(step, keys)));
   }
 }
 

@@ -89,8 +89,7 @@ std::string suggest_key(const std::string& written, const Section& section, cons
       return fmt::format("; did you mean '{}' of the file itself, outside of {}?", word, path);
     return fmt::format("; did you mean '{}'?", join(places, "' or '"));
   }
-  const std::string near = nearest(written, names);
-  if (!near.empty()) return fmt::format("; did you mean '{}'?", near);
+  if (const std::string near = did_you_mean(written, names); !near.empty()) return near;
   constexpr std::size_t few = 6;  // the advice lists all keys of a section with at most so many keys
   return names.size() <= few ? "; it has " + join(names, ", ") : "";
 }
@@ -114,8 +113,7 @@ std::string suggest_section(const YamlNode& value, std::string_view section, con
 }
 
 std::string suggest_choice(const std::string& written, std::string_view choices) {
-  const std::string near = nearest(lower_case(written), split(choices, '|'));
-  return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
+  return did_you_mean(lower_case(written), split(choices, '|'));
 }
 
 }  // namespace mlk

@@ -112,11 +112,9 @@ class Evaluator {
         if (at->is_object()) {
           for (const auto& [key, unused] : at->items()) known.push_back(key);
         }
-        const std::string near = nearest(step, known);
         Place place = node.place;
         place.column += offset;
-        problems.add(place, fmt::format("there is no ${{{}}}{}", name,
-                                        near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+        problems.add(place, fmt::format("there is no ${{{}}}{}", name, did_you_mean(step, known)));
         return nullptr;
       }
       at = &(*at)[step];

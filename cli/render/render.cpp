@@ -176,10 +176,8 @@ class Renderer {
     for (const auto& [name, unused] : out.items()) known.push_back(name);
     for (const auto& [name, value] : effective_["parameters"].items()) {
       if (!out.contains(name)) {
-        const std::string near = nearest(name, known);
-        throw Error(ExitCode::usage,
-                    fmt::format("job type {} has no parameter '{}'{}", experiment_.mode, name,
-                                near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+        throw Error(ExitCode::usage, fmt::format("job type {} has no parameter '{}'{}", experiment_.mode,
+                                                 name, did_you_mean(name, known)));
       }
       const bool both_numbers = out[name].is_number() && value.is_number();
       if (!out[name].is_null() && out[name].type() != value.type() && !both_numbers) {

@@ -27,6 +27,8 @@ std::string lower_case(std::string text);  // changes only the letters A to Z
 
 // The candidate nearest to `word` by edit distance, for "did you mean"; empty if none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+// The end of a message: "; did you mean 'NEAREST'?". Empty if no candidate is near.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 // "; did you mean 'steps'?" with the nearest candidate; empty if none is near.
 std::string or_nearest(std::string_view word, const std::vector<std::string>& candidates);

@@ -47,8 +47,7 @@ NameList paths_ending_in(const std::string& name, const NameList& known) {
 std::string advice_on(const std::string& name, const NameList& known) {
   NameList candidates = known;
   for (const std::string& path : known) candidates.push_back(path.substr(path.rfind('.') + 1));
-  const std::string near = nearest(name, candidates);
-  return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
+  return did_you_mean(name, candidates);
 }
 
 // Returns the full name from `known`. If `known` has no such name or several, adds a problem.

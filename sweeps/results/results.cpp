@@ -170,7 +170,7 @@ Column column_named(const std::string& name, const std::vector<Column>& columns)
   std::vector<std::string> names;
   for (const Column& column : columns) names.push_back(column.name);
   throw Error(ExitCode::usage,
-              printable(fmt::format("there is no column '{}'{}", name, or_nearest(name, names))),
+              printable(fmt::format("there is no column '{}'{}", name, did_you_mean(name, names))),
               printable("sort by one of: " + join(names, ", ")));
 }
 

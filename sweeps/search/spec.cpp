@@ -244,7 +244,7 @@ class Reader {
       problems_.add(node->place,
                     fmt::format("sweep.search must be {}, not {}{}", join_or(names_of_searches()),
                                 is_map ? fmt::format("'{}'", kind) : describe(*node),
-                                or_nearest(kind, names_of_searches())));
+                                did_you_mean(kind, names_of_searches())));
       return;
     }
     out_.search.kind = known->kind;
@@ -267,7 +267,7 @@ class Reader {
       problems_.add(node.place,
                     fmt::format("sweep.stop must be {{asha: {{min: 100, max: 1000}}}} or median, not {}{}",
                                 is_map ? fmt::format("'{}'", rule) : describe(node),
-                                or_nearest(rule, {"asha", "median"})));
+                                did_you_mean(rule, {"asha", "median"})));
       return;
     }
     out_.stop.rule = rule == "asha" ? EarlyStop::Rule::asha : EarlyStop::Rule::median;
@@ -356,7 +356,7 @@ class Reader {
         if (search_kind(out_.search.kind).has_trials) known.push_back("trials");
         if (out_.search.kind == Search::Kind::tpe) known.push_back("start");
         problems_.add(option.place, fmt::format("search {} has no option '{}'{}", search.key, option.key,
-                                                or_nearest(option.key, known)));
+                                                did_you_mean(option.key, known)));
       }
     }
   }

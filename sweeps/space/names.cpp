@@ -137,9 +137,8 @@ std::optional<std::string> Names::resolve(const std::string& written, const Plac
     return std::nullopt;
   }
   problems.add(
-      place,
-      fmt::format("the experiment has no value '{0}', and neither `run` nor `env` has ${{sweep.{0}}}{1}",
-                  written, or_nearest(written, last_words)));
+      place, fmt::format("the experiment has no value '{}', and neither `run` nor `env` has ${{sweep.{}}}{}",
+                         written, written, did_you_mean(written, last_words)));
   return std::nullopt;
 }
 
