@@ -41,6 +41,7 @@ struct Reply {
   Failure failure;  // why there is no answer, or only a part
 
   std::string header(std::string_view name) const;  // the first value of this name; empty: none
+  bool has_status(int wanted) const { return failure.kind == Failure::Kind::none && status == wanted; }
   bool ok() const { return failure.kind == Failure::Kind::none && status >= 200 && status < 300; }
 };
 

@@ -30,7 +30,7 @@ constexpr std::uint64_t next_to_nothing = 64 << 10;
 bool Registry::has_blob(const std::string& repository, const std::string& digest) {
   const Reply reply =
       send({.method = "HEAD", .url = at(repository, "blobs/" + digest)}, push_scope(repository));
-  if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return false;
+  if (reply.has_status(404)) return false;
   // Some registries answer with a redirect to the blob.
   if (reply.failure.kind == Failure::Kind::none && (reply.ok() || is_redirect(reply.status))) return true;
   fail(reply, fmt::format("repository {}/{}", name_, repository));
@@ -83,7 +83,7 @@ void Registry::read_blob(const std::string& repository, const image::Descriptor&
     };
     const Reply reply = read(call, pull_scope(repository));
     if (enough || have >= descriptor.size) break;
-    const bool is_whole = reply.failure.kind == Failure::Kind::none && (reply.ok() || reply.status == 416);
+    const bool is_whole = reply.ok() || reply.has_status(416);
     if (is_whole && have == before) refuse("has fewer bytes than its manifest says");
     losses = have - before > next_to_nothing ? 0 : losses + 1;
     const bool is_lost = may_pass(reply) || have > before;
@@ -103,7 +103,7 @@ bool Registry::mount_blob(const std::string& repository, const std::string& dige
   try {
     const Reply reply = send({.method = "POST", .url = at(repository, query)},
                              push_scope(repository) + " " + pull_scope(from));
-    return reply.failure.kind == Failure::Kind::none && reply.status == 201;
+    return reply.has_status(201);
   } catch (const Error& error) {
     if (error.code() == ExitCode::interrupted) throw;
     return false;
@@ -176,8 +176,7 @@ class Upload {
   }
 
   [[noreturn]] void give_up(const Reply& reply) {
-    if (reply.failure.kind == Failure::Kind::none && reply.status == 404)
-      refuse("has forgotten it again and again");
+    if (reply.has_status(404)) refuse("has forgotten it again and again");
     registry_.fail(reply, what_, Registry::to_make);
   }
 
@@ -207,8 +206,7 @@ class Upload {
         losses_ = 0;
         return true;
       }
-      const bool is_unclear = may_pass(reply) || (reply.failure.kind == Failure::Kind::none &&
-                                                  (reply.status == 404 || reply.status == 416));
+      const bool is_unclear = may_pass(reply) || reply.has_status(404) || reply.has_status(416);
       if (!is_unclear) registry_.fail(reply, what_, Registry::to_make);
       lose(reply);
       const std::uint64_t now = stored_by_registry();
@@ -263,8 +261,7 @@ class Upload {
     // 400: the stored bytes do not match the digest. If a PATCH has failed before, a part may be missing, so
     // mlk begins the upload again.
     const bool is_unclear =
-        may_pass(reply) || (reply.failure.kind == Failure::Kind::none &&
-                            (reply.status == 404 || (reply.status == 400 && is_doubtful_)));
+        may_pass(reply) || reply.has_status(404) || (reply.has_status(400) && is_doubtful_);
     if (!is_unclear) registry_.fail(reply, what_, Registry::to_make);
     lose(reply);
     if (registry_.has_blob(repository_, descriptor_.digest)) return true;

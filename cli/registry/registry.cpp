@@ -324,7 +324,7 @@ std::optional<Registry::Document> Registry::find_manifest(const std::string& rep
                             .headers = {{"Accept", accepted_manifests()}},
                             .most_bytes = image::longest_manifest},
                            pull_scope(repository));
-  if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return std::nullopt;
+  if (reply.has_status(404)) return std::nullopt;
   const std::string what =
       fmt::format("{}/{}{}{}", name_, repository, image::is_digest(version) ? "@" : ":", version);
   if (!reply.ok()) fail(reply, "image " + what);
@@ -341,7 +341,7 @@ std::optional<std::string> Registry::find_digest(const std::string& repository, 
                             .url = at(repository, "manifests/" + version),
                             .headers = {{"Accept", accepted_manifests()}}},
                            pull_scope(repository));
-  if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return std::nullopt;
+  if (reply.has_status(404)) return std::nullopt;
   if (!reply.ok()) fail(reply, fmt::format("image {}/{}", name_, repository));
   const std::string digest = reply.header("docker-content-digest");
   return image::is_digest(digest) ? std::optional(digest) : std::nullopt;
@@ -373,8 +373,8 @@ void Registry::put_manifest(const std::string& repository, const std::string& ve
 bool Registry::remove_manifest(const std::string& repository, const std::string& digest) {
   const Reply reply = send({.method = "DELETE", .url = at(repository, "manifests/" + digest)},
                            "repository:" + repository + ":pull,push,delete");
-  if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return false;
-  if (reply.failure.kind == Failure::Kind::none && reply.status == 405)
+  if (reply.has_status(404)) return false;
+  if (reply.has_status(405))
     throw Error(ExitCode::cluster, fmt::format("registry {} does not let anyone delete images", name_),
                 "delete them by the registry's own rules of retention");
   if (!reply.ok()) fail(reply, fmt::format("image {}/{}@{}", name_, repository, digest), to_delete);
