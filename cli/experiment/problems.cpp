@@ -154,10 +154,7 @@ bool looks_like_secret(std::string_view value) {
 }
 
 bool names_secret(std::string_view variable) {
-  std::string upper(variable);
-  std::transform(upper.begin(), upper.end(), upper.begin(),
-                 [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
-  const std::vector<std::string> words = split(upper, '_');
+  const std::vector<std::string> words = split(as_variable_name(std::string(variable)), '_');
   if (words.empty()) return false;
   // Variables such as SSL_KEY_FILE hold the place of a secret, not the secret.
   static const std::vector<std::string> places{"FILE", "PATH", "DIR", "URL", "NAME"};

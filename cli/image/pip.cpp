@@ -123,16 +123,8 @@ constexpr std::array path_keys{"find-links", "cert", "client-cert", "cache-dir"}
 std::string key_of_variable(std::string_view name) {
   constexpr std::string_view begins = "PIP_";
   if (!name.starts_with(begins)) return "";
-  std::string out;
-  for (const char c : name.substr(begins.size()))
-    out += static_cast<char>(c == '_' ? '-' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return out;
-}
-
-std::string variable_of_key(const std::string& key) {
-  std::string out = "PIP_";
-  for (const char c : key)
-    out += static_cast<char>(c == '-' ? '_' : c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  std::string out = lower_case(std::string(name.substr(begins.size())));
+  std::replace(out.begin(), out.end(), '_', '-');
   return out;
 }
 
@@ -288,7 +280,8 @@ PipSettings allowed_settings(const std::string& listed, const PipSettings& varia
   }
   PipSettings out;
   for (const auto& [key, value] : by_key)
-    out[variable_of_key(key)] = is_one_of(path_keys, key) ? with_absolute_paths(value, folder) : value;
+    out["PIP_" + as_variable_name(key)] =
+        is_one_of(path_keys, key) ? with_absolute_paths(value, folder) : value;
   return out;
 }
 

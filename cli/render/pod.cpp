@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -24,12 +23,6 @@ constexpr int most_seeds = 64;  // MLK_SEEDS_* name only these pods; they tell t
 constexpr char config_folder[] = "/etc/mlk/config";
 constexpr char secret_folder[] = "/etc/mlk/secret";
 constexpr char checkpoint_mount[] = "/mlk/checkpoints";
-
-std::string upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
-  return text;
-}
 
 // Leaves out an empty value, because the API server drops such a value, and submit compares the object in the
 // answer with the object that it sent.
@@ -130,8 +123,8 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
   out.push_back(variable("MLK_ADDRESS", pod_address(context.run, role.name, "$(MLK_RANK)")));
   out.push_back(variable("MLK_WORLD_SIZE", std::to_string(role.size.count)));
   for (const RoleInRun& other : context.roles) {
-    out.push_back(variable("MLK_COUNT_" + upper(other.name), std::to_string(other.size.count)));
-    out.push_back(variable("MLK_SEEDS_" + upper(other.name), seeds(context.run, other)));
+    out.push_back(variable("MLK_COUNT_" + as_variable_name(other.name), std::to_string(other.size.count)));
+    out.push_back(variable("MLK_SEEDS_" + as_variable_name(other.name), seeds(context.run, other)));
   }
   const json key = variable("MLK_SECRET", fmt::format("{}/key", secret_folder));
   if (experiment.has_train) {

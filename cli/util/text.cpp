@@ -30,6 +30,14 @@ std::string lower_case(std::string text) {
   return text;
 }
 
+std::string as_variable_name(std::string text) {
+  for (char& c : text) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    if (c == '-') c = '_';
+  }
+  return text;
+}
+
 std::string join_or(const std::vector<std::string>& choices) {
   if (choices.size() < 2) return join(choices, "");
   return join({choices.begin(), choices.end() - 1}, ", ") + " or " + choices.back();

@@ -24,6 +24,8 @@ std::string shell_word(std::string_view text);
 bool is_label(std::string_view text);
 
 std::string lower_case(std::string text);  // changes only the letters A to Z
+// The text as a part of the name of a variable: letters in upper case, and '_' in the place of '-'.
+std::string as_variable_name(std::string text);
 
 // The candidate nearest to `word` by edit distance, for "did you mean"; empty if none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
