@@ -31,23 +31,6 @@ Revision parse_revision(const std::string& status) {
 
 namespace {
 const std::vector<std::string> harmless{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
-}  // namespace
-
-std::optional<std::vector<std::string>> harmless_settings(const std::string& names) {
-  std::vector<std::string> out = harmless;
-  for (const std::string& name : split(names, '\0')) {
-    const bool is_program =
-        name.ends_with(".clean") || name.ends_with(".smudge") || name.ends_with(".process");
-    const bool is_need = name.ends_with(".required");
-    if (!is_program && !is_need) continue;
-    // `git -c` ends a name at the first of these characters, so mlk cannot overrule this setting.
-    if (name.find('=') != name.npos || name.find('\n') != name.npos) return std::nullopt;
-    out.push_back(name + (is_need ? "=false" : "="));
-  }
-  return out;
-}
-
-namespace {
 
 // A repository may come from a stranger, so git must not start programs that its configuration or hooks name.
 Command git(const std::filesystem::path& folder, const std::vector<std::string>& settings,
@@ -116,6 +99,20 @@ std::optional<std::string> answer_of_git(const std::filesystem::path& folder,
 }
 
 }  // namespace
+
+std::optional<std::vector<std::string>> harmless_settings(const std::string& names) {
+  std::vector<std::string> out = harmless;
+  for (const std::string& name : split(names, '\0')) {
+    const bool is_program =
+        name.ends_with(".clean") || name.ends_with(".smudge") || name.ends_with(".process");
+    const bool is_need = name.ends_with(".required");
+    if (!is_program && !is_need) continue;
+    // `git -c` ends a name at the first of these characters, so mlk cannot overrule this setting.
+    if (name.find('=') != name.npos || name.find('\n') != name.npos) return std::nullopt;
+    out.push_back(name + (is_need ? "=false" : "="));
+  }
+  return out;
+}
 
 std::optional<Revision> revision_of(const std::filesystem::path& folder) {
   try {

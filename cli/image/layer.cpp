@@ -31,6 +31,21 @@ std::string name_in_note(const fs::path& file) {
   return (file.parent_path().filename() / file.filename()).generic_string();
 }
 
+bool is_whole(const Layer& layer, const std::function<bool()>& go_on) {
+  Sha256 digest;
+  read_whole(layer.file, layer.blob.size, [&](std::string_view part) {
+    if (go_on && !go_on()) throw Error(ExitCode::interrupted, "interrupted");
+    digest.add(part);
+  });
+  return "sha256:" + digest.hex() == layer.blob.digest;
+}
+
+void remove_layer(const Layer& layer) {
+  std::error_code ignored;
+  fs::remove(layer.file, ignored);
+  fs::remove(note_of(layer.file), ignored);
+}
+
 }  // namespace
 
 struct LayerWriter::State {
@@ -149,8 +164,8 @@ std::optional<Layer> find_layer(const fs::path& file) {
     return std::nullopt;
   const Layer out{
       {.media_type = oci_types.layer, .digest = note["digest"], .size = note["size"]}, note["diff_id"], file};
-  const bool is_whole = fs::file_size(file, error) == out.blob.size && !error;
-  if (!is_whole || !is_digest(out.blob.digest) || !is_digest(out.diff_id)) return std::nullopt;
+  const bool has_size = fs::file_size(file, error) == out.blob.size && !error;
+  if (!has_size || !is_digest(out.blob.digest) || !is_digest(out.diff_id)) return std::nullopt;
   for (const fs::path& path : {file, note_of(file)})
     fs::last_write_time(path, fs::file_time_type::clock::now(), error);
   return out;
@@ -197,25 +212,6 @@ std::uint64_t size_on_disk(const fs::path& path) {
   });
   return out;
 }
-
-namespace {
-
-bool is_whole(const Layer& layer, const std::function<bool()>& go_on) {
-  Sha256 digest;
-  read_whole(layer.file, layer.blob.size, [&](std::string_view part) {
-    if (go_on && !go_on()) throw Error(ExitCode::interrupted, "interrupted");
-    digest.add(part);
-  });
-  return "sha256:" + digest.hex() == layer.blob.digest;
-}
-
-void remove_layer(const Layer& layer) {
-  std::error_code ignored;
-  fs::remove(layer.file, ignored);
-  fs::remove(note_of(layer.file), ignored);
-}
-
-}  // namespace
 
 std::optional<Layer> find_whole_layer(const fs::path& file, const std::string& diff_id,
                                       const std::function<bool()>& go_on) {

@@ -78,6 +78,39 @@ json object_in(std::string_view bytes, const std::string& name) {
   return out;
 }
 
+// The number in a variant: 8 for "v8" and for "8". nullopt if the variant has another form.
+std::optional<int> number_of_variant(std::string_view variant) {
+  if (variant.starts_with('v')) variant.remove_prefix(1);
+  if (variant.empty() || variant.size() > 3 || variant.find_first_not_of("0123456789") != variant.npos)
+    return std::nullopt;
+  return std::stoi(std::string(variant));
+}
+
+// The variant that container runtimes assume for an architecture without a variant.
+std::string_view usual_variant(std::string_view architecture) {
+  if (architecture == "amd64") return "v1";
+  if (architecture == "arm64") return "v8";
+  return architecture == "arm" ? "v7" : "";
+}
+
+// How far an entry is from the wanted platform. mlk chooses the entry with the smallest distance. nullopt:
+// the programs of the entry may not run on this platform.
+std::optional<int> distance(const Platform& platform, const Platform& wanted) {
+  if (platform.os != wanted.os || platform.architecture != wanted.architecture) return std::nullopt;
+  const std::string usual(usual_variant(wanted.architecture));
+  const auto or_usual = [&](const std::string& variant) { return variant.empty() ? usual : variant; };
+  const std::string own = or_usual(platform.variant), asked = or_usual(wanted.variant);
+  constexpr int of_features = 10'000;  // if an entry needs features that the nodes may lack
+  const int last = platform.features.empty() ? 0 : of_features;
+  if (own == asked) return last + (platform.variant == wanted.variant ? 0 : 1);
+  const std::optional<int> has = number_of_variant(own), needs = number_of_variant(asked);
+  constexpr int another = 10, newer = 2000;
+  if (has && needs && *has <= *needs) return last + another + *needs - *has;  // built for an older processor
+  // The entry is for a newer or unknown processor. It fits only if the user has not named a variant.
+  if (!wanted.variant.empty()) return std::nullopt;
+  return last + (has && needs ? newer + *has - *needs : 2 * newer);
+}
+
 }  // namespace
 
 std::string Platform::text() const {
@@ -118,43 +151,6 @@ std::variant<Manifest, Index> parse_manifest(std::string_view bytes, const std::
   for (const json& layer : list_of(object, "layers", name)) out.layers.push_back(descriptor_of(layer, name));
   return out;
 }
-
-namespace {
-
-// The number in a variant: 8 for "v8" and for "8". nullopt if the variant has another form.
-std::optional<int> number_of_variant(std::string_view variant) {
-  if (variant.starts_with('v')) variant.remove_prefix(1);
-  if (variant.empty() || variant.size() > 3 || variant.find_first_not_of("0123456789") != variant.npos)
-    return std::nullopt;
-  return std::stoi(std::string(variant));
-}
-
-// The variant that container runtimes assume for an architecture without a variant.
-std::string_view usual_variant(std::string_view architecture) {
-  if (architecture == "amd64") return "v1";
-  if (architecture == "arm64") return "v8";
-  return architecture == "arm" ? "v7" : "";
-}
-
-// How far an entry is from the wanted platform. mlk chooses the entry with the smallest distance. nullopt:
-// the programs of the entry may not run on this platform.
-std::optional<int> distance(const Platform& platform, const Platform& wanted) {
-  if (platform.os != wanted.os || platform.architecture != wanted.architecture) return std::nullopt;
-  const std::string usual(usual_variant(wanted.architecture));
-  const auto or_usual = [&](const std::string& variant) { return variant.empty() ? usual : variant; };
-  const std::string own = or_usual(platform.variant), asked = or_usual(wanted.variant);
-  constexpr int of_features = 10'000;  // if an entry needs features that the nodes may lack
-  const int last = platform.features.empty() ? 0 : of_features;
-  if (own == asked) return last + (platform.variant == wanted.variant ? 0 : 1);
-  const std::optional<int> has = number_of_variant(own), needs = number_of_variant(asked);
-  constexpr int another = 10, newer = 2000;
-  if (has && needs && *has <= *needs) return last + another + *needs - *has;  // built for an older processor
-  // The entry is for a newer or unknown processor. It fits only if the user has not named a variant.
-  if (!wanted.variant.empty()) return std::nullopt;
-  return last + (has && needs ? newer + *has - *needs : 2 * newer);
-}
-
-}  // namespace
 
 const Index::Entry& choose(const Index& index, const Platform& wanted, const std::string& name) {
   const Index::Entry* found = nullptr;

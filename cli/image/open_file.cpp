@@ -49,6 +49,20 @@ std::size_t read_some(const OpenFile& file, const std::string& path, char* to, s
               "type the command again when nothing writes there, or leave it out with exclude:");
 }
 
+void read_open(const OpenFile& file, const fs::path& shown, std::uint64_t size,
+               const std::function<void(std::string_view)>& take) {
+  if (file.number() < 0) fail_with(shown, errno);
+  constexpr std::uint64_t most_read_bytes = 256 << 10;
+  std::string buffer(std::min(size + 1, most_read_bytes), '\0');
+  std::uint64_t have = 0;
+  while (const std::size_t count = read_some(file, shown.native(), buffer.data(), buffer.size())) {
+    have += count;
+    if (have > size) refuse_changing(shown.native());
+    take({buffer.data(), count});
+  }
+  if (have != size) refuse_changing(shown.native());
+}
+
 }  // namespace
 
 WayDown::WayDown(const fs::path& top) : shown_(top), top_(top, O_RDONLY | O_DIRECTORY) {
@@ -76,24 +90,6 @@ const OpenFile& WayDown::folder_of(const std::string& path) {
 }
 
 std::string name_of_path(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-namespace {
-
-void read_open(const OpenFile& file, const fs::path& shown, std::uint64_t size,
-               const std::function<void(std::string_view)>& take) {
-  if (file.number() < 0) fail_with(shown, errno);
-  constexpr std::uint64_t most_read_bytes = 256 << 10;
-  std::string buffer(std::min(size + 1, most_read_bytes), '\0');
-  std::uint64_t have = 0;
-  while (const std::size_t count = read_some(file, shown.native(), buffer.data(), buffer.size())) {
-    have += count;
-    if (have > size) refuse_changing(shown.native());
-    take({buffer.data(), count});
-  }
-  if (have != size) refuse_changing(shown.native());
-}
-
-}  // namespace
 
 void read_whole(const fs::path& path, std::uint64_t size, const std::function<void(std::string_view)>& take) {
   read_open(OpenFile(path, flags_to_read), path, size, take);

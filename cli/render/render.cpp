@@ -33,46 +33,6 @@ json or_null(const json& object, const char* key) {
   return object[key].empty() ? json() : object[key];
 }
 
-}  // namespace
-
-json digests_of(const Experiment& experiment, const FileContents& files) {
-  json out = json::object();
-  std::size_t total = 0;
-  for (const DataEntry& entry : experiment.data) {
-    if (entry.files.empty()) continue;
-    const auto found = files.folders.find(entry.name);
-    if (found == files.folders.end() || found->second.empty()) {
-      throw Error(ExitCode::usage, fmt::format("data '{}': {} holds no files", entry.name, entry.files));
-    }
-    std::size_t bytes = 0;
-    for (const auto& [file, content] : found->second) {
-      const bool valid = file.size() <= 253 && file != "." && !file.starts_with("..") &&
-                         std::all_of(file.begin(), file.end(), [](unsigned char c) {
-                           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
-                         });
-      if (!valid) {
-        throw Error(ExitCode::usage, fmt::format("data '{}': the file '{}' in {} cannot travel with the run: "
-                                                 "its name may have letters, digits, '-', '_' and '.' only",
-                                                 entry.name, printable(file), entry.files));
-      }
-      bytes += content.size() + file.size();
-      out[entry.name][file] = sha256_hex(content);
-    }
-    total += bytes;
-    if (total > most_config_map_bytes) {
-      throw Error(ExitCode::usage,
-                  fmt::format("data '{}': {} holds {}, and at most {} can travel with a run in all `files:`",
-                              entry.name, entry.files, human_size(bytes), human_size(most_config_map_bytes)),
-                  "put it on a volume: pvc, nfs, hostPath or csi instead of files");
-    }
-  }
-  if (files.code) out[code_file] = files.code->digest;
-  if (files.code && !files.code->python_files.empty()) out[python_files_name] = files.code->python_files;
-  return out;
-}
-
-namespace {
-
 // Renders one run. Stores the inputs, since every object of the run needs them.
 class Renderer {
  public:
@@ -413,6 +373,42 @@ class Renderer {
 };
 
 }  // namespace
+
+json digests_of(const Experiment& experiment, const FileContents& files) {
+  json out = json::object();
+  std::size_t total = 0;
+  for (const DataEntry& entry : experiment.data) {
+    if (entry.files.empty()) continue;
+    const auto found = files.folders.find(entry.name);
+    if (found == files.folders.end() || found->second.empty()) {
+      throw Error(ExitCode::usage, fmt::format("data '{}': {} holds no files", entry.name, entry.files));
+    }
+    std::size_t bytes = 0;
+    for (const auto& [file, content] : found->second) {
+      const bool valid = file.size() <= 253 && file != "." && !file.starts_with("..") &&
+                         std::all_of(file.begin(), file.end(), [](unsigned char c) {
+                           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+                         });
+      if (!valid) {
+        throw Error(ExitCode::usage, fmt::format("data '{}': the file '{}' in {} cannot travel with the run: "
+                                                 "its name may have letters, digits, '-', '_' and '.' only",
+                                                 entry.name, printable(file), entry.files));
+      }
+      bytes += content.size() + file.size();
+      out[entry.name][file] = sha256_hex(content);
+    }
+    total += bytes;
+    if (total > most_config_map_bytes) {
+      throw Error(ExitCode::usage,
+                  fmt::format("data '{}': {} holds {}, and at most {} can travel with a run in all `files:`",
+                              entry.name, entry.files, human_size(bytes), human_size(most_config_map_bytes)),
+                  "put it on a volume: pvc, nfs, hostPath or csi instead of files");
+    }
+  }
+  if (files.code) out[code_file] = files.code->digest;
+  if (files.code && !files.code->python_files.empty()) out[python_files_name] = files.code->python_files;
+  return out;
+}
 
 Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates,
                 const RenderOptions& options) {
