@@ -165,8 +165,7 @@ class Upload {
     const std::string location = reply.header("location");
     if (location.empty()) return;
     const std::string next = resolve(registry_.base(), location);
-    const std::string wrong =
-        next.empty() ? "an address that is not a valid URL" : wrong_with_target(registry_.base(), next);
+    const std::string wrong = wrong_with_target(registry_.base(), next);
     if (!wrong.empty()) refuse("sends mlk to " + wrong + ", and mlk does not go there");
     session_ = next;
   }

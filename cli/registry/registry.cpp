@@ -286,8 +286,7 @@ Reply Registry::read(Call call, const Scope& scope) {
   Reply reply = send(call, scope);
   for (int hops = 0; is_redirect(reply.status); ++hops) {
     const std::string to = resolve(call.url, reply.header("location"));
-    const std::string wrong =
-        to.empty() ? "an address that is not a valid URL" : wrong_with_target(call.url, to);
+    const std::string wrong = wrong_with_target(call.url, to);
     if (!wrong.empty() || hops == most_redirects)
       throw Error(ExitCode::cluster, fmt::format("registry {} sends mlk on to {}, and mlk does not go there",
                                                  name_, wrong.empty() ? "more and more places" : wrong));

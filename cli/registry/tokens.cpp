@@ -60,8 +60,7 @@ Token parse_token(const std::string& body, const std::string& server) {
 
 std::string wrong_with_realm(const std::string& realm, const std::string& registry_url) {
   const auto parts = http::parts_of(realm);
-  if (!parts || (parts->scheme != "https" && parts->scheme != "http") || parts->has_login)
-    return "an address that is not a valid URL";
+  if (parts && parts->has_login) return "an address that is not a valid URL";
   return wrong_with_target(registry_url, realm);
 }
 
