@@ -105,15 +105,6 @@ void GzipStream::finish() {
   state_->take({state_->current->packed.get(), state_->current->packed_size});
 }
 
-std::string gzip(std::string_view bytes) {
-  constexpr int usual = 6;
-  std::string out;
-  GzipStream stream(usual, [&](std::string_view part) { out += part; });
-  stream.add(bytes);
-  stream.finish();
-  return out;
-}
-
 std::string gunzip(std::string_view bytes, std::size_t most_bytes) {
   z_stream stream{};
   if (inflateInit2(&stream, MAX_WBITS + with_gzip_header) != Z_OK)

@@ -9,12 +9,10 @@
 
 namespace mlk::image {
 
-// Compresses the bytes. The result has no file name and no time, so one version of mlk gives the same result
-// for the same bytes on every machine.
-std::string gzip(std::string_view bytes);
-
 // Compresses bytes that come in parts. The result is a sequence of members (section 2.2 of RFC 1952), which
-// threads compress in parallel. Where a member ends depends only on the bytes, not on the parts.
+// threads compress in parallel. Where a member ends depends only on the bytes, not on the parts. The result
+// has no file name and no time, so one version of mlk gives the same result for the same bytes on every
+// machine.
 class GzipStream {
  public:
   // level: 1 (fast) to 12. take: called with the compressed bytes, in order, in the thread that calls add()

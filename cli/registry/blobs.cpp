@@ -51,11 +51,6 @@ std::string Registry::blob(const std::string& repository, const image::Descripto
 }
 
 void Registry::read_blob(const std::string& repository, const image::Descriptor& descriptor,
-                         const std::function<bool(std::string_view)>& take) {
-  read_blob(repository, descriptor, take, true);
-}
-
-void Registry::read_blob(const std::string& repository, const image::Descriptor& descriptor,
                          const std::function<bool(std::string_view)>& take, bool is_long) {
   const std::string what = fmt::format("blob {} of {}/{}", descriptor.digest, name_, repository);
   const auto refuse = [&](const char* why) {

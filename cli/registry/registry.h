@@ -74,9 +74,9 @@ class Registry {
                    std::size_t most_bytes);
   // Passes the bytes of a blob to `take` in order, until `take` returns false. After a lost connection the
   // reading continues where it stopped. Checks the digest unless `take` has returned false. `take` may wait
-  // for other exchanges.
+  // for other exchanges, unless `is_long` (http::Call) is false.
   void read_blob(const std::string& repository, const image::Descriptor& descriptor,
-                 const std::function<bool(std::string_view)>& take);
+                 const std::function<bool(std::string_view)>& take, bool is_long = true);
   // Mounts a blob from another repository of this registry; false: the registry does not mount it.
   bool mount_blob(const std::string& repository, const std::string& digest, const std::string& from);
 
@@ -112,8 +112,6 @@ class Registry {
   // Waits before the next attempt, at least for the time in Retry-After. Returns false if no further attempt
   // is allowed.
   bool wait_to_repeat(Attempts& attempts, const http::Reply& reply, const std::string& why);
-  void read_blob(const std::string& repository, const image::Descriptor& descriptor,
-                 const std::function<bool(std::string_view)>& take, bool is_long);
   // The words of an error: the registry "does not let you use" something, or "has no" such thing.
   struct Denial {
     const char *forbidden, *not_there;

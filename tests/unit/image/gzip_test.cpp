@@ -5,6 +5,7 @@
 
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
+#include "tests/unit/image/gzip_text.h"
 
 TEST_SUITE_BEGIN("image/gzip");
 
@@ -28,8 +29,8 @@ TEST_CASE("gunzip() restores bytes that gzip() compressed into one or several me
   for (const std::size_t size :
        {std::size_t{1}, member - 1, member, member + 1, 2 * member, 9 * member + 1}) {
     const std::string bytes = noise.substr(0, size);
-    CHECK((mlk::image::gunzip(mlk::image::gzip(bytes), size) == bytes));
-    CHECK(gzip_refusal(mlk::image::gzip(bytes), size - 1).starts_with("the archive has more than "));
+    CHECK((mlk::image::gunzip(mlk::test::gzip(bytes), size) == bytes));
+    CHECK(gzip_refusal(mlk::test::gzip(bytes), size - 1).starts_with("the archive has more than "));
   }
 }
 
@@ -50,7 +51,7 @@ TEST_CASE("GzipStream accepts empty parts, and compresses more at a higher level
 }
 
 TEST_CASE("gunzip() refuses bytes that are cut off, damaged, followed by other bytes or no gzip file") {
-  const std::string packed = mlk::image::gzip("text"), none = "the archive is no gzip file, or is cut off";
+  const std::string packed = mlk::test::gzip("text"), none = "the archive is no gzip file, or is cut off";
   CHECK(gzip_refusal(packed, 4) == "accepted");
   CHECK(gzip_refusal(packed + packed, 8) == "accepted");
   CHECK(mlk::image::gunzip(packed + packed, 8) == "texttext");

@@ -5,8 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/image/gzip.h"
 #include "cli/image/tar.h"
+#include "tests/unit/image/gzip_text.h"
 
 TEST_SUITE_BEGIN("image/libc");
 
@@ -54,7 +54,7 @@ TEST_CASE("LibcOfLayer stops at the first file that shows the C library") {
   const std::string filler(3 << 20, 'x');
   std::string tar = layer_with({"bin/busybox", "lib/ld-musl-x86_64.so.1", "lib64/ld-linux-x86-64.so.2"});
   tar += filler;
-  for (const std::string& bytes : {tar, mlk::image::gzip(tar)}) {
+  for (const std::string& bytes : {tar, mlk::test::gzip(tar)}) {
     for (const std::size_t part : {std::size_t{1}, std::size_t{700}, std::size_t{256} << 10}) {
       std::size_t taken = 0;
       CHECK(found_in(bytes, part, taken) == Libc::musl);
@@ -69,7 +69,7 @@ TEST_CASE("LibcOfLayer finds a file behind 5 MiB of zeros in a compressed layer"
   mlk::image::append_to_tar(tar, {.path = "lib/ld-musl-x86_64.so.1"}, "");
   std::size_t taken = 0;
   for (const std::size_t part : {std::size_t{1}, std::size_t{1} << 20})
-    CHECK(found_in(mlk::image::gzip(tar), part, taken) == Libc::musl);
+    CHECK(found_in(mlk::test::gzip(tar), part, taken) == Libc::musl);
 }
 
 TEST_CASE("found() is nullopt if the layer shows no C library or the bytes are no layer") {

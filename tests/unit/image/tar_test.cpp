@@ -7,6 +7,7 @@
 #include "cli/image/unpack.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
+#include "tests/unit/image/gzip_text.h"
 #include "tests/unit/util/temporary_folder.h"
 
 TEST_SUITE_BEGIN("image/tar");
@@ -84,9 +85,9 @@ TEST_CASE("read_tar() refuses an archive that is cut off, has a device, or has a
 
 TEST_CASE("gunzip() restores the bytes that gzip() compressed, and refuses more bytes than allowed") {
   const std::string text(100'000, 'a');
-  const std::string packed = mlk::image::gzip(text);
+  const std::string packed = mlk::test::gzip(text);
   CHECK(mlk::image::gunzip(packed, text.size()) == text);
-  CHECK(mlk::image::gunzip(mlk::image::gzip(""), 0).empty());
+  CHECK(mlk::image::gunzip(mlk::test::gzip(""), 0).empty());
   CHECK_THROWS_AS(mlk::image::gunzip(packed, text.size() - 1), mlk::Error);
   CHECK_THROWS_AS(mlk::image::gunzip(packed.substr(0, packed.size() - 1), text.size()), mlk::Error);
   CHECK_THROWS_AS(mlk::image::gunzip("nonsense", 100), mlk::Error);
@@ -98,7 +99,7 @@ TEST_CASE("GzipStream gives the same result for any split of its input, and gunz
     draw = draw * 1664525 + 1013904223;
     text += std::to_string(draw % 100'000) + ' ';
   }
-  const std::string packed = mlk::image::gzip(text);
+  const std::string packed = mlk::test::gzip(text);
   CHECK(packed.size() < text.size() / 2);
   CHECK(mlk::image::gunzip(packed, text.size()) == text);
   CHECK_THROWS_AS(mlk::image::gunzip(packed, text.size() - 1), mlk::Error);

@@ -5,9 +5,9 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/image/gzip.h"
 #include "cli/image/tar.h"
 #include "cli/util/error.h"
+#include "tests/unit/image/gzip_text.h"
 #include "tests/unit/registry/played_image.h"
 
 TEST_SUITE_BEGIN("registry/base");
@@ -149,7 +149,7 @@ TEST_CASE("libc_of() reads the layers in order until a file shows the C library"
     std::string tar;
     mlk::image::append_to_tar(tar, {.path = path}, "x");
     tar += mlk::image::tar_end();
-    return mlk::image::gzip(tar);
+    return mlk::test::gzip(tar);
   };
   const auto libc_in = [&](const std::vector<std::string>& layers) {
     add_image(played, "team/x", "1", layers);

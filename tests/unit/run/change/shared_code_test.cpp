@@ -1,10 +1,10 @@
 // Tests that code which runs share is sent once and owned by all runs that use it.
 #include <doctest/doctest.h>
 
-#include "cli/image/gzip.h"
 #include "cli/image/tar.h"
 #include "cli/run/change/shared_content.h"
 #include "cli/util/hash.h"
+#include "tests/unit/image/gzip_text.h"
 #include "tests/unit/run/submitter.h"
 
 TEST_SUITE_BEGIN("run/change/shared_code");
@@ -43,7 +43,7 @@ struct CodeSubmitter : Submitter {
   explicit CodeSubmitter(const std::string& note) {
     experiment = mlk::load_experiment(one_worker + "code: .\nenv: {N: '" + note + "'}\n", "x.yaml", {},
                                       templates.names());
-    files.code = mlk::CodeArchive{.digest = digest, .bytes = mlk::image::gzip(tar)};
+    files.code = mlk::CodeArchive{.digest = digest, .bytes = mlk::test::gzip(tar)};
   }
 };
 const std::string code_map = "mlk-code-" + digest.substr(0, 16);
@@ -114,7 +114,7 @@ TEST_CASE("a ConfigMap with the name of the code but another content is not used
 
 TEST_CASE("a ConfigMap of code that was made by hand gets no owner") {
   CodeSubmitter submitter("1");
-  submitter.cluster.ask("POST", mlk::test::config_maps_path, map_of_code(mlk::image::gzip(tar)));
+  submitter.cluster.ask("POST", mlk::test::config_maps_path, map_of_code(mlk::test::gzip(tar)));
   CHECK(submitter.submit().outcome == SubmitOutcome::created);
   CHECK(submitter.submit().outcome == SubmitOutcome::running);
   CHECK_FALSE(submitter.cluster.store.find("configmaps", "default", code_map)
@@ -137,7 +137,7 @@ TEST_CASE("a submit creates shared code again if the garbage collector deletes i
 
 TEST_CASE("a submit refuses a ConfigMap of code if the archive does not match the digest") {
   for (const std::string& packed :
-       {mlk::image::gzip(archive_of("echo stolen")), std::string("no archive"), std::string()}) {
+       {mlk::test::gzip(archive_of("echo stolen")), std::string("no archive"), std::string()}) {
     CodeSubmitter submitter("1");
     submitter.cluster.ask("POST", mlk::test::config_maps_path, map_of_code(packed));
     const auto [code, what] = submitter.refused();
@@ -156,7 +156,7 @@ TEST_CASE("a submit fails if another program replaces the shared code during the
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method != "POST" || !request.path.ends_with("/jobs")) return std::nullopt;
     const mlk::local::Object map = submitter.cluster.store.find("configmaps", "default", code_map);
-    json other = map_of_code(mlk::image::gzip(archive_of("echo stolen")));
+    json other = map_of_code(mlk::test::gzip(archive_of("echo stolen")));
     other["metadata"]["ownerReferences"] = map->at("metadata").at("ownerReferences");
     submitter.cluster.store.remove("configmaps", "default", code_map);
     submitter.cluster.ask("POST", mlk::test::config_maps_path, other);
@@ -166,7 +166,7 @@ TEST_CASE("a submit fails if another program replaces the shared code during the
 }
 
 TEST_CASE("holds_digest() accepts an immutable ConfigMap with one file and the right digest") {
-  const json good = map_of_code(mlk::image::gzip(tar));
+  const json good = map_of_code(mlk::test::gzip(tar));
   CHECK(mlk::holds_digest(good, digest));
   CHECK_FALSE(mlk::holds_digest(good, std::string(64, 'd')));
   CHECK_FALSE(mlk::holds_digest(good, ""));
@@ -189,6 +189,6 @@ TEST_CASE("holds_digest() accepts an immutable ConfigMap with one file and the r
   CHECK(mlk::holds_digest(helper, mlk::sha256_hex("program")));
   CHECK_FALSE(mlk::holds_digest(helper, mlk::sha256_hex("another")));
   // Only a file whose name ends with .gz is unpacked.
-  helper["binaryData"] = {{"mlk-mpi", mlk::base64_encode(mlk::image::gzip("program"))}};
+  helper["binaryData"] = {{"mlk-mpi", mlk::base64_encode(mlk::test::gzip("program"))}};
   CHECK_FALSE(mlk::holds_digest(helper, mlk::sha256_hex("program")));
 }

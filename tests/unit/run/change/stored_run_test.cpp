@@ -16,6 +16,7 @@
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
 #include "tests/unit/fake_cluster.h"
+#include "tests/unit/image/gzip_text.h"
 #include "tests/unit/registry/played_image.h"
 
 TEST_SUITE_BEGIN("run/change/stored_run");
@@ -104,7 +105,7 @@ struct Keeping {
         {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", name}}}, {"binaryData", files}});
   }
   void keep_code(const std::string& tar) {
-    keep(kept_map, {{"code.tar.gz", mlk::base64_encode(mlk::image::gzip(tar))}});
+    keep(kept_map, {{"code.tar.gz", mlk::base64_encode(mlk::test::gzip(tar))}});
   }
   mlk::FileContents files(const mlk::StoredRun& run) {
     return mlk::fetch_stored_files(client, "default", run);
