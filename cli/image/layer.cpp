@@ -31,6 +31,24 @@ std::string name_in_note(const fs::path& file) {
   return (file.parent_path().filename() / file.filename()).generic_string();
 }
 
+// The time when an entry of a cache was last used: the newest modification time of the entry, of its note and
+// of the files directly in it.
+fs::file_time_type last_use(const fs::path& entry) {
+  std::error_code error;
+  fs::file_time_type newest = fs::last_write_time(entry, error);
+  if (error) newest = fs::file_time_type::min();
+  const auto visit = [&](const fs::path& path) {
+    const fs::file_time_type used = fs::last_write_time(path, error);
+    if (!error) newest = std::max(newest, used);
+  };
+  if (fs::is_directory(fs::symlink_status(entry, error))) {
+    visit_folder(entry, [&](const fs::directory_entry& inside) { visit(inside.path()); });
+  } else {
+    visit(note_of(entry));
+  }
+  return newest;
+}
+
 bool is_whole(const Layer& layer, const std::function<bool()>& go_on) {
   Sha256 digest;
   read_whole(layer.file, layer.blob.size, [&](std::string_view part) {
@@ -169,22 +187,6 @@ std::optional<Layer> find_layer(const fs::path& file) {
   for (const fs::path& path : {file, note_of(file)})
     fs::last_write_time(path, fs::file_time_type::clock::now(), error);
   return out;
-}
-
-fs::file_time_type last_use(const fs::path& entry) {
-  std::error_code error;
-  fs::file_time_type newest = fs::last_write_time(entry, error);
-  if (error) newest = fs::file_time_type::min();
-  const auto visit = [&](const fs::path& path) {
-    const fs::file_time_type used = fs::last_write_time(path, error);
-    if (!error) newest = std::max(newest, used);
-  };
-  if (fs::is_directory(fs::symlink_status(entry, error))) {
-    visit_folder(entry, [&](const fs::directory_entry& inside) { visit(inside.path()); });
-  } else {
-    visit(note_of(entry));
-  }
-  return newest;
 }
 
 bool is_unused(const fs::path& entry, std::chrono::seconds age) {

@@ -75,10 +75,6 @@ std::optional<Layer> find_whole_layer(const std::filesystem::path& file, const s
 // differ, removes the layer, so that the next build makes the layer again, and throws Error{failure}.
 void check_layer(const Layer& layer, const std::function<bool()>& go_on = {});
 
-// The time when an entry of a cache was last used: the newest modification time of the entry, of its note and
-// of the files directly in it.
-std::filesystem::file_time_type last_use(const std::filesystem::path& entry);
-
 // The layers, notes and folders in a cache that were last used more than `age` ago.
 std::vector<std::filesystem::path> unused_layers(const std::filesystem::path& cache,
                                                  std::chrono::seconds age);
