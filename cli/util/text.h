@@ -32,8 +32,6 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 // The end of a message: "; did you mean 'NEAREST'?". Empty if no candidate is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
-// "; did you mean 'steps'?" with the nearest candidate; empty if none is near.
-std::string or_nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 // The beginning of UTF-8 text: at most `bytes` bytes, cut between two characters.
 std::string_view cut(std::string_view text, std::size_t bytes);

@@ -163,7 +163,7 @@ void read_map(const YamlNode& node, const Names& names, Parameter& out, Problems
     if (entry.key == "when") {
       out.when = read_conditions(entry.value, "when of " + out.path, names, problems);
     } else if (std::find(forms.begin(), forms.end(), entry.key) == forms.end()) {
-      const std::string near = or_nearest(entry.key, forms);
+      const std::string near = did_you_mean(entry.key, forms);
       problems.add(entry.place,
                    fmt::format("'{}' is no form of values{}", entry.key,
                                near.empty() ? fmt::format("; {} takes {}", out.path, forms_text) : near));
