@@ -10,17 +10,6 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-// Returns the days from 1970-01-01 to a Gregorian date, after Howard Hinnant, "chrono-Compatible Low-Level
-// Date Algorithms".
-long days_from_civil(int y, unsigned m, unsigned d) {
-  y -= m <= 2 ? 1 : 0;
-  const int era = (y >= 0 ? y : y - 399) / 400;
-  const unsigned year_of_era = static_cast<unsigned>(y - era * 400);
-  const unsigned day_of_year = (153 * (m > 2 ? m - 3 : m + 9) + 2) / 5 + d - 1;
-  const unsigned day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-  return static_cast<long>(era) * 146097 + static_cast<long>(day_of_era) - 719468;
-}
-
 std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
   if (at + count > text.size()) return std::nullopt;
   int value = 0;
@@ -78,8 +67,9 @@ std::optional<Time> parse_time(std::string_view text) {
   }
   const std::optional<int> offset = offset_seconds(text.substr(at));
   if (!offset) return std::nullopt;
-  const long days = days_from_civil(*year, static_cast<unsigned>(*month), static_cast<unsigned>(*day));
-  return later(Time(nanoseconds(fraction)), days * 86400 + *hour * 3600 + *minute * 60 + *second - *offset);
+  const seconds midnight = std::chrono::sys_days(std::chrono::year(*year) / *month / *day).time_since_epoch();
+  return later(Time(nanoseconds(fraction)),
+               midnight.count() + *hour * 3600 + *minute * 60 + *second - *offset);
 }
 
 Time later(Time time, std::int64_t by) {
