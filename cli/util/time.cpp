@@ -84,6 +84,8 @@ std::string format_time_micro(Time time) { return format(time, 6); }
 
 std::optional<seconds> parse_duration(std::string_view text) {
   constexpr long long limit = 10LL * 365 * 86400;
+  constexpr std::string_view letters = "smhd";
+  constexpr long long seconds_of[] = {1, 60, 3600, 86400};  // in the order of the letters
   if (text.empty()) return std::nullopt;
   long long total = 0;
   const char* at = text.data();
@@ -95,21 +97,9 @@ std::optional<seconds> parse_duration(std::string_view text) {
     long long unit = 1;
     at = next;
     if (at != end) {
-      switch (*at++) {
-        case 's':
-          break;
-        case 'm':
-          unit = 60;
-          break;
-        case 'h':
-          unit = 3600;
-          break;
-        case 'd':
-          unit = 86400;
-          break;
-        default:
-          return std::nullopt;
-      }
+      const std::size_t letter = letters.find(*at++);
+      if (letter == letters.npos) return std::nullopt;
+      unit = seconds_of[letter];
     } else if (total != 0) {
       return std::nullopt;  // "1h30": the second unit is missing
     }
