@@ -1,10 +1,8 @@
 #include "cli/kube/login/exec_plugin.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -119,22 +117,6 @@ std::set<std::string> secrets_of(const ExecPlugin& plugin, const std::string& ou
   return secrets;
 }
 
-// RFC 3339 in any zone: "...Z", "...+02:00".
-std::optional<Time> zoned_time(const std::string& text) {
-  const std::size_t at = text.size() < 6 ? 0 : text.size() - 6;
-  const auto digits = [&](std::size_t from) {
-    const unsigned char a = static_cast<unsigned char>(text[from]),
-                        b = static_cast<unsigned char>(text[from + 1]);
-    return std::isdigit(a) != 0 && std::isdigit(b) != 0 ? (a - '0') * 10 + (b - '0') : -1;
-  };
-  if (at == 0 || (text[at] != '+' && text[at] != '-') || text[at + 3] != ':') return parse_time(text);
-  const int hours = digits(at + 1), minutes = digits(at + 4);
-  const std::optional<Time> local = parse_time(text.substr(0, at) + "Z");
-  if (!local || hours < 0 || hours > 23 || minutes < 0 || minutes > 59) return std::nullopt;
-  const int ahead = (hours * 60 + minutes) * 60;
-  return later(*local, text[at] == '+' ? -ahead : ahead);
-}
-
 std::string answer_text(const json& status, const char* key, const ExecPlugin& plugin) {
   const auto found = status.find(key);
   if (found == status.end() || found->is_null()) return "";
@@ -226,7 +208,7 @@ Credential parse_exec_credential(std::string_view output, const ExecPlugin& plug
   if (!fits_in_header(credential.token))
     throw plugin_error(plugin, "answers with a token that holds control characters");
   if (const std::string expires = answer_text(*status, "expirationTimestamp", plugin); !expires.empty()) {
-    credential.expires = zoned_time(expires);
+    credential.expires = parse_time(expires);
     if (!credential.expires)
       throw plugin_error(plugin, "answers with an expirationTimestamp that is no time");
   }
@@ -254,8 +236,7 @@ Error exec_failure(const ExecPlugin& plugin, const ProcessResult& result, std::c
   for (const std::string& line : split(without_secrets(result.error, plugin, result.output), '\n')) {
     if (!trim(line).empty()) words += (words.empty() ? "" : "; ") + std::string(trim(line));
   }
-  if (words.size() > longest_words)
-    words = "..." + words.substr(cut(words, words.size() - longest_words).size());
+  if (words.size() > longest_words) words = "..." + std::string(cut_front(words, longest_words));
   if (!words.empty()) words = ": " + words;
   const std::string hint =
       "run \"" + printable(plugin.command) +
