@@ -25,13 +25,6 @@ const std::string exec_group = "client.authentication.k8s.io/";
 constexpr std::size_t shortest_secret = 4;  // a shorter text may be an ordinary word, so it is not hidden
 constexpr std::size_t longest_words = 600;
 
-// Returns a scalar field of the map: text unchanged, another scalar as JSON. Any other field counts as empty.
-std::string field_text(const json& map, const char* key) {
-  const auto found = map.find(key);
-  if (found == map.end() || found->is_null() || found->is_structured()) return "";
-  return text_or_json(*found);
-}
-
 json field_list(const json& map, const char* key, const std::string& here) {
   const auto found = map.find(key);
   if (found == map.end() || found->is_null()) return json::array();

@@ -127,10 +127,7 @@ std::map<std::string, KubeconfigEntry> entries_of(const json& config, const char
   if (!list->is_array()) throw broken(file, std::string(plural) + " is not a list");
   for (const json& item : *list) {
     if (!item.is_object()) throw broken(file, std::string("an entry of ") + plural + " is not a map");
-    const auto name_field = item.find("name");
-    const std::string name = name_field == item.end() || !name_field->is_primitive() || name_field->is_null()
-                                 ? ""
-                                 : text_or_json(*name_field);
+    const std::string name = field_text(item, "name");
     const std::string what = std::string(singular) + " \"" + name + "\"";
     const auto fields = item.find(singular);
     const bool added =
@@ -141,6 +138,12 @@ std::map<std::string, KubeconfigEntry> entries_of(const json& config, const char
 }
 
 }  // namespace
+
+std::string field_text(const json& map, const char* key) {
+  const auto found = map.find(key);
+  if (found == map.end() || found->is_null() || found->is_structured()) return "";
+  return text_or_json(*found);
+}
 
 bool KubeconfigEntry::has(const std::string& field) const { return !get(field).empty(); }
 
@@ -161,9 +164,7 @@ Kubeconfig parse_kubeconfig(std::string_view text, const std::filesystem::path& 
   out.clusters = entries_of(config, "clusters", "cluster", file);
   out.users = entries_of(config, "users", "user", file);
   out.contexts = entries_of(config, "contexts", "context", file);
-  const auto current = config.find("current-context");
-  if (current != config.end() && current->is_primitive() && !current->is_null())
-    out.current_context = text_or_json(*current);
+  out.current_context = field_text(config, "current-context");
   return out;
 }
 

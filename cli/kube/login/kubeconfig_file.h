@@ -13,6 +13,10 @@
 
 namespace mlk::kube {
 
+// Returns a scalar field of the map: text unchanged, another scalar as JSON. Any other field counts as empty.
+// Pure.
+std::string field_text(const nlohmann::json& map, const char* key);
+
 // One entry of clusters, users or contexts: the fields under its `cluster:`, `user:` or `context:` (text,
 // lists and maps), and the file that defined the entry.
 struct KubeconfigEntry {
