@@ -134,10 +134,8 @@ std::optional<Config> in_cluster(const ConfigFlags& flags, const ConfigPlaces& p
       !fs::is_regular_file(token_file, ignored)) {
     return std::nullopt;
   }
-  const bool is_v6 = places.service_host.find(':') != std::string::npos;
   Config config;
-  config.server = "https://" + (is_v6 ? "[" + places.service_host + "]" : places.service_host) + ":" +
-                  places.service_port;
+  config.server = "https://" + http::in_url(places.service_host) + ":" + places.service_port;
   config.ca_pem = read_file(places.service_account / "ca.crt", credential_file_limit);
   config.login = Login::service_account;
   config.token_file = token_file.string();
@@ -190,16 +188,12 @@ ConfigPlaces places_of_process() {
     const char* value = std::getenv(name);
     return std::string(value != nullptr ? value : "");
   };
-  ConfigPlaces places;
-  places.kubeconfig_variable = variable("KUBECONFIG");
-  places.home = variable("HOME");
-  places.service_host = variable("KUBERNETES_SERVICE_HOST");
-  places.service_port = variable("KUBERNETES_SERVICE_PORT");
-  places.pod_namespace = variable("POD_NAMESPACE");
-  return places;
+  return {.kubeconfig_variable = variable("KUBECONFIG"),
+          .home = variable("HOME"),
+          .service_host = variable("KUBERNETES_SERVICE_HOST"),
+          .service_port = variable("KUBERNETES_SERVICE_PORT"),
+          .pod_namespace = variable("POD_NAMESPACE")};
 }
-
-Config load_config(const ConfigFlags& flags) { return load_config(flags, places_of_process()); }
 
 Config load_config(const ConfigFlags& flags, const ConfigPlaces& places) {
   const Loaded loaded = read_files(flags, places);

@@ -64,7 +64,6 @@ ConfigPlaces places_of_process();
 
 // Throws Error{usage} with the name of the file if a file is broken, and Error{cluster} if there is no
 // configuration at all.
-Config load_config(const ConfigFlags& flags);
-Config load_config(const ConfigFlags& flags, const ConfigPlaces& places);
+Config load_config(const ConfigFlags& flags, const ConfigPlaces& places = places_of_process());
 
 }  // namespace mlk::kube
