@@ -32,14 +32,11 @@ std::optional<IpAddress> ip_of(const std::string& text) {
   return address;
 }
 
-// Whether an entry of NO_PROXY is a network such as "192.0.2.0/24", and whether the network holds an address.
-struct InNetwork {
-  bool is_network = false, holds = false;
-};
-
-InNetwork in_network(const std::string& entry, const std::optional<IpAddress>& ip) {
+// Whether the network that an entry of NO_PROXY names, such as "192.0.2.0/24", holds an address; nullopt if
+// the entry is no network.
+std::optional<bool> is_in_network(const std::string& entry, const std::optional<IpAddress>& ip) {
   const std::size_t slash = entry.find('/');
-  if (slash == std::string::npos) return {};
+  if (slash == std::string::npos) return std::nullopt;
   const std::string address = entry.substr(0, slash), length = entry.substr(slash + 1);
   const std::optional<IpAddress> network = ip_of(address);
   const bool written_as_v4 = address.find(':') == std::string::npos;
@@ -47,14 +44,14 @@ InNetwork in_network(const std::string& entry, const std::optional<IpAddress>& i
   const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), bits);
   if (!network || error != std::errc() || end != length.data() + length.size() || bits < 0 ||
       bits > (written_as_v4 ? 32 : 128))
-    return {};
-  if (!ip || ip->is_v4 != network->is_v4) return {.is_network = true};
+    return std::nullopt;
+  if (!ip || ip->is_v4 != network->is_v4) return false;
   if (written_as_v4) bits += 96;
   for (int bit = 0; bit < bits; ++bit) {
     const auto at = static_cast<std::size_t>(bit / 8);
-    if (((ip->bytes[at] ^ network->bytes[at]) >> (7 - bit % 8) & 1) != 0) return {.is_network = true};
+    if (((ip->bytes[at] ^ network->bytes[at]) >> (7 - bit % 8) & 1) != 0) return false;
   }
-  return {true, true};
+  return true;
 }
 
 struct HostAndPort {
@@ -76,7 +73,7 @@ HostAndPort split_port(const std::string& text) {
 bool is_meant(const std::string& entry, const std::string& host, const std::string& port,
               const std::optional<IpAddress>& ip) {
   if (entry == "*") return true;
-  if (const InNetwork network = in_network(entry, ip); network.is_network) return network.holds;
+  if (const std::optional<bool> is_inside = is_in_network(entry, ip)) return *is_inside;
   auto [name, of_port] = split_port(entry);
   if (name.empty() || (!of_port.empty() && of_port != port)) return false;
   if (const std::optional<IpAddress> address = ip_of(name)) return ip && ip->bytes == address->bytes;
