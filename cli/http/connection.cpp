@@ -50,9 +50,7 @@ struct Connection::State {
     line = trim(line);
     if (line.starts_with("HTTP/")) {  // a new answer begins, perhaps after a 1xx answer
       reply.headers.clear();
-      long status = 0;
-      curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-      reply.status = static_cast<int>(status);
+      reply.status = number_about(easy, CURLINFO_RESPONSE_CODE);
       return true;
     }
     const std::size_t colon = line.find(':');
@@ -132,12 +130,8 @@ struct Connection::State {
     thrown = nullptr;
     error[0] = '\0';
     certificate = {};
+    set_basics(easy, error);
     set(CURLOPT_URL, next.url.c_str());
-    set(CURLOPT_PROTOCOLS_STR, "http,https");
-    set(CURLOPT_FOLLOWLOCATION, 0L);
-    set(CURLOPT_USERAGENT, "mlk");
-    set(CURLOPT_NOSIGNAL, 1L);
-    set(CURLOPT_ERRORBUFFER, error);
   }
 
   void set_network() {
@@ -157,19 +151,12 @@ struct Connection::State {
     set(CURLOPT_CONNECTTIMEOUT, connect_seconds);
     set(CURLOPT_LOW_SPEED_LIMIT, least_per_second);
     set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.patience.count()));
-    set(CURLOPT_TCP_KEEPALIVE, 1L);
     proxy = proxy_for(call->url, environment);
     set_proxy(easy, proxy);
   }
 
   void set_trust() {
-    set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-    if (options.insecure) {
-      set(CURLOPT_SSL_VERIFYPEER, 0L);
-      set(CURLOPT_SSL_VERIFYHOST, 0L);
-    } else {
-      note_certificate_problems(easy, certificate);
-    }
+    set_verification(easy, options.insecure, certificate);
     if (options.ca_pem.empty()) return;
     curl_blob authorities{const_cast<char*>(options.ca_pem.data()), options.ca_pem.size(), CURL_BLOB_NOCOPY};
     set(CURLOPT_CAINFO_BLOB, &authorities);  // in addition to the folder of the system's authorities
@@ -180,7 +167,6 @@ struct Connection::State {
     set(CURLOPT_PREREQDATA, this);
     set(CURLOPT_HEADERFUNCTION, &State::on_header);
     set(CURLOPT_HEADERDATA, this);
-    set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     set(CURLOPT_WRITEFUNCTION, &State::on_body);
     set(CURLOPT_WRITEDATA, this);
     set(CURLOPT_NOPROGRESS, 0L);
@@ -218,9 +204,7 @@ struct Connection::State {
       return blame_proxy(
           {Failure::Kind::timed_out, "no connection within 20 s, or almost no data for a minute"}, proxy,
           proxy_status(easy));
-    long number = 0;
-    curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
-    return blame_proxy(failure_of(code, error, static_cast<int>(number), certificate), proxy,
+    return blame_proxy(failure_of(code, error, number_about(easy, CURLINFO_OS_ERRNO), certificate), proxy,
                        proxy_status(easy));
   }
 };

@@ -21,15 +21,28 @@ Handle* new_handle(Handle* (*make)()) {
 CURL* new_easy() { return new_handle(&curl_easy_init); }
 CURLM* new_multi() { return new_handle(&curl_multi_init); }
 
+void set_basics(CURL* easy, char* error) {
+  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error);
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(easy, CURLOPT_USERAGENT, "mlk");
+  // These headers come from the proxy, not from the server.
+  curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+}
+
 void set_proxy(CURL* easy, const Proxy& proxy) {
   curl_easy_setopt(easy, CURLOPT_PROXY, proxy.url.c_str());
   curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
 }
 
-long proxy_status(CURL* easy) {
-  long status = 0;
-  curl_easy_getinfo(easy, CURLINFO_HTTP_CONNECTCODE, &status);
-  return status;
+int number_about(CURL* easy, CURLINFO what) {
+  long number = 0;
+  curl_easy_getinfo(easy, what, &number);
+  return static_cast<int>(number);
 }
+
+int proxy_status(CURL* easy) { return number_about(easy, CURLINFO_HTTP_CONNECTCODE); }
 
 }  // namespace mlk::http

@@ -12,9 +12,15 @@ namespace mlk::http {
 CURL* new_easy();
 CURLM* new_multi();
 
+// The settings that all exchanges have. `error`: CURL_ERROR_SIZE bytes that outlive the handle.
+void set_basics(CURL* easy, char* error);
+
 // Makes libcurl send requests through the proxy, or directly if `proxy` has no URL. libcurl then ignores the
 // proxies that the environment names.
 void set_proxy(CURL* easy, const Proxy& proxy);
-long proxy_status(CURL* easy);  // of the answer to CONNECT; 0: none
+
+// What libcurl tells about the last exchange, such as CURLINFO_RESPONSE_CODE; 0: nothing.
+int number_about(CURL* easy, CURLINFO what);
+int proxy_status(CURL* easy);  // of the answer to CONNECT; 0: none
 
 }  // namespace mlk::http

@@ -30,9 +30,15 @@ CURLcode on_ssl_context(CURL*, void* context, void* problem) {
 
 }  // namespace
 
-void note_certificate_problems(CURL* easy, CertificateProblem& problem) {
-  curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, &on_ssl_context);
-  curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, &problem);
+void set_verification(CURL* easy, bool insecure, CertificateProblem& problem) {
+  curl_easy_setopt(easy, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  if (insecure) {
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
+  } else {
+    curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, &on_ssl_context);
+    curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, &problem);
+  }
 }
 
 }  // namespace mlk::http

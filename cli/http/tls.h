@@ -1,4 +1,5 @@
-// Finds out why a server's certificate was refused. libcurl's own message does not name the authority.
+// Checks a server's certificate, and finds out why it was refused. libcurl's own message does not name the
+// authority.
 #pragma once
 
 #include <string>
@@ -14,8 +15,8 @@ struct CertificateProblem {
   std::string issuer;  // of the certificate where the check stopped
 };
 
-// Makes the usual check of the server's certificate write its error to `problem`, which must outlive the
-// handle.
-void note_certificate_problems(CURL* easy, CertificateProblem& problem);
+// Requires TLS 1.2 or newer. The usual check of the server's certificate writes its error to `problem`, which
+// must outlive the handle. With `insecure` there is no check.
+void set_verification(CURL* easy, bool insecure, CertificateProblem& problem);
 
 }  // namespace mlk::http

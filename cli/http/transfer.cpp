@@ -103,13 +103,9 @@ void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& 
   ++attempts;
   if (!begun) begun = std::chrono::steady_clock::now();
   easy = new_easy();
+  set_basics(easy, error_);
   set(easy, CURLOPT_PRIVATE, this);
-  set(easy, CURLOPT_NOSIGNAL, 1L);
   set(easy, CURLOPT_QUICK_EXIT, 1L);  // an abandoned transfer must not wait for a hanging resolver
-  set(easy, CURLOPT_ERRORBUFFER, error_);
-  set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  set(easy, CURLOPT_FOLLOWLOCATION, 0L);
-  set(easy, CURLOPT_USERAGENT, "mlk");
   set_url(server);
   set_headers(server);
   set_network(server);
@@ -159,7 +155,6 @@ void Transfer::set_headers(const ServerAccess& server) {
   if (server.compression && !is_stream()) set(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
   set(easy, CURLOPT_HEADERFUNCTION, &Transfer::on_header);
   set(easy, CURLOPT_HEADERDATA, this);
-  set(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // they come from the proxy, not from the server
   set(easy, CURLOPT_WRITEFUNCTION, &Transfer::on_body);
   set(easy, CURLOPT_WRITEDATA, this);
   set(easy, CURLOPT_PREREQFUNCTION, &Transfer::on_start);
@@ -188,7 +183,6 @@ void Transfer::set_network(const ServerAccess& server) {
   set(easy, CURLOPT_BUFFERSIZE, !by_http1_ ? read_buffer : is_post ? post_buffer : read_buffer_http1);
   if (by_http1_ && is_post) set(easy, CURLOPT_UPLOAD_BUFFERSIZE, post_buffer);
   set(easy, CURLOPT_CONNECTTIMEOUT_MS, 10'000L);
-  set(easy, CURLOPT_TCP_KEEPALIVE, 1L);
   set(easy, CURLOPT_TCP_KEEPIDLE, 20L);
   set(easy, CURLOPT_TCP_KEEPINTVL, 5L);
   set(easy, CURLOPT_SOCKOPTFUNCTION, &on_socket);
@@ -196,13 +190,7 @@ void Transfer::set_network(const ServerAccess& server) {
 }
 
 void Transfer::set_tls(const ServerAccess& server) {
-  set(easy, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  if (server.insecure) {
-    set(easy, CURLOPT_SSL_VERIFYPEER, 0L);
-    set(easy, CURLOPT_SSL_VERIFYHOST, 0L);
-  } else {
-    note_certificate_problems(easy, peer_->certificate);
-  }
+  set_verification(easy, server.insecure, peer_->certificate);
   if (!server.ca_pem.empty()) {
     curl_blob authority = blob_of(server.ca_pem);
     set(easy, CURLOPT_CAINFO_BLOB, &authority);
@@ -273,11 +261,9 @@ void Transfer::receive_header(std::string_view header) {
     return;
   }
   if (!header.empty()) return;  // read_headers() gets the needed headers from libcurl
-  long status = 0;
-  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-  response.status = static_cast<int>(status);
-  if (!is_stream() || status < 200) return;
-  if (status == 401) return;  // the request may be sent again
+  response.status = number_about(easy, CURLINFO_RESPONSE_CODE);
+  if (!is_stream() || response.status < 200) return;
+  if (response.status == 401) return;  // the request may be sent again
   deadline.reset();
   const std::lock_guard lock(callbacks);
   if (!cancelled && opened) opened(response.status);
@@ -380,10 +366,8 @@ bool Transfer::deliver(std::string_view text) {
 Failure Transfer::failure(CURLcode code) const {
   if (no_memory_) return {Failure::Kind::other, "not enough memory for the answer"};
   if (!too_large_.empty()) return {Failure::Kind::too_large, too_large_};
-  long number = 0;
-  curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
-  return blame_proxy(failure_of(code, error_, static_cast<int>(number), peer_->certificate), peer_->proxy,
-                     proxy_status(easy));
+  return blame_proxy(failure_of(code, error_, number_about(easy, CURLINFO_OS_ERRNO), peer_->certificate),
+                     peer_->proxy, proxy_status(easy));
 }
 
 void Transfer::finish(const Failure& failure) {
