@@ -6,7 +6,8 @@
 
 namespace mlk::ui {
 
-enum class Color { none, red, green, yellow, blue, magenta, cyan, gray };
+// Each colour has the value of its parameter in the sequence "ESC [ parameter m".
+enum class Color { none, red = 31, green, yellow, blue, magenta, cyan, gray = 90 };
 
 class Style {
  public:
