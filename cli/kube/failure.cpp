@@ -85,10 +85,7 @@ Words words_for(const Failure& failure, const Config& config) {
 // Returns one line of bounded length, because the text comes from the server, or from a proxy before it.
 std::string sentence(const std::string& text) {
   constexpr std::size_t longest = 600;
-  std::string line = printable(cut(text, longest));
-  for (char& c : line) {
-    if (c == '\n' || c == '\t') c = ' ';
-  }
+  std::string line = printable_line(cut(text, longest));
   if (text.size() > longest) line += "...";
   return std::string(trim(line));
 }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <string_view>
 
 #include "cli/ui/plot_scale.h"
 #include "cli/ui/width.h"
@@ -18,15 +17,8 @@ namespace {
 constexpr std::size_t dots_across = 2, dots_down = 4;
 constexpr std::size_t most_series = 26;
 
-std::string one_line(std::string_view text) {
-  std::string out = printable(text);
-  std::replace_if(out.begin(), out.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
-  return out;
-}
-
 std::string without_end_blanks(const std::string& line) {
-  const std::size_t last = line.find_last_not_of(' ');
-  return last == std::string::npos ? "" : line.substr(0, last + 1);
+  return line.substr(0, line.find_last_not_of(' ') + 1);
 }
 
 // Dots in rows of characters. Each character has the set of its dots, and the number of points in it.
@@ -114,7 +106,7 @@ class Frame {
   std::vector<std::string> drawn(const Cell& cell) const {
     std::vector<std::string> out;
     if (!options_.y.label.empty())
-      out.push_back(fit(one_line(options_.y.label), gutter_ + 2 + columns_, options_.ascii));
+      out.push_back(fit(printable_line(options_.y.label), gutter_ + 2 + columns_, options_.ascii));
     for (std::size_t row = 0; row < rows_; ++row) {
       std::string line = gutter_of(row);
       for (std::size_t column = 0; column < columns_; ++column) line += cell(column, row);
@@ -123,7 +115,7 @@ class Frame {
     out.push_back(axis());
     out.push_back(x_texts());
     if (!options_.x.label.empty()) {
-      const std::string label = fit(one_line(options_.x.label), columns_, options_.ascii);
+      const std::string label = fit(printable_line(options_.x.label), columns_, options_.ascii);
       out.push_back(std::string(gutter_ + 2 + (columns_ - width_of(label)) / 2, ' ') + label);
     }
     return out;
@@ -149,7 +141,7 @@ class Frame {
     const std::size_t count = options_.categories.size();
     const std::size_t each = std::max<std::size_t>(columns_ / count, 4) - 1;
     for (std::size_t i = 0; i < count; ++i)
-      add_x_tick(static_cast<double>(i), fit(one_line(options_.categories[i]), each, options_.ascii));
+      add_x_tick(static_cast<double>(i), fit(printable_line(options_.categories[i]), each, options_.ascii));
   }
 
   std::string gutter_of(std::size_t row) const {
@@ -256,7 +248,7 @@ std::vector<std::string> legend_of(const std::vector<PlotSeries>& series, const 
   std::string line;
   std::size_t used = 0;
   const auto add = [&](const std::string& mark, Color color, const std::string& text) {
-    const std::string name = fit(one_line(text), width - 2 - width_of(mark), options.ascii);
+    const std::string name = fit(printable_line(text), width - 2 - width_of(mark), options.ascii);
     const std::size_t own = width_of(mark) + (mark.empty() ? 0 : 1) + width_of(name);
     if (used > 0 && used + 2 + own > width) {
       out.push_back(line);

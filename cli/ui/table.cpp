@@ -26,11 +26,7 @@ bool is_number(std::string_view text) {
 
 void Table::add(std::vector<std::string> cells, std::vector<Color> colors) {
   cells.resize(headers_.size());
-  for (std::string& cell : cells) {
-    cell = printable(cell);
-    std::replace(cell.begin(), cell.end(), '\n', ' ');
-    std::replace(cell.begin(), cell.end(), '\t', ' ');
-  }
+  for (std::string& cell : cells) cell = printable_line(cell);
   colors.resize(headers_.size(), Color::none);
   rows_.push_back({std::move(cells), std::move(colors)});
 }

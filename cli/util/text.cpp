@@ -139,19 +139,6 @@ std::string_view cut_front(std::string_view text, std::size_t bytes) {
   return text.size() <= bytes ? text : text.substr(cut(text, text.size() - bytes).size());
 }
 
-namespace {
-
-void append_printable(std::string_view character, const Character& read, std::string& out) {
-  const bool blank = read.code == '\n' || read.code == '\t';
-  if (!read.valid || (controls_terminal(read.code) && !blank)) {
-    out += '?';
-  } else {
-    out += character;
-  }
-}
-
-}  // namespace
-
 std::size_t color_sequence(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   const std::size_t end = text.substr(0, longest_color_sequence).find_first_not_of("0123456789;:", 2);
@@ -163,10 +150,21 @@ std::string printable(std::string_view text) {
   out.reserve(text.size());
   while (!text.empty()) {
     const Character read = first_character(text);
-    append_printable(text.substr(0, read.bytes), read, out);
+    const bool blank = read.code == '\n' || read.code == '\t';
+    if (!read.valid || (controls_terminal(read.code) && !blank)) {
+      out += '?';
+    } else {
+      out += text.substr(0, read.bytes);
+    }
     text.remove_prefix(read.bytes);
   }
   return out;
+}
+
+std::string printable_line(std::string_view text) {
+  std::string line = printable(text);
+  std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  return line;
 }
 
 std::string escape_controls(std::string_view text) {

@@ -40,6 +40,7 @@ std::string_view cut_front(std::string_view text, std::size_t bytes);  // keeps 
 // Makes text from outside safe for a terminal: control characters (cli/util/unicode.h) except \n and \t, and
 // bytes that are not UTF-8, each become '?'.
 std::string printable(std::string_view text);
+std::string printable_line(std::string_view text);  // printable(), with blanks in place of \n and \t
 
 // Returns a size for people, rounded up: "3 KiB", "1.5 MiB".
 std::string human_size(std::uint64_t bytes);
