@@ -20,11 +20,7 @@ constexpr std::size_t most_at_once = 8;  // few, because without HTTP/2 each req
 Request review_request(const Resource& resource, json spec) {
   json body = {{"apiVersion", api_version_of(resource)}, {"kind", resource.kind}};
   if (!spec.is_null()) body["spec"] = std::move(spec);
-  Request request;
-  request.method = "POST";
-  request.path = path_of(resource, "");
-  request.body = body.dump();
-  return request;
+  return {.method = "POST", .path = path_of(resource, ""), .body = body.dump()};
 }
 
 Request access_request(const std::string& name_space, const AccessQuestion& question) {
@@ -81,9 +77,7 @@ Identity whoami(Client& client) {
 }
 
 ServerVersion server_version(Client& client) {
-  Request request;
-  request.path = "/version";
-  const json answer = parse_answer(client.send(request), "version", &client.config());
+  const json answer = parse_answer(client.send({.path = "/version"}), "version", &client.config());
   ServerVersion version;
   version.major = leading_number(text_of(answer, {"major"}));
   version.minor = leading_number(text_of(answer, {"minor"}));

@@ -165,19 +165,14 @@ std::optional<Resource> Client::served(const std::string& api_version, const std
 }
 
 json Client::get(const Resource& resource, const std::string& name_space, const std::string& name) {
-  Request request;
-  request.path = path_of_one(resource, name_space, name);
-  return object_of(send(request), describe(resource, name_space, name), config());
+  const Response response = send({.path = path_of_one(resource, name_space, name)});
+  return object_of(response, describe(resource, name_space, name), config());
 }
 
 std::optional<json> Client::find(const Resource& resource, const std::string& name_space,
                                  const std::string& name) {
-  Request request;
-  request.path = path_of_one(resource, name_space, name);
-  const Response response = send(request);
-  const std::string what = describe(resource, name_space, name);
   try {
-    return object_of(response, what, config());
+    return get(resource, name_space, name);
   } catch (const ApiError& error) {
     if (error.code() == ExitCode::not_found) return std::nullopt;
     throw;
@@ -189,34 +184,37 @@ ListResult Client::list(const Resource& resource, const std::string& name_space,
                     &config());
 }
 
-json Client::create(const Resource& resource, const std::string& name_space, const json& object,
-                    const WriteOptions& options) {
-  Request request;
-  request.method = "POST";
-  request.path = path_of(resource, name_space);
-  request.query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}};
-  if (options.dry_run) request.query.emplace_back("dryRun", "All");
-  request.body = object.dump();
+// Sends a request that writes an object. Returns the object from the answer.
+json Client::write(const Request& request, const std::string& what) {
   const Response response = send(request);
   if (on_warning) {
     for (const std::string& warning : state_->new_warnings(response)) on_warning(warning);
   }
-  return object_of(response, describe(resource, name_space, name_of(object)), config());
+  return object_of(response, what, config());
+}
+
+json Client::create(const Resource& resource, const std::string& name_space, const json& object,
+                    const WriteOptions& options) {
+  Request request{.method = "POST",
+                  .path = path_of(resource, name_space),
+                  .query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}},
+                  .body = object.dump()};
+  if (options.dry_run) request.query.emplace_back("dryRun", "All");
+  return write(request, describe(resource, name_space, name_of(object)));
 }
 
 namespace {
 
 Request patch_request(const Resource& resource, const std::string& name_space, const std::string& name,
                       const json& patch, PatchType type) {
-  Request request;
-  request.method = "PATCH";
-  request.path = path_of_one(resource, name_space, name);
-  request.query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}};
-  request.content_type = content_type_of(type);
+  Request request{.method = "PATCH",
+                  .path = path_of_one(resource, name_space, name),
+                  .query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}},
+                  .body = patch.dump(),
+                  .content_type = content_type_of(type)};
   // Only an idempotent patch may be sent twice. A JSON patch may add to a list, so it is not idempotent. If a
   // patch has a resourceVersion, the server refuses the second copy.
   request.twice = type != PatchType::json_patch && text_of(patch, {"metadata", "resourceVersion"}).empty();
-  request.body = patch.dump();
   return request;
 }
 
@@ -229,11 +227,7 @@ std::future<Answer> Client::ask_to_patch(const Resource& resource, const std::st
 
 json Client::patch(const Resource& resource, const std::string& name_space, const std::string& name,
                    const json& patch, PatchType type) {
-  const Response response = send(patch_request(resource, name_space, name, patch, type));
-  if (on_warning) {
-    for (const std::string& warning : state_->new_warnings(response)) on_warning(warning);
-  }
-  return object_of(response, describe(resource, name_space, name), config());
+  return write(patch_request(resource, name_space, name, patch, type), describe(resource, name_space, name));
 }
 
 void Client::remove(const Resource& resource, const std::string& name_space, const std::string& name,
@@ -241,11 +235,9 @@ void Client::remove(const Resource& resource, const std::string& name_space, con
   json body = {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"propagationPolicy", options.propagation}};
   if (!options.uid.empty()) body["preconditions"] = {{"uid", options.uid}};
   if (options.grace_seconds) body["gracePeriodSeconds"] = *options.grace_seconds;
-  Request request;
-  request.method = "DELETE";
-  request.path = path_of_one(resource, name_space, name);
-  request.body = body.dump();
-  parse_answer(send(request), describe(resource, name_space, name), &config());
+  const Response response =
+      send({.method = "DELETE", .path = path_of_one(resource, name_space, name), .body = body.dump()});
+  parse_answer(response, describe(resource, name_space, name), &config());
 }
 
 json parse_response(const Response& response, const std::string& what) {

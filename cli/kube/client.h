@@ -146,6 +146,8 @@ class Client {
   std::function<void(const std::string&)> on_warning;
 
  private:
+  nlohmann::json write(const Request& request, const std::string& what);
+
   struct State;
   std::unique_ptr<State> state_;
 };
