@@ -7,8 +7,7 @@ namespace mlk::kube {
 using http::percent_encode;
 
 std::string path_of(const Resource& resource, const std::string& name_space, const std::string& name) {
-  std::string path = resource.group.empty() ? "/api/" + resource.version
-                                            : "/apis/" + resource.group + "/" + resource.version;
+  std::string path = (resource.group.empty() ? "/api/" : "/apis/") + api_version_of(resource);
   if (resource.namespaced && !name_space.empty()) path += "/namespaces/" + percent_encode(name_space);
   path += "/" + resource.plural;
   if (!name.empty()) path += "/" + percent_encode(name);
