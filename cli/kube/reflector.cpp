@@ -134,7 +134,7 @@ struct Reflector::State {
   void pause();
   void check_stopping() const;
   void well();
-  void failed(std::exception_ptr why);
+  void failed(const ApiError& why);
   bool may_pass(const ApiError& problem);
 };
 
@@ -191,14 +191,11 @@ void Reflector::State::run() {
         if (end != WatchEnd::in_order) pause();
       } catch (const ApiError& problem) {
         const bool passing = may_pass(problem);
-        failed(passing
-                   ? std::make_exception_ptr(ApiError(0, problem.reason(), problem.what(), problem.hint()))
-                   : std::current_exception());
+        failed(passing ? ApiError(0, problem.reason(), problem.what(), problem.hint()) : problem);
         if (is_final(problem) && !passing) return;
         pause();
       } catch (const std::bad_alloc&) {
-        failed(std::make_exception_ptr(
-            unreachable_error({Failure::Kind::other, "not enough memory"}, client.config())));
+        failed(unreachable_error({Failure::Kind::other, "not enough memory"}, client.config()));
         listed = false;
         pause();
       }
@@ -304,8 +301,7 @@ WatchEnd Reflector::State::read_watch(Clock::time_point start) {
 std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
   json event = json_or_null(without_managed_fields(line));
   if (!event.is_object() || !event.contains("object")) {
-    failed(std::make_exception_ptr(
-        unreachable_error({Failure::Kind::broken, "a watch event was cut"}, client.config())));
+    failed(unreachable_error({Failure::Kind::broken, "a watch event was cut"}, client.config()));
     return WatchEnd::broken;
   }
   const std::string type = text_of(event, {"type"});
@@ -313,8 +309,7 @@ std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
   if (type == "ERROR") {
     const int code = number_of(object, {"code"}, 500);
     if (code == 410) return WatchEnd::expired;
-    failed(std::make_exception_ptr(
-        status_error(code, object.dump(), describe(resource, name_space), &client.config())));
+    failed(status_error(code, object.dump(), describe(resource, name_space), &client.config()));
     return WatchEnd::broken;
   }
   repair(object);
@@ -337,7 +332,7 @@ WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, bool ope
   if (end.silent || (end.status == 0 && opened && !at_once)) return WatchEnd::in_order;
   if (end.status == 410) return WatchEnd::expired;
   if (end.status == 0) {
-    failed(std::make_exception_ptr(ApiError(0, "Unreachable", end.error)));
+    failed(ApiError(0, "Unreachable", end.error));
     return WatchEnd::broken;
   }
   if (!end.error.empty()) throw ApiError(end.status, "NoCredentials", end.error);
@@ -366,11 +361,11 @@ void Reflector::State::well() {
   error = nullptr;
 }
 
-void Reflector::State::failed(std::exception_ptr why) {
+void Reflector::State::failed(const ApiError& why) {
   {
     const std::lock_guard lock(mutex);
     if (!error) failing_since = Clock::now();
-    error = std::move(why);
+    error = std::make_exception_ptr(why);
   }
   changed();
 }
