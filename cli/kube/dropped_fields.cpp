@@ -63,22 +63,15 @@ void compare_lists(const json& sent, const json& answered, const std::string& pa
   for (std::size_t i = 0; i < sent.size(); ++i) {
     const json& item = sent[i];
     const char* identity = item.is_object() ? identity_of(item) : nullptr;
-    if (identity == nullptr) {
-      const std::string here = path + "[" + std::to_string(i) + "]";
-      if (i < answered.size()) {
-        compare(item, answered[i], here, dropped);
-      } else {
-        dropped.push_back(here);
-      }
-      continue;
-    }
-    const std::string here = path + "[" + item[identity].get<std::string>() + "]";
+    const std::string name = identity == nullptr ? std::to_string(i) : item[identity].get<std::string>();
+    const std::string here = path + "[" + name + "]";
     const auto same = [&](const json& other) {
-      return other.is_object() && other.contains(identity) && other[identity] == item[identity];
+      return identity != nullptr && other.is_object() && other.contains(identity) &&
+             other[identity] == item[identity];
     };
     // Several tolerations or selectors may have the same key, so an item at the same index with this key is
     // preferred.
-    const auto found = i < answered.size() && same(answered[i])
+    const auto found = i < answered.size() && (identity == nullptr || same(answered[i]))
                            ? answered.begin() + static_cast<std::ptrdiff_t>(i)
                            : std::find_if(answered.begin(), answered.end(), same);
     if (found == answered.end()) {
