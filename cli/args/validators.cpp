@@ -32,9 +32,7 @@ CLI::Validator number_above_zero() {
 }
 
 CLI::Validator one_of(std::vector<std::string> words) {
-  const std::string set = "{" + join(words, ",") + "}", last = words.back();
-  const std::string others = join({words.begin(), words.end() - 1}, ", ");
-  const std::string either = others.empty() ? last : others + " or " + last;
+  const std::string set = "{" + join(words, ",") + "}", either = join_or(words);
   return CLI::Validator(
       [words = std::move(words), either](std::string& text) {
         if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();
