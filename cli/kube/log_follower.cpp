@@ -26,10 +26,10 @@ ContainerState container_state(const json& pod, const std::string& container) {
   ContainerState state;
   const std::string phase = text_of(pod, {"status", "phase"});
   state.never_starts = phase == "Failed" || phase == "Succeeded";
-  for (const char* list : {"/status/containerStatuses", "/status/initContainerStatuses"}) {
-    const json::json_pointer pointer(list);
-    if (!pod.contains(pointer) || !pod.at(pointer).is_array()) continue;
-    for (const json& status : pod.at(pointer)) {
+  for (const char* list : {"containerStatuses", "initContainerStatuses"}) {
+    const json& statuses = at_path(pod, {"status", list});
+    if (!statuses.is_array()) continue;
+    for (const json& status : statuses) {
       if (!status.is_object() || text_of(status, {"name"}) != container) continue;
       state.restarts = number_of(status, {"restartCount"}, 0);
       state.ran_before = status.contains(json::json_pointer("/lastState/terminated"));
