@@ -29,14 +29,10 @@ std::string hex(std::string_view bytes) {
 }
 
 namespace {
+
 std::string_view view(const std::array<unsigned char, 32>& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
-}  // namespace
-
-std::string sha256_hex(std::string_view bytes) { return hex(view(sha256(bytes))); }
-
-namespace {
 
 std::unique_ptr<void, void (*)(void*)> new_digest() {
   std::unique_ptr<void, void (*)(void*)> out(
@@ -50,6 +46,8 @@ EVP_MD_CTX* context(const std::unique_ptr<void, void (*)(void*)>& state) {
 }
 
 }  // namespace
+
+std::string sha256_hex(std::string_view bytes) { return hex(view(sha256(bytes))); }
 
 Sha256::Sha256() : state_(new_digest()) { EVP_DigestInit_ex(context(state_), EVP_sha256(), nullptr); }
 
