@@ -48,6 +48,32 @@ class LoopStream : public Stream {
   std::shared_ptr<http::Transfer> transfer_;
 };
 
+json object_of(const Response& response, const std::string& what, const Config& config) {
+  json object = parse_answer(response, what, &config);
+  repair(object);
+  return object;
+}
+
+// The path of one object. Refuses an empty name, because such a path means all objects of the kind, and a
+// DELETE would delete them all.
+std::string path_of_one(const Resource& resource, const std::string& name_space, const std::string& name) {
+  if (name.empty()) throw Error(ExitCode::usage, "no name is given for one of the " + resource.plural);
+  return path_of(resource, name_space, name);
+}
+
+Request patch_request(const Resource& resource, const std::string& name_space, const std::string& name,
+                      const json& patch, PatchType type) {
+  Request request{.method = "PATCH",
+                  .path = path_of_one(resource, name_space, name),
+                  .query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}},
+                  .body = patch.dump(),
+                  .content_type = content_type_of(type)};
+  // Only an idempotent patch may be sent twice. A JSON patch may add to a list, so it is not idempotent. If a
+  // patch has a resourceVersion, the server refuses the second copy.
+  request.twice = type != PatchType::json_patch && text_of(patch, {"metadata", "resourceVersion"}).empty();
+  return request;
+}
+
 }  // namespace
 
 ApiError::ApiError(int status, std::string reason, const std::string& what, std::string hint)
@@ -128,23 +154,6 @@ std::unique_ptr<Stream> Client::stream(const Request& request, std::function<voi
   return std::make_unique<LoopStream>(state_->loop, std::move(transfer));
 }
 
-namespace {
-
-json object_of(const Response& response, const std::string& what, const Config& config) {
-  json object = parse_answer(response, what, &config);
-  repair(object);
-  return object;
-}
-
-// The path of one object. Refuses an empty name, because such a path means all objects of the kind, and a
-// DELETE would delete them all.
-std::string path_of_one(const Resource& resource, const std::string& name_space, const std::string& name) {
-  if (name.empty()) throw Error(ExitCode::usage, "no name is given for one of the " + resource.plural);
-  return path_of(resource, name_space, name);
-}
-
-}  // namespace
-
 std::optional<Resource> Client::served(const std::string& api_version, const std::string& kind) {
   const auto find_in = [&](const std::vector<Resource>& resources) -> std::optional<Resource> {
     const auto found = std::find_if(resources.begin(), resources.end(),
@@ -202,23 +211,6 @@ json Client::create(const Resource& resource, const std::string& name_space, con
   if (options.dry_run) request.query.emplace_back("dryRun", "All");
   return write(request, describe(resource, name_space, name_of(object)));
 }
-
-namespace {
-
-Request patch_request(const Resource& resource, const std::string& name_space, const std::string& name,
-                      const json& patch, PatchType type) {
-  Request request{.method = "PATCH",
-                  .path = path_of_one(resource, name_space, name),
-                  .query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}},
-                  .body = patch.dump(),
-                  .content_type = content_type_of(type)};
-  // Only an idempotent patch may be sent twice. A JSON patch may add to a list, so it is not idempotent. If a
-  // patch has a resourceVersion, the server refuses the second copy.
-  request.twice = type != PatchType::json_patch && text_of(patch, {"metadata", "resourceVersion"}).empty();
-  return request;
-}
-
-}  // namespace
 
 std::future<Answer> Client::ask_to_patch(const Resource& resource, const std::string& name_space,
                                          const std::string& name, const json& patch) {

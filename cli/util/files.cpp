@@ -48,6 +48,37 @@ std::filesystem::path xdg(const char* variable, const char* below_home) {
   return std::filesystem::path(home) / below_home / "mlk";
 }
 
+void replace_file(const std::filesystem::path& path, std::string_view text, mode_t mode, bool to_disk) {
+  const std::filesystem::path aside = beside(path);
+  const auto fail = [&](bool is_made) {
+    const int number = errno;
+    if (is_made) ::unlink(aside.c_str());
+    throw system_error("cannot write", path, number);
+  };
+  {
+    const Descriptor file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (file.get() < 0) fail(false);
+    std::string_view rest = text;
+    while (!rest.empty()) {
+      const ssize_t count = ::write(file.get(), rest.data(), rest.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail(true);
+      rest.remove_prefix(static_cast<std::size_t>(count));
+    }
+    if (::fchmod(file.get(), mode) != 0 || (to_disk && ::fsync(file.get()) != 0)) fail(true);
+  }
+  if (::rename(aside.c_str(), path.c_str()) != 0) fail(true);
+}
+
+template <typename Home>
+std::optional<std::filesystem::path> if_any(const Home& home) {
+  try {
+    return home();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path, std::size_t limit) {
@@ -103,32 +134,6 @@ void visit_folder(const std::filesystem::path& folder,
   if (error) throw system_error("cannot read the folder", folder, error.value());
 }
 
-namespace {
-
-void replace_file(const std::filesystem::path& path, std::string_view text, mode_t mode, bool to_disk) {
-  const std::filesystem::path aside = beside(path);
-  const auto fail = [&](bool is_made) {
-    const int number = errno;
-    if (is_made) ::unlink(aside.c_str());
-    throw system_error("cannot write", path, number);
-  };
-  {
-    const Descriptor file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (file.get() < 0) fail(false);
-    std::string_view rest = text;
-    while (!rest.empty()) {
-      const ssize_t count = ::write(file.get(), rest.data(), rest.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail(true);
-      rest.remove_prefix(static_cast<std::size_t>(count));
-    }
-    if (::fchmod(file.get(), mode) != 0 || (to_disk && ::fsync(file.get()) != 0)) fail(true);
-  }
-  if (::rename(aside.c_str(), path.c_str()) != 0) fail(true);
-}
-
-}  // namespace
-
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode) {
   replace_file(path, text, mode, true);
 }
@@ -149,22 +154,10 @@ FolderToRemove::~FolderToRemove() {
 
 std::filesystem::path state_home() { return xdg("XDG_STATE_HOME", ".local/state"); }
 std::filesystem::path config_home() { return xdg("XDG_CONFIG_HOME", ".config"); }
-namespace {
-
-template <typename Home>
-std::optional<std::filesystem::path> if_any(const Home& home) {
-  try {
-    return home();
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-}  // namespace
+std::filesystem::path cache_home() { return xdg("XDG_CACHE_HOME", ".cache"); }
 
 std::optional<std::filesystem::path> state_home_if_any() { return if_any(state_home); }
 std::optional<std::filesystem::path> config_home_if_any() { return if_any(config_home); }
 std::optional<std::filesystem::path> cache_home_if_any() { return if_any(cache_home); }
-std::filesystem::path cache_home() { return xdg("XDG_CACHE_HOME", ".cache"); }
 
 }  // namespace mlk

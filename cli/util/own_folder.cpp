@@ -15,6 +15,14 @@ namespace fs = std::filesystem;
 // Does not follow a link, because another user may have made the link.
 bool read_status(const fs::path& path, struct stat& status) { return ::lstat(path.c_str(), &status) == 0; }
 
+// Makes the missing folders with the mode of the XDG Base Directory Specification.
+void make_missing(const fs::path& folder) {
+  std::error_code error;
+  if (folder.empty() || fs::exists(folder, error)) return;
+  make_missing(folder.parent_path());
+  ::mkdir(folder.c_str(), 0700);
+}
+
 }  // namespace
 
 bool is_own(const struct stat& status) {
@@ -34,18 +42,6 @@ void require_own_folder(const fs::path& folder, const std::string& hint) {
   if (status.st_uid != ::geteuid())
     throw Error(ExitCode::failure, printable(folder.string()) + " belongs to another user", hint);
 }
-
-namespace {
-
-// Makes the missing folders with the mode of the XDG Base Directory Specification.
-void make_missing(const fs::path& folder) {
-  std::error_code error;
-  if (folder.empty() || fs::exists(folder, error)) return;
-  make_missing(folder.parent_path());
-  ::mkdir(folder.c_str(), 0700);
-}
-
-}  // namespace
 
 void make_own_folder(const fs::path& folder, const std::string& hint) {
   make_missing(folder.parent_path());
