@@ -1,6 +1,5 @@
 #include "cli/args/usage.h"
 
-#include <algorithm>
 #include <cctype>
 #include <map>
 

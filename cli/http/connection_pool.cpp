@@ -1,7 +1,6 @@
 #include "cli/http/connection_pool.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "cli/http/handle.h"
 

@@ -2,8 +2,6 @@
 // HTTP/2, most of them share few connections.
 #pragma once
 
-#include <atomic>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>

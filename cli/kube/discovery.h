@@ -1,7 +1,6 @@
 // Reads from the discovery documents of a cluster which kinds of objects it serves.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

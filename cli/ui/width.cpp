@@ -1,7 +1,6 @@
 #include "cli/ui/width.h"
 
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "cli/util/text.h"
 #include "cli/util/unicode.h"

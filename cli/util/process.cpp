@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/util/error.h"
 #include "cli/util/text.h"
 
 extern char** environ;  // NOLINT: POSIX has no header that declares it

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <compare>
-#include <optional>
 
 #include "cli/util/json.h"
 #include "cli/util/number.h"

@@ -25,7 +25,6 @@
 // - `name =~ '^digits'` is true if the value is text in which the pattern is found.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>

@@ -1,7 +1,6 @@
 #include "cli/kube/login/exec_plugin.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 
@@ -10,7 +9,6 @@
 #include "cli/kube/login/entry_fields.h"
 #include "cli/kube/login/kubeconfig.h"
 #include "cli/kube/login/kubeconfig_file.h"
-#include "cli/kube/login/token.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
