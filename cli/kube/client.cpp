@@ -23,20 +23,6 @@ ExitCode exit_code_for(int status, const std::string& reason) {
   return status == 404 && reason == "NotFound" ? ExitCode::not_found : ExitCode::cluster;
 }
 
-const char* content_type_of(PatchType type) {
-  switch (type) {
-    case PatchType::merge:
-      return "application/merge-patch+json";
-    case PatchType::json_patch:
-      return "application/json-patch+json";
-    case PatchType::strategic:
-      return "application/strategic-merge-patch+json";
-    case PatchType::apply:
-      return "application/apply-patch+yaml";
-  }
-  return "application/merge-patch+json";
-}
-
 class LoopStream : public Stream {
  public:
   LoopStream(std::shared_ptr<http::Loop> loop, std::shared_ptr<http::Transfer> transfer)
@@ -61,17 +47,16 @@ std::string path_of_one(const Resource& resource, const std::string& name_space,
   return path_of(resource, name_space, name);
 }
 
+// A merge patch is idempotent, so it may be sent twice. But if it has a resourceVersion, the server refuses
+// the second copy.
 Request patch_request(const Resource& resource, const std::string& name_space, const std::string& name,
-                      const json& patch, PatchType type) {
-  Request request{.method = "PATCH",
-                  .path = path_of_one(resource, name_space, name),
-                  .query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}},
-                  .body = patch.dump(),
-                  .content_type = content_type_of(type)};
-  // Only an idempotent patch may be sent twice. A JSON patch may add to a list, so it is not idempotent. If a
-  // patch has a resourceVersion, the server refuses the second copy.
-  request.twice = type != PatchType::json_patch && text_of(patch, {"metadata", "resourceVersion"}).empty();
-  return request;
+                      const json& patch) {
+  return {.method = "PATCH",
+          .path = path_of_one(resource, name_space, name),
+          .query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}},
+          .body = patch.dump(),
+          .content_type = "application/merge-patch+json",
+          .twice = text_of(patch, {"metadata", "resourceVersion"}).empty()};
 }
 
 }  // namespace
@@ -214,12 +199,12 @@ json Client::create(const Resource& resource, const std::string& name_space, con
 
 std::future<Answer> Client::ask_to_patch(const Resource& resource, const std::string& name_space,
                                          const std::string& name, const json& patch) {
-  return ask(patch_request(resource, name_space, name, patch, PatchType::merge));
+  return ask(patch_request(resource, name_space, name, patch));
 }
 
 json Client::patch(const Resource& resource, const std::string& name_space, const std::string& name,
-                   const json& patch, PatchType type) {
-  return write(patch_request(resource, name_space, name, patch, type), describe(resource, name_space, name));
+                   const json& patch) {
+  return write(patch_request(resource, name_space, name, patch), describe(resource, name_space, name));
 }
 
 void Client::remove(const Resource& resource, const std::string& name_space, const std::string& name,

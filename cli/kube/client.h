@@ -76,8 +76,6 @@ struct DeleteOptions {
   std::optional<int> grace_seconds{};
 };
 
-enum class PatchType { merge, json_patch, strategic, apply };
-
 // The stream of a watch, or of a log that mlk follows. The destructor ends the stream; no callback runs after
 // it.
 class Stream {
@@ -118,10 +116,10 @@ class Client {
   nlohmann::json create(const Resource& resource, const std::string& name_space, const nlohmann::json& object,
                         const WriteOptions& options = {});
   nlohmann::json patch(const Resource& resource, const std::string& name_space, const std::string& name,
-                       const nlohmann::json& patch, PatchType type = PatchType::merge);
-  // Sends a merge patch and does not wait for the response; see ask().
+                       const nlohmann::json& merge_patch);
+  // Sends the patch and does not wait for the response; see ask().
   [[nodiscard]] std::future<Answer> ask_to_patch(const Resource& resource, const std::string& name_space,
-                                                 const std::string& name, const nlohmann::json& patch);
+                                                 const std::string& name, const nlohmann::json& merge_patch);
   void remove(const Resource& resource, const std::string& name_space, const std::string& name,
               const DeleteOptions& options = {});
 

@@ -63,20 +63,12 @@ TEST_CASE("create() sends no dryRun and asks the server to refuse unknown fields
         "POST /api/v1/namespaces/n/pods?fieldManager=mlk&fieldValidation=Strict application/json {\"a\":1}");
 }
 
-TEST_CASE("each type of patch has its content type, and a merge patch is the default") {
+TEST_CASE("patch() and ask_to_patch() send merge patches") {
   NotingServer server;
   Client client(server.start());
   const std::string path = "PATCH /api/v1/namespaces/n/pods/x?fieldManager=mlk&fieldValidation=Strict ";
   client.patch(resources::pods, "n", "x", {{"a", 1}});
   CHECK(server.last() == path + "application/merge-patch+json {\"a\":1}");
-  client.patch(resources::pods, "n", "x", {{"a", 1}}, PatchType::merge);
-  CHECK(server.last() == path + "application/merge-patch+json {\"a\":1}");
-  client.patch(resources::pods, "n", "x", json::array(), PatchType::json_patch);
-  CHECK(server.last() == path + "application/json-patch+json []");
-  client.patch(resources::pods, "n", "x", {{"a", 1}}, PatchType::strategic);
-  CHECK(server.last() == path + "application/strategic-merge-patch+json {\"a\":1}");
-  client.patch(resources::pods, "n", "x", {{"a", 1}}, PatchType::apply);
-  CHECK(server.last() == path + "application/apply-patch+yaml {\"a\":1}");
   CHECK(client.ask_to_patch(resources::pods, "n", "x", {{"b", 2}}).get().value().status == 200);
   CHECK(server.last() == path + "application/merge-patch+json {\"b\":2}");
 }
