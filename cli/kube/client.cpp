@@ -208,10 +208,9 @@ json Client::patch(const Resource& resource, const std::string& name_space, cons
 }
 
 void Client::remove(const Resource& resource, const std::string& name_space, const std::string& name,
-                    const DeleteOptions& options) {
-  json body = {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"propagationPolicy", options.propagation}};
-  if (!options.uid.empty()) body["preconditions"] = {{"uid", options.uid}};
-  if (options.grace_seconds) body["gracePeriodSeconds"] = *options.grace_seconds;
+                    const std::string& uid) {
+  json body = {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"propagationPolicy", "Background"}};
+  if (!uid.empty()) body["preconditions"] = {{"uid", uid}};
   const Response response =
       send({.method = "DELETE", .path = path_of_one(resource, name_space, name), .body = body.dump()});
   parse_answer(response, describe(resource, name_space, name), &config());

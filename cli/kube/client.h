@@ -70,12 +70,6 @@ struct WriteOptions {
   bool dry_run = false;  // dryRun=All: checked by the server, not stored
 };
 
-struct DeleteOptions {
-  std::string uid{};                       // delete only this incarnation; empty: any
-  std::string propagation = "Background";  // Background | Foreground | Orphan
-  std::optional<int> grace_seconds{};
-};
-
 // The stream of a watch, or of a log that mlk follows. The destructor ends the stream; no callback runs after
 // it.
 class Stream {
@@ -120,8 +114,9 @@ class Client {
   // Sends the patch and does not wait for the response; see ask().
   [[nodiscard]] std::future<Answer> ask_to_patch(const Resource& resource, const std::string& name_space,
                                                  const std::string& name, const nlohmann::json& merge_patch);
+  // Deletes the object with background propagation. `uid`: delete only this incarnation; empty: any.
   void remove(const Resource& resource, const std::string& name_space, const std::string& name,
-              const DeleteOptions& options = {});
+              const std::string& uid = "");
 
   // Both functions send any request unchanged, and return an answer with an error status like any other
   // answer. send() waits for the response. ask() does not wait, so that several requests run at once, and

@@ -42,7 +42,7 @@ bool start_driver(kube::Client& client, const std::string& name_space, const std
   const std::optional<json> there = creation.find_owned(job, uid);
   const bool goes_on = there && !has_finished(*there);
   if (!goes_on) {
-    if (there) client.remove(kube::resources::jobs, name_space, name, {.uid = kube::uid_of(*there)});
+    if (there) client.remove(kube::resources::jobs, name_space, name, kube::uid_of(*there));
     creation.create_owned(job, uid);
   }
   remove_others(client, name_space, sweep, name);

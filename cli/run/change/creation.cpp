@@ -404,7 +404,7 @@ void Creation::refuse(const json& object, const ApiError& error) const {
 void Creation::undo(const std::string& owner, const std::string& uid) {
   for (const json& object : of_cluster_) undo(object);
   try {
-    client_.remove(kube::resources::config_maps, name_space_, owner, {.uid = uid});
+    client_.remove(kube::resources::config_maps, name_space_, owner, uid);
   } catch (const Error&) {
     hooks_.note("could not take back configmap/" + owner + "; delete it with: mlk delete " + owner);
   }
@@ -412,7 +412,7 @@ void Creation::undo(const std::string& owner, const std::string& uid) {
 
 void Creation::undo(const json& object) {
   try {
-    client_.remove(resource_of(object), name_space_, kube::name_of(object), {.uid = kube::uid_of(object)});
+    client_.remove(resource_of(object), name_space_, kube::name_of(object), kube::uid_of(object));
   } catch (const Error& error) {
     hooks_.note("could not take back " + title(object) + ": " + error.what());
   }

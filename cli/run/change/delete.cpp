@@ -71,7 +71,7 @@ std::optional<json> find_owner(kube::Client& client, const std::string& name) {
 void remove_if_there(kube::Client& client, const std::string& name_space, const kube::Resource& resource,
                      const std::string& name, const std::string& uid) {
   try {
-    client.remove(resource, name_space, name, {.uid = uid});
+    client.remove(resource, name_space, name, uid);
   } catch (const kube::ApiError& error) {
     if (error.status() != 404 && error.status() != 409) throw;
   }

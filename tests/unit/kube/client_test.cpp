@@ -96,7 +96,7 @@ TEST_CASE("each verb sends the method, path, query and body that Kubernetes expe
   CHECK(name_of(client.get(resources::config_maps, "n", "x")) == "x");
   client.create(resources::config_maps, "n", {{"a", 1}}, {.dry_run = true});
   client.patch(resources::jobs, "n", "x", {{"a", 1}});
-  client.remove(resources::jobs, "n", "x", {.uid = "u", .propagation = "Foreground", .grace_seconds = 0});
+  client.remove(resources::jobs, "n", "x", "u");
   REQUIRE(seen.size() == 4);
   CHECK(seen[0] == "GET /api/v1/namespaces/n/configmaps/x  ");
   CHECK(seen[1] ==
@@ -107,8 +107,8 @@ TEST_CASE("each verb sends the method, path, query and body that Kubernetes expe
         "application/merge-patch+json {\"a\":1}");
   CHECK(seen[3] ==
         "DELETE /apis/batch/v1/namespaces/n/jobs/x application/json "
-        R"({"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions","preconditions":{"uid":"u"},)"
-        R"("propagationPolicy":"Foreground"})");
+        R"({"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"u"},)"
+        R"("propagationPolicy":"Background"})");
 }
 
 TEST_CASE("an answer with an error status becomes an ApiError; find() returns nothing for a missing object") {
