@@ -35,17 +35,13 @@ nlohmann::json parse_json(std::string_view text, const std::string& name, const 
   if (const std::string why = over_bounds(text, bounds); !why.empty()) {
     throw Error(ExitCode::failure, name + ": " + why);
   }
-  std::size_t at = 0;
-  nlohmann::json value;
   try {
-    value = nlohmann::json::parse(text);
+    return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
-    at = error.byte;
+    throw NotJson(name, error.byte);
   } catch (const nlohmann::json::exception&) {  // a number out of range
-    at = text.size();
+    throw NotJson(name, text.size());
   }
-  if (at > 0) throw NotJson(name, at);
-  return value;
 }
 
 nlohmann::json json_or_null(std::string_view text, const JsonBounds& bounds) {
