@@ -4,6 +4,7 @@
 #include <new>
 #include <stdexcept>
 
+#include <fmt/format.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
@@ -17,14 +18,8 @@ std::array<unsigned char, 32> sha256(std::string_view bytes) {
 }
 
 std::string hex(std::string_view bytes) {
-  constexpr char digits[] = "0123456789abcdef";
   std::string out;
-  out.reserve(bytes.size() * 2);
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += digits[byte >> 4];
-    out += digits[byte & 15];
-  }
+  for (const char c : bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
   return out;
 }
 
