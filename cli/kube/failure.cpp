@@ -1,5 +1,7 @@
 #include "cli/kube/failure.h"
 
+#include <map>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/forbidden.h"
@@ -93,32 +95,20 @@ std::string sentence(const std::string& text) {
 // The reason for an answer that has no Status body, because it comes from a proxy or an old server. The
 // reason is never NotFound, because only an API server knows that an object does not exist.
 std::string reason_for(int status) {
-  switch (status) {
-    case 400:
-      return "BadRequest";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
-    case 405:
-      return "MethodNotAllowed";
-    case 409:
-      return "Conflict";
-    case 410:
-      return "Gone";
-    case 413:
-      return "RequestEntityTooLarge";
-    case 422:
-      return "Invalid";
-    case 429:
-      return "TooManyRequests";
-    case 503:
-      return "ServiceUnavailable";
-    case 504:
-      return "Timeout";
-    default:
-      return status >= 500 ? "InternalError" : "Unknown";
-  }
+  static const std::map<int, std::string> reasons = {{400, "BadRequest"},
+                                                     {401, "Unauthorized"},
+                                                     {403, "Forbidden"},
+                                                     {405, "MethodNotAllowed"},
+                                                     {409, "Conflict"},
+                                                     {410, "Gone"},
+                                                     {413, "RequestEntityTooLarge"},
+                                                     {422, "Invalid"},
+                                                     {429, "TooManyRequests"},
+                                                     {503, "ServiceUnavailable"},
+                                                     {504, "Timeout"}};
+  const auto found = reasons.find(status);
+  if (found != reasons.end()) return found->second;
+  return status >= 500 ? "InternalError" : "Unknown";
 }
 
 std::string hint_for(int status, const std::string& message, const Config* config) {
