@@ -1,6 +1,7 @@
 #include "cli/args/habits.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "cli/util/text.h"
@@ -116,24 +117,22 @@ std::string filled_in(std::string_view advice, const std::string& word,
   return command || text.starts_with("--") ? "did you mean: " + text : text;
 }
 
+std::string habit_in(std::span<const Habit> habits, const std::string& word,
+                     const std::vector<std::string>& rest) {
+  for (const Habit& habit : habits) {
+    if (has(habit.words, word)) return filled_in(habit.instead, word, rest);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string habit_of_command(const std::string& word, const std::vector<std::string>& rest) {
-  for (const Habit& habit : command_habits) {
-    if (has(habit.words, word)) return filled_in(habit.instead, word, rest);
-  }
-  for (const Habit& habit : other_habits) {
-    if (has(habit.words, word)) return filled_in(habit.instead, word, {});
-  }
-  return "";
+  const std::string habit = habit_in(command_habits, word, rest);
+  return habit.empty() ? habit_in(other_habits, word, {}) : habit;
 }
 
-std::string habit_of_local(const std::string& word) {
-  for (const Habit& habit : local_habits) {
-    if (has(habit.words, word)) return filled_in(habit.instead, word, {});
-  }
-  return "";
-}
+std::string habit_of_local(const std::string& word) { return habit_in(local_habits, word, {}); }
 
 std::string habit_of_flag(const std::string& command, const std::string& flag,
                           const std::vector<std::string>& rest) {
