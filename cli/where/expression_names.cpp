@@ -14,10 +14,6 @@ using nlohmann::json;
 using Operator = Comparison::Operator;
 using NameList = std::vector<std::string>;
 
-bool has_name(const NameList& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 // "a, b or 3 others": lists only a few names, because people do not read a long list.
 std::string some_of(const NameList& names, std::string_view last_word) {
   constexpr std::size_t few = 8;
@@ -52,7 +48,7 @@ std::string advice_on(const std::string& name, const NameList& known) {
 
 // Returns the full name from `known`. If `known` has no such name or several, adds a problem.
 std::string resolved(const NameUse& use, const NameList& known, Problems& problems) {
-  if (has_name(known, use.name)) return use.name;
+  if (std::find(known.begin(), known.end(), use.name) != known.end()) return use.name;
   const NameList paths = paths_ending_in(use.name, known);
   if (paths.size() == 1) return paths.front();
   if (paths.empty()) {
