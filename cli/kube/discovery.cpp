@@ -19,9 +19,8 @@ GroupVersion split_version(const std::string& api_version) {
 }
 
 bool can_be_created(const json& entry) {
-  const auto verbs = entry.find("verbs");
-  return verbs != entry.end() && verbs->is_array() &&
-         std::find(verbs->begin(), verbs->end(), "create") != verbs->end();
+  const json& verbs = at_path(entry, {"verbs"});
+  return verbs.is_array() && std::find(verbs.begin(), verbs.end(), "create") != verbs.end();
 }
 
 }  // namespace
@@ -35,19 +34,19 @@ std::string discovery_path(const std::string& api_version) {
 std::vector<Resource> resources_in(const json& list, const std::string& api_version) {
   const auto [group, version] = split_version(api_version);
   std::vector<Resource> found;
-  if (!list.is_object() || !list.contains("resources") || !list["resources"].is_array()) return found;
-  for (const json& entry : list["resources"]) {
-    if (!entry.is_object() || !can_be_created(entry)) continue;
+  const json& resources = at_path(list, {"resources"});
+  if (!resources.is_array()) return found;
+  for (const json& entry : resources) {
+    if (!can_be_created(entry)) continue;
     const std::string plural = text_of(entry, {"name"});
     const std::string kind = text_of(entry, {"kind"});
-    const auto namespaced = entry.find("namespaced");
     const bool is_part = plural.find('/') != std::string::npos;  // a subresource, such as "pods/log"
     if (plural.empty() || kind.empty() || is_part) continue;
     found.push_back({.group = group,
                      .version = version,
                      .plural = plural,
                      .kind = kind,
-                     .namespaced = namespaced != entry.end() && *namespaced == true});
+                     .namespaced = at_path(entry, {"namespaced"}) == true});
   }
   return found;
 }

@@ -129,9 +129,7 @@ std::map<std::string, KubeconfigEntry> entries_of(const json& config, const char
     if (!item.is_object()) throw broken(file, std::string("an entry of ") + plural + " is not a map");
     const std::string name = field_text(item, "name");
     const std::string what = std::string(singular) + " \"" + name + "\"";
-    const auto fields = item.find(singular);
-    const bool added =
-        entries.emplace(name, entry_of(fields == item.end() ? json() : *fields, file, what)).second;
+    const bool added = entries.emplace(name, entry_of(at_path(item, {singular}), file, what)).second;
     if (!added) throw broken(file, "duplicate name \"" + name + "\" in " + plural);
   }
   return entries;

@@ -86,16 +86,14 @@ void read_provider(const json& provider, const std::string& here, Config& config
                               : "log in by a credential plugin, as an exec entry, or by a token";
     throw entry_error(here + ": there is no auth-provider \"" + printable(name) + "\" any more", hint);
   }
-  const auto found = provider.find("config");
-  const json settings = found != provider.end() && found->is_object() ? *found : json::object();
   for (const char* field : {"idp-issuer-url", "client-id"}) {
-    if (text_of(settings, {field}).empty()) {
+    if (text_of(provider, {"config", field}).empty()) {
       throw entry_error(here + ": auth-provider oidc has no " + std::string(field));
     }
   }
   if (config.login != Login::none) return;
   config.login = Login::oidc;
-  config.token = std::string(trim(text_of(settings, {"id-token"})));
+  config.token = std::string(trim(text_of(provider, {"config", "id-token"})));
   check_header_value(config.token, here + ": the id-token");
 }
 
