@@ -231,14 +231,13 @@ pid_t spawn(const Command& command, Pipe& in, Pipe& out, Pipe& err) {
   const std::string program = find_program(command.argv.at(0));
   std::vector<std::string> arguments = command.argv, variables = environment_of(command);
   const std::vector<char*> argv = pointers(arguments), env = pointers(variables);
-  const bool inherits_error = command.inherit_error || command.of_terminal;
   Pipe report;
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(ExitCode::failure, std::string("cannot start a process: ") + std::strerror(errno));
   if (pid == 0) {
     become(program.c_str(), argv.data(), env.data(), command.folder.c_str(),
-           command.of_terminal ? -1 : in.read_end(), out.write_end(), inherits_error ? -1 : err.write_end(),
-           report.write_end());
+           command.of_terminal ? -1 : in.read_end(), out.write_end(),
+           command.of_terminal ? -1 : err.write_end(), report.write_end());
   }
   report.close_write();
   int number = 0;

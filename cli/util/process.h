@@ -33,13 +33,12 @@ struct ProcessResult {
 struct Command {
   std::vector<std::string> argv;  // argv[0] without a slash is searched in PATH; no shell reads the arguments
   std::vector<std::pair<std::string, std::string>>
-      env;                     // added to the environment of mlk; replaces variables of the same name
-  bool empty_env = false;      // the child gets only the variables in `env`
-  std::string folder;          // the working folder of the child; empty: that of mlk
-  std::string input;           // written to stdin, which is then closed
-  bool inherit_error = false;  // the child writes to the stderr of mlk, not into `error`
-  bool of_terminal = false;    // the child talks with the user: it has the stdin, stderr and process group of
-                               // mlk, as only the foreground process group may read from the terminal
+      env;                   // added to the environment of mlk; replaces variables of the same name
+  bool empty_env = false;    // the child gets only the variables in `env`
+  std::string folder;        // the working folder of the child; empty: that of mlk
+  std::string input;         // written to stdin, which is then closed
+  bool of_terminal = false;  // the child talks with the user: it has the stdin, stderr and process group of
+                             // mlk, as only the foreground process group may read from the terminal
   std::chrono::milliseconds timeout{30000};
   std::size_t output_limit = 16u << 20;  // in bytes, for stdout and stderr separately
   // Called at least every 20 ms with the output so far. If it returns false, mlk kills the program.

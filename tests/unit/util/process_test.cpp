@@ -182,9 +182,9 @@ TEST_CASE("run_process() fails if the program is missing, cannot run or prints t
   CHECK(code_of(Command()) == ExitCode::usage);
 }
 
-TEST_CASE("inherit_error leaves the child's stderr out of the result") {
+TEST_CASE("of_terminal leaves the child's stderr out of the result") {
   Command command = shell("echo out");
-  command.inherit_error = true;
+  command.of_terminal = true;
   const auto result = run_process(command);
   CHECK(result.output == "out\n");
   CHECK(result.error.empty());
