@@ -45,14 +45,12 @@ std::string hint_for(Forbidden why) {
   switch (why) {
     case Forbidden::quota:
       return "delete runs that are not needed (mlk ls), ask the cluster's operators for more quota, or "
-             "choose "
-             "another namespace with -n";
+             "choose another namespace with -n";
     case Forbidden::terminating:
       return "choose another namespace with -n, or wait until this one is gone and have it made again";
     case Forbidden::admission:
       return "a rule of the cluster does not accept it: change the experiment (patch:) as it says, or ask "
-             "the "
-             "cluster's operators";
+             "the cluster's operators";
     case Forbidden::standards:
       return "change what it names with patch: or user:, or choose another namespace with -n";
     case Forbidden::limits:
