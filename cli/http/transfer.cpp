@@ -315,9 +315,7 @@ bool Transfer::receive_body(std::string_view data) {
     response.body.append(data.substr(0, error_body_limit - std::min(error_body_limit, response.body.size())));
     return true;
   }
-  if (!hold(response.body, data, body_limit, "")) return false;
-  if (request.patient && deadline) deadline = std::chrono::steady_clock::now() + request.timeout;
-  return true;
+  return hold(response.body, data, body_limit, "");
 }
 
 bool Transfer::receive_lines(std::string_view data) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "cli/kube/failure.h"
-#include "cli/kube/list.h"
 #include "cli/util/program_text.h"
 #include "cli/util/text.h"
 
@@ -132,18 +131,6 @@ std::vector<LogLine> parse_log(std::string_view rest) {
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
   return lines;
-}
-
-std::vector<LogLine> read_log(Client& client, const std::string& name_space, const std::string& pod,
-                              const LogOptions& options) {
-  Request request = log_request(name_space, pod, options);
-  request.patient = true;  // only silence is limited, because a log may be long and the connection slow
-  const Response response = client.send(request);
-  if (response.status != 200) {
-    throw status_error(response.status, response.body, "log of " + describe(resources::pods, name_space, pod),
-                       &client.config());
-  }
-  return parse_log(response.body);
 }
 
 }  // namespace mlk::kube

@@ -28,15 +28,11 @@ struct LogOptions {
   std::optional<std::size_t> limit_bytes{};
 };
 
-// The present content of the log. Throws ApiError: status 400 while the container has not started, 404 if
-// there is no pod.
-std::vector<LogLine> read_log(Client& client, const std::string& name_space, const std::string& pod,
-                              const LogOptions& options = {});
-
-// The request and the parser of read_log(), for callers that request many logs at once. If the request is
-// streamed, a line of more than 1 MiB loses its middle.
+// The request for a log. The answer has status 400 while the container has not started, and 404 if there is
+// no pod. If the request is streamed, a line of more than 1 MiB loses its middle.
 Request log_request(const std::string& name_space, const std::string& pod, const LogOptions& options);
-std::vector<LogLine> parse_log(std::string_view body);  // leaves out lines without a time
+// The lines of the answer, without those that have no time.
+std::vector<LogLine> parse_log(std::string_view body);
 
 // Parses "2026-11-21T07:40:25.348347988Z text"; nullopt if the line begins with no time. Pure.
 std::optional<LogLine> parse_log_line(std::string_view line);

@@ -53,34 +53,6 @@ TEST_CASE("a client refuses a request with an empty name, and sends nothing") {
   CHECK(requests == 0);
 }
 
-TEST_CASE("a patient request may take longer than the time-out if the server keeps sending") {
-  FakeServer server;
-  server.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
-    const bool falls_silent = request.has_param("silent");
-    response.set_chunked_content_provider("application/octet-stream",
-                                          [&, falls_silent](std::size_t, httplib::DataSink& sink) {
-                                            for (int i = 0; i < 8; ++i) {
-                                              sink.write("x", 1);
-                                              std::this_thread::sleep_for(milliseconds(100));
-                                            }
-                                            if (falls_silent) server.hang();
-                                            sink.done();
-                                            return true;
-                                          });
-  });
-  Client client(server.start());
-  Request request;
-  request.path = "/log";
-  request.timeout = milliseconds(500);
-  request.patient = true;
-  CHECK(client.send(request).body == "xxxxxxxx");
-  request.query = {{"silent", "1"}};
-  CHECK(error_of([&] { client.send(request); }).status() == 0);
-  request.query.clear();
-  request.patient = false;
-  CHECK(error_of([&] { client.send(request); }).status() == 0);
-}
-
 TEST_CASE("each verb sends the method, path, query and body that Kubernetes expects") {
   FakeServer server;
   std::vector<std::string> seen;
