@@ -45,10 +45,7 @@ std::int64_t count_of(const json& object, JsonPath path, std::int64_t otherwise)
   return value.is_number_integer() ? whole_number(value) : otherwise;
 }
 
-std::optional<Time> time_of(const json& object, JsonPath path) {
-  const json& value = at_path(object, path);
-  return value.is_string() ? parse_time(value.get_ref<const std::string&>()) : std::nullopt;
-}
+std::optional<Time> time_of(const json& object, JsonPath path) { return parse_time(text_of(object, path)); }
 
 std::vector<std::string> texts_in(const json& list) {
   std::vector<std::string> out;
