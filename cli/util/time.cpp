@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
+#include <ctime>
+
+#include <fmt/format.h>
 
 namespace mlk {
 namespace {
@@ -29,20 +31,6 @@ std::optional<int> offset_seconds(std::string_view text) {
   const int offset = *hours * 3600 + *minutes * 60;
   if (text[0] == '+') return offset;
   return text[0] == '-' ? std::optional(-offset) : std::nullopt;
-}
-
-std::string format(Time time, int fraction_digits) {
-  const auto whole = std::chrono::floor<seconds>(time);
-  const std::time_t t = whole.time_since_epoch().count();
-  std::tm parts{};
-  ::gmtime_r(&t, &parts);
-  char text[80];
-  std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-  if (fraction_digits == 6) {
-    const long micro = static_cast<long>(nanoseconds(time - whole).count() / 1000);
-    length += static_cast<std::size_t>(std::snprintf(text + length, sizeof text - length, ".%06ld", micro));
-  }
-  return std::string(text, length) + "Z";
 }
 
 }  // namespace
@@ -79,8 +67,19 @@ Time later(Time time, std::int64_t by) {
   return Time(seconds(std::clamp(sum, -most, most))) + (time - whole);
 }
 
-std::string format_time(Time time) { return format(time, 0); }
-std::string format_time_micro(Time time) { return format(time, 6); }
+std::string format_time(Time time) {
+  const std::time_t t = std::chrono::floor<seconds>(time).time_since_epoch().count();
+  std::tm parts{};
+  ::gmtime_r(&t, &parts);
+  char text[80];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+std::string format_time_micro(Time time) {
+  const nanoseconds fraction = time - std::chrono::floor<seconds>(time);
+  std::string text = format_time(time);
+  return text.insert(text.size() - 1, fmt::format(".{:06}", fraction.count() / 1000));
+}
 
 std::optional<seconds> parse_duration(std::string_view text) {
   constexpr long long limit = 10LL * 365 * 86400;
