@@ -83,7 +83,11 @@ Arrived read_signals(int fd) {
   Arrived out;
   signalfd_siginfo info;
   while (::read(fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-    (info.ssi_signo == SIGCHLD ? out.child : out.stop) = true;
+    if (info.ssi_signo == SIGCHLD) {
+      out.child = true;
+    } else {
+      out.stop = true;
+    }
   }
   return out;
 }

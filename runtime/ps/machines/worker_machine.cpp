@@ -120,7 +120,8 @@ void WorkerMachine::advance(bool idle, WorkerTurn& turn) {
       state_ = State::counting;
       return turn.decide(CountStep{clock_ + 1, at_work_->message.samples});
     case State::reported:
-      return goes_on(trained_.has_value(), idle, turn) ? next_slice(turn) : void();
+      if (goes_on(trained_.has_value(), idle, turn)) next_slice(turn);
+      return;
     case State::looking:
       return leave_trained(turn);
     case State::computing:
