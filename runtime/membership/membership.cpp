@@ -29,7 +29,8 @@ bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standin
   const auto dead = std::ranges::count(last.members, Standing::dead, standing_of);
   const auto all = std::ssize(last.members);
   const bool alone = live > 0 && live + dead == all;
-  const bool lowest_is_live = live > 0 && standing_of(std::ranges::min(last.members)) == Standing::live;
+  const bool lowest_is_live =
+      live > 0 && standing_of(std::ranges::min(last.members, {}, &Member::rank)) == Standing::live;
   return alone || 2 * live > all || (2 * live == all && lowest_is_live);
 }
 
