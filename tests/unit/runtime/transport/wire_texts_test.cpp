@@ -135,7 +135,7 @@ TEST_CASE("a key may have any hexadecimal digit, in both cases, and any white sp
     return std::string();
   };
   const std::string none = "the key of the run is not 64 hexadecimal digits";
-  for (const char bad : {'/', ':', '@', 'G', '`', 'g', ' ', '\0'}) {
+  for (const char bad : {'/', ':', '@', 'G', '`', 'g', ' ', '\0', '-', '+', 'x'}) {
     CHECK(reason(digits.substr(0, 63) + bad) == none);
     CHECK(reason(digits.substr(0, 62) + bad + "0") == none);
   }
