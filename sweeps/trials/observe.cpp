@@ -309,7 +309,7 @@ class SweepObservation {
   void describe_times() {
     const auto include = [&](const std::optional<Time>& started, const std::optional<Time>& ended) {
       if (started && (!status_.started || *started < *status_.started)) status_.started = started;
-      if (is_final(status_.phase)) status_.ended = std::max(status_.ended, ended);
+      if (is_final(status_.phase)) status_.ended = std::max(status_.ended, ended);  // nullopt is the least
     };
     if (status_.record.driven) {
       for (const Trial& trial : status_.trials) include(trial.started, trial.ended);

@@ -163,7 +163,8 @@ std::string_view state_name(const Rank& rank) {
   if (rank.state == RankState::failed) return "Failed";
   if (rank.state == RankState::running) return "Running";
   if (rank.state == RankState::restarting) return rank.pods.back()->program_failed() ? "Failed" : "Pending";
-  return rank.state == RankState::unscheduled || rank.state == RankState::starting ? "Pending" : "Missing";
+  if (rank.state == RankState::unscheduled || rank.state == RankState::starting) return "Pending";
+  return "Missing";  // absent, lost or removed
 }
 
 }  // namespace mlk
