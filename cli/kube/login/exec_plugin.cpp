@@ -232,10 +232,14 @@ Error exec_failure(const ExecPlugin& plugin, const ProcessResult& result, std::c
   const std::string hint =
       "run \"" + printable(plugin.command) +
       "\" by hand, or log in again as its documentation says; `mlk context` names the entry";
-  const std::string how = result.timed_out ? "did not end within " + std::to_string(patience.count()) + " s"
-                          : result.signal != 0 ? "was ended by signal " + std::to_string(result.signal)
-                                               : "failed with exit code " + std::to_string(result.exit_code);
-  return plugin_error(plugin, how + words, hint);
+  if (result.timed_out) {
+    return plugin_error(plugin, "did not end within " + std::to_string(patience.count()) + " s" + words,
+                        hint);
+  }
+  if (result.signal != 0) {
+    return plugin_error(plugin, "was ended by signal " + std::to_string(result.signal) + words, hint);
+  }
+  return plugin_error(plugin, "failed with exit code " + std::to_string(result.exit_code) + words, hint);
 }
 
 Error exec_missing(const ExecPlugin& plugin, const std::string& why) {
