@@ -11,7 +11,7 @@ namespace {
 using namespace samples;
 
 // The grace period of a deleted pod; nullopt if the pod is gone at once.
-std::optional<long> grace_of(const json& spec, const std::string& phase, const json& options = nullptr) {
+std::optional<long> grace_of(const json& spec, const json& phase, const json& options = nullptr) {
   Cluster cluster;
   json pod = pod_without_job();
   pod["spec"].merge_patch(spec);
@@ -31,6 +31,7 @@ TEST_CASE("a deleted pod on a node gets the grace period of the request, else of
   CHECK(grace_of(patient, "Running", {{"gracePeriodSeconds", 4}}) == 4);
   CHECK(grace_of(patient, "Running", {{"gracePeriodSeconds", nullptr}}) == 70);
   CHECK(grace_of(patient, "Pending") == 70);
+  CHECK(grace_of(on_node, 5) == 30);  // a client may write any phase
 }
 
 TEST_CASE("a pod is deleted at once if it has ended, has no node, or has the grace period 0") {
