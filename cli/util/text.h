@@ -32,7 +32,6 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 // The end of a message: "; did you mean 'NEAREST'?". Empty if no candidate is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
-
 // The beginning of UTF-8 text: at most `bytes` bytes, cut between two characters.
 std::string_view cut(std::string_view text, std::size_t bytes);
 std::string_view cut_front(std::string_view text, std::size_t bytes);  // keeps the end of the text
