@@ -12,7 +12,7 @@
 namespace mlk {
 namespace {
 
-std::string did_you_mean(const std::string& near) { return near.empty() ? "" : "did you mean: " + near; }
+std::string hint_at(const std::string& near) { return near.empty() ? "" : "did you mean: " + near; }
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
@@ -81,7 +81,7 @@ class Reading {
     if (option == nullptr) {
       const std::string habit = habit_of_flag(command_->get_name(), flag, rest());
       const std::string near = nearest(flag, option_names(*command_, root_));
-      unknown_ = {"there is no flag '" + flag + "'", habit.empty() ? did_you_mean(near) : habit};
+      unknown_ = {"there is no flag '" + flag + "'", habit.empty() ? hint_at(near) : habit};
       return;
     }
     if (option->get_items_expected_max() == 0) {
@@ -104,7 +104,7 @@ class Reading {
                                                                   : "";
       const std::string near = nearest(word, command_names(*command_));
       unknown_ = {"there is no command '" + (top ? "" : command_->get_name() + " ") + word + "'",
-                  !habit.empty() || near.empty() ? habit : did_you_mean(spoken_name(*command_) + " " + near)};
+                  !habit.empty() || near.empty() ? habit : hint_at(spoken_name(*command_) + " " + near)};
     } else {
       command_ = next;
     }
