@@ -1,6 +1,7 @@
 #include "sweeps/space/trial_values.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include <fmt/format.h>
