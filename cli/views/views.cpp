@@ -294,9 +294,17 @@ constexpr std::array<Column, 10> columns_of_runs{{
 }};
 
 bool is_shown(Where where, bool wide_list, bool narrow) {
-  if (where == Where::in_wide_list) return wide_list;
-  if (where == Where::not_on_narrow) return !narrow;
-  return where == Where::everywhere || !narrow || !wide_list;
+  switch (where) {
+    case Where::everywhere:
+      return true;
+    case Where::in_wide_list:
+      return wide_list;
+    case Where::not_on_narrow:
+      return !narrow;
+    case Where::not_in_narrow_wide_list:
+      return !(narrow && wide_list);
+  }
+  return true;
 }
 
 std::size_t width_of_output(const Session& session) {

@@ -23,10 +23,17 @@ DataSummary summary_of(const DataSplit& data) {
 }
 
 DataSplit load_data(const Config& config, const std::string& folder) {
-  const DataFormat format = config.data.format;
-  if (format == DataFormat::text) return load_text(folder, config.model.context);
-  if (format == DataFormat::tokens) return load_tokens(folder, config.model.context, config.data.vocabulary);
-  return split_of(format == DataFormat::cifar10 ? load_cifar10(folder) : load_idx(folder));
+  switch (config.data.format) {
+    case DataFormat::text:
+      return load_text(folder, config.model.context);
+    case DataFormat::tokens:
+      return load_tokens(folder, config.model.context, config.data.vocabulary);
+    case DataFormat::cifar10:
+      return split_of(load_cifar10(folder));
+    case DataFormat::idx:
+      break;
+  }
+  return split_of(load_idx(folder));
 }
 
 // load_data() only maps files of tokens into memory, so counting their samples reads no more than their

@@ -31,9 +31,16 @@ double schedule_factor(const ScheduleConfig& schedule, std::uint64_t steps, std:
   const std::uint64_t done = step - schedule.warmup;
   const std::uint64_t all = std::max(steps, schedule.warmup + 1) - schedule.warmup;
   const double part = std::min(1.0, static_cast<double>(done) / static_cast<double>(all));
-  if (schedule.type == ScheduleType::linear) return 1 - (1 - schedule.final) * part;
-  if (schedule.type == ScheduleType::cosine) return schedule.final + (1 - schedule.final) * half_cosine(part);
-  if (schedule.type == ScheduleType::step) return power(schedule.factor, done / schedule.every);
+  switch (schedule.type) {
+    case ScheduleType::constant:
+      return 1;
+    case ScheduleType::linear:
+      return 1 - (1 - schedule.final) * part;
+    case ScheduleType::cosine:
+      return schedule.final + (1 - schedule.final) * half_cosine(part);
+    case ScheduleType::step:
+      return power(schedule.factor, done / schedule.every);
+  }
   return 1;
 }
 

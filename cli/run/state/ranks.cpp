@@ -159,12 +159,24 @@ const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decid
 }
 
 std::string_view state_name(const Rank& rank) {
-  if (rank.state == RankState::succeeded) return "Succeeded";
-  if (rank.state == RankState::failed) return "Failed";
-  if (rank.state == RankState::running) return "Running";
-  if (rank.state == RankState::restarting) return rank.pods.back()->program_failed() ? "Failed" : "Pending";
-  if (rank.state == RankState::unscheduled || rank.state == RankState::starting) return "Pending";
-  return "Missing";  // absent, lost or removed
+  switch (rank.state) {
+    case RankState::succeeded:
+      return "Succeeded";
+    case RankState::failed:
+      return "Failed";
+    case RankState::running:
+      return "Running";
+    case RankState::absent:
+    case RankState::lost:
+    case RankState::removed:
+      return "Missing";
+    case RankState::restarting:
+      return rank.pods.back()->program_failed() ? "Failed" : "Pending";
+    case RankState::unscheduled:
+    case RankState::starting:
+      return "Pending";
+  }
+  return "Missing";
 }
 
 }  // namespace mlk
