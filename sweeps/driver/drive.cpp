@@ -2,20 +2,18 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "cli/kube/objects.h"
 #include "cli/run/change/suspend.h"
-#include "cli/run/change/write_record.h"
-#include "cli/run/facts/going_on.h"
 #include "cli/run/read/confirm_absences.h"
 #include "cli/run/read/find.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
+#include "sweeps/driver/ended_runs.h"
 #include "sweeps/driver/late_starts.h"
 #include "sweeps/objects/lease.h"
 #include "sweeps/objects/ledger_store.h"
@@ -34,8 +32,6 @@ using nlohmann::json;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds tick{200};
-// How long pods of an ended trial may still run: pods of a `train:` trial end within a minute (CONTRACT.md).
-constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
 constexpr std::chrono::minutes longest_trouble{30};
 // A round is due after this time even if no watch has reported a change, since the Lease lasts only 15 s.
@@ -61,13 +57,15 @@ class Driver {
         sweep_(request.definition.identity.run),
         runs_(client, request.name_space, request.version, request.local, request.definition,
               request.file_context, request.templates, hooks.submit),
-        late_starts_(request.definition.first.start_timeout) {}
+        late_starts_(request.definition.first.start_timeout),
+        ended_(client, request.name_space) {}
 
   SweepStatus run() {
     std::optional<SweepWatch> watch;
     std::optional<DriverLease> lease;
     while (true) {
       hooks_.submit.check_interrupted();
+      is_listed_ = more_;
       std::optional<SweepObjects> objects = more_ ? listed() : watched(watch);
       if (!objects) continue;
       more_ = false;
@@ -164,7 +162,7 @@ class Driver {
 
   // The state of the sweep, with the reports in logs. Reads the log of an ended trial only once.
   SweepStatus observe_trials(const SweepObjects& objects, const Runs& runs) {
-    SweepStatus status = observe_sweep(objects, runs, settled_, now());
+    SweepStatus status = observe_sweep(objects, runs, ended_.settled(), now());
     late_starts_.observe(status, steady_clock::now());
     // The objects do not show that this process is the driver, so `why` would say that there is none.
     if (needs_driver(status)) status.why.clear();
@@ -178,8 +176,11 @@ class Driver {
 
   // Makes one decision and applies it. If a step is cut off, the next step completes its work.
   void step(const SweepObjects& objects, const Runs& runs, const SweepStatus& status, const GoOn& go_on) {
+    // A listing shows the end of each pod whose Job has ended; the watches may show it later.
+    more_ = !is_listed_ && ended_.lack_ends_of_pods(runs, status);
+    if (more_) return;
     confirm_gone_jobs(runs, status);
-    reconcile_ended(runs, status, go_on);
+    more_ = !ended_.settle(runs, status, go_on);
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials,
                  status.ledger);
     if (status.phase == Phase::stopped) return stop_all(runs, status);
@@ -208,7 +209,7 @@ class Driver {
                          std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
                            return !has_ended(trial.state) && run_of(trial, runs, status) != nullptr;
                          });
-    if (more_) return;  // reconcile_ended() has not processed all ended runs
+    if (more_ || ended_.any_waits()) return;  // there are ended runs that are not settled
     if (!next.ended && (!next.hopeless || runs_on)) return;
     const int known = static_cast<int>(status.trials.size());
     left_to_others_ =
@@ -228,25 +229,6 @@ class Driver {
     std::vector<json*> lacking;
     for (json& owner : owners) lacking.push_back(&owner);
     mlk::confirm_absences(client_, request_.name_space, lacking, jobs);
-  }
-
-  // Writes the final records of trials while their pods exist, and suspends Jobs that are no longer needed.
-  void reconcile_ended(const Runs& runs, const SweepStatus& sweep, const GoOn& go_on) {
-    for (const auto& [name, status] : sweep.runs) {
-      if (settled_.count(name) == 1 || !is_final(status.phase)) continue;
-      const RunObjects& run = runs.at(name);
-      const auto [since, first] = ended_since_.try_emplace(name, steady_clock::now());
-      if (is_settling(run, std::chrono::system_clock::now(), steady_clock::now() - since->second,
-                      patience_with_pods))
-        continue;
-      if (!go_on()) {
-        more_ = true;
-        return;
-      }
-      write_record(client_, request_.name_space, run.owner, status);
-      suspend_what_goes_on(client_, request_.name_space, run);
-      settled_.insert(name);
-    }
   }
 
   void stop_all(const Runs& runs, const SweepStatus& sweep) {
@@ -428,13 +410,13 @@ class Driver {
   const std::string sweep_;
   TrialRuns runs_;
   std::map<int, Trial> told_;  // the reports in logs, by the number of the trial
-  std::set<std::string> settled_;
   std::map<std::string, steady_clock::time_point>
-      created_;          // runs that no watch has reported yet, and when they were created
-  bool more_ = true;     // there is more work, or no round has begun yet
-  std::string refused_;  // the last refusal of the cluster
+      created_;             // runs that no watch has reported yet, and when they were created
+  bool more_ = true;        // there is more work, or no round has begun yet
+  bool is_listed_ = false;  // the objects of this round were listed, not watched
+  std::string refused_;     // the last refusal of the cluster
   LateStarts late_starts_;
-  std::map<std::string, steady_clock::time_point> ended_since_;  // by run: when this driver first saw its end
+  EndedRuns ended_;
   std::optional<steady_clock::time_point> failing_since_;
   bool has_worked_ = false;
   bool left_to_others_ = false;  // all trials of this driver have ended, and another command will add more

@@ -246,7 +246,11 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
   }
   for (Trial& trial : status.trials) {
     const auto known = told.find(trial.number);
-    if (known == told.end()) continue;
+    if (known == told.end()) {
+      // A later observation may lack the trial's pod, since pods and ledgers have different watches.
+      if (has_ended(trial.state) && trial.objective) told.emplace(trial.number, trial);
+      continue;
+    }
     trial = has_ended(trial.state) ? combine(known->second, trial) : continued(known->second, trial, true);
   }
   apply_verdicts(status);

@@ -14,8 +14,9 @@ enum class Harvest {
   all,      // for a longer time, which usually suffices for all logs
 };
 
-// Reads the logs of ended trials without an objective, each log once. Adds their reports to `told`, and all
-// reports in `told` to the trials of `status`. Also applies verdicts (apply_verdicts()).
+// Reads the logs of ended trials without an objective, each log once. Adds their reports and the ended trials
+// with an objective to `told`, and all of `told` to the trials of `status`. Also applies verdicts
+// (apply_verdicts()).
 void harvest_ended(kube::Client& client, const std::string& name_space, SweepStatus& status,
                    std::map<int, Trial>& told);
 

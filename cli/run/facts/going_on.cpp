@@ -34,6 +34,19 @@ bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds s
   return waits && since_end <= patience_beside;
 }
 
+bool lacks_ends_of_pods(const RunObjects& objects) {
+  const Facts facts = read_facts(objects);
+  return std::ranges::any_of(facts.jobs, [&](const JobFacts& job) {
+    Indexes reported = job.completed, seen;
+    reported.insert(job.failed_ranks);
+    for (const PodFacts& pod : facts.pods) {
+      if (pod.job == job.name && (pod.ended() || pod.exit_code)) seen.insert(pod.rank);
+    }
+    // A Job that fails as a whole may report no rank.
+    return job.finished && (seen.empty() || reported.size_of_common(seen) < reported.size());
+  });
+}
+
 std::vector<std::string> jobs_going_on(const RunObjects& objects) {
   const Facts facts = read_facts(objects);
   std::vector<std::string> names;

@@ -22,6 +22,11 @@ bool has_running_programs(const RunObjects& objects, Time now);
 bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
                  std::chrono::seconds patience);
 
+// Whether a Job has ended and reports the end of ranks whose programs have not ended in these objects: each
+// kind of object may have a watch of its own, so the end of a Job may come before the end of its pods. Also
+// true if the pods are gone.
+bool lacks_ends_of_pods(const RunObjects& objects);
+
 // The names of the Jobs that continue unless mlk suspends them: they have pods, or would start a pod again.
 std::vector<std::string> jobs_going_on(const RunObjects& objects);
 

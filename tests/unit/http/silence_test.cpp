@@ -68,9 +68,15 @@ TEST_CASE("the silence of a connection grows only while requests are in progress
   CHECK(silence.at(at(507)).asked == seconds(2));
   silence.end(at(507));
   CHECK(silence.at(at(510)).silent == seconds(20));
-  silence.heard(at(511));
-  CHECK(silence.at(at(512)).silent == seconds(1));
-  CHECK_FALSE(silence.at(at(512)).asked);
+  silence.end(at(510));
+  silence.begin(at(600));
+  silence.end(at(602));  // all silences before it count too
+  CHECK(silence.at(at(700)).silent == seconds(22));
+  silence.begin(at(700));
+  CHECK(silence.at(at(701)).silent == seconds(23));
+  silence.heard(at(711));
+  CHECK(silence.at(at(712)).silent == seconds(1));
+  CHECK_FALSE(silence.at(at(712)).asked);
 }
 
 TEST_CASE("SilenceTimes decides when a silent connection is checked and when it is given up") {

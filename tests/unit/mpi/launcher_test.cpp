@@ -22,6 +22,7 @@ PodEnvironment three_pods() {
 TEST_CASE("flavour_of() finds the kind of mpirun in the version text") {
   CHECK(flavour_of("mpirun (Open MPI) 5.0.3\n") == Flavour::open_mpi);
   CHECK(flavour_of("mpirun.openmpi (OpenRTE) 4.1.4\n") == Flavour::open_mpi);
+  CHECK(flavour_of("prterun (PRRTE) 3.0.7\n") == Flavour::open_mpi);
   CHECK(flavour_of("HYDRA build details:\n    Version: 4.0.2\n") == Flavour::hydra);
   CHECK_FALSE(flavour_of("srun 23.02\n"));
   CHECK_FALSE(flavour_of(""));

@@ -2,6 +2,8 @@
 #include "cli/registry/registry.h"
 
 #include <algorithm>
+#include <chrono>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -39,6 +41,21 @@ TEST_CASE("mlk repeats a request after 429 and 503, also if Retry-After is a dat
   CHECK(found->bytes == manifest_text);
   CHECK(found->digest == "sha256:" + mlk::sha256_hex(manifest_text));
   CHECK(refused == 3);
+}
+
+TEST_CASE("mlk waits as usual before it repeats a request if Retry-After is 0") {
+  PlayedRegistry played;
+  std::vector<std::chrono::steady_clock::time_point> asked;
+  played.before = [&](const Request& request, Response& response) {
+    if (request.path == "/v2/") return false;
+    asked.push_back(std::chrono::steady_clock::now());
+    response.set_header("Retry-After", "0");
+    return asked.size() == 1 && answered_with(response, 503);
+  };
+  Registry registry({}, played.reference());
+  CHECK_FALSE(registry.find_manifest(repository, "1"));
+  REQUIRE(asked.size() == 2);
+  CHECK(asked[1] - asked[0] >= std::chrono::milliseconds(400));
 }
 
 TEST_CASE("mlk fails at once with the registry's words if the registry asks for a wait of an hour") {

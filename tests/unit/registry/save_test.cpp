@@ -156,6 +156,16 @@ TEST_CASE("tar can read a Docker archive, and the archive's manifest names the l
   CHECK(mlk::sha256_hex(unpacked(layers[3])) == saved.composed.own[0].blob.digest.substr(7));
 }
 
+TEST_CASE("save_docker_archive() writes an own layer once if the image has this layer twice") {
+  Saved saved;
+  const mlk::image::Layer layer = own_layer(saved.folder, "code");
+  saved.composed = mlk::image::compose(saved.base->image, {layer, layer}, {});
+  save_docker_archive(saved.out.path() / "archive.tar", "r.example/x:1", saved.composed, saved.base);
+  const std::string repeated =
+      "tar -tf '" + (saved.out.path() / "archive.tar").string() + "' | sort | uniq -d | grep .";
+  CHECK(std::system(repeated.c_str()) != 0);
+}
+
 TEST_CASE("save_docker_archive() writes no tag if the name is empty") {
   const TemporaryFolder folder;
   const auto composed = mlk::image::compose(std::nullopt, {own_layer(folder, "code")}, {});

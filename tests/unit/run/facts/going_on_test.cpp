@@ -61,5 +61,38 @@ TEST_CASE(
                 {{"status", {{"phase", "Failed"}}}}));
 }
 
+TEST_CASE("lacks_ends_of_pods() finds ended Jobs that report ranks whose programs have not ended") {
+  const auto lacks = [](const json& status, const std::vector<json>& pod_patches) {
+    RunObjects objects;
+    objects.jobs = {plain_job()};
+    objects.jobs[0]["status"] = status;
+    for (const json& patch : pod_patches) {
+      objects.pods.push_back(plain_pod());
+      objects.pods.back().merge_patch(patch);
+    }
+    return lacks_ends_of_pods(objects);
+  };
+  const json complete = {{{"type", "Complete"}, {"status", "True"}}};
+  const json failed = {{{"type", "Failed"}, {"status", "True"}}};
+  const json succeeded = {{"status", {{"phase", "Succeeded"}}}}, broken = {{"status", {{"phase", "Failed"}}}};
+  const json program_ended = {
+      {"status",
+       {{"containerStatuses", {{{"name", "main"}, {"state", {{"terminated", {{"exitCode", 0}}}}}}}}}}};
+  const json rank_1 = {{"metadata", {{"annotations", {{"batch.kubernetes.io/job-completion-index", "1"}}}}}};
+  json succeeded_1 = succeeded;
+  succeeded_1.merge_patch(rank_1);
+  CHECK_FALSE(lacks({{"completedIndexes", "2"}}, {}));  // the Job goes on
+  CHECK(lacks({{"completedIndexes", "2"}, {"conditions", complete}}, {}));
+  CHECK(
+      lacks({{"completedIndexes", "2"}, {"conditions", complete}}, {json::object()}));  // its pod still runs
+  CHECK_FALSE(lacks({{"completedIndexes", "2"}, {"conditions", complete}}, {succeeded}));
+  CHECK_FALSE(lacks({{"completedIndexes", "2"}, {"conditions", complete}}, {program_ended}));
+  CHECK(lacks({{"completedIndexes", "1-2"}, {"conditions", complete}}, {succeeded}));
+  CHECK_FALSE(lacks({{"completedIndexes", "1-2"}, {"conditions", complete}}, {succeeded, succeeded_1}));
+  CHECK(lacks({{"failedIndexes", "1"}, {"conditions", failed}}, {broken}));
+  CHECK(lacks({{"conditions", failed}}, {}));  // the Job names no rank
+  CHECK_FALSE(lacks({{"conditions", failed}}, {broken}));
+}
+
 }  // namespace
 }  // namespace mlk

@@ -89,6 +89,17 @@ TEST_CASE("a driver acquires a Lease at once if the holder has released it") {
   CHECK(rivals.lease()["spec"]["holderIdentity"] != "");
 }
 
+TEST_CASE("release() leaves a Lease alone that another driver has acquired meanwhile") {
+  Rivals rivals;
+  CHECK(rivals.one.hold());
+  CHECK_FALSE(rivals.other.hold());
+  rivals.pass(16);
+  CHECK(rivals.other.hold());
+  const json holder = rivals.lease()["spec"]["holderIdentity"];
+  rivals.one.release();  // this driver has not read the Lease since
+  CHECK(rivals.lease()["spec"]["holderIdentity"] == holder);
+}
+
 TEST_CASE("only one driver gets a free Lease if two drivers try to acquire it at the same time") {
   Rivals rivals;
   CHECK(rivals.one.hold());

@@ -136,6 +136,17 @@ TEST_CASE("the objective of a trial comes from its result, also if the log gives
   }
 }
 
+TEST_CASE("a report that is read twice is once in the curve of a trial") {
+  Logged logged("{maximize: accuracy, of: best}");  // so the log of an ended trial is read each time
+  logged.add_pod(0, true);
+  logged.logs[0] = "mlk step=1 accuracy=0.25\nmlk step=2 accuracy=0.75";
+  for (int read = 0; read < 2; ++read) {
+    const Trial trial = logged.read(Harvest::all).trials.at(0);
+    CHECK(logged.asked.size() == 1);
+    CHECK(trial.curve == std::vector<std::pair<std::int64_t, double>>{{1, 0.25}, {2, 0.75}});
+  }
+}
+
 TEST_CASE("reports without a step are numbered from 1 in the curve of a trial") {
   Logged logged;
   logged.add_pod(0, false);
