@@ -8,16 +8,17 @@ namespace mlk {
 bool exists_already(const kube::ApiError& error);
 
 // Whether mlk cannot tell if the object was stored: no answer came, or the answer says nothing about the
-// object (409 also comes from a quota that other requests change at the same time). The caller may retry the
+// object (such as a 409 for a quota that another request changes at the same time). The caller may retry the
 // POST.
 bool unclear(const kube::ApiError& error);
 
-// Whether the server probably refuses because it has just started, and has not read the namespaces, quotas or
-// roles yet. A 403 for a missing right counts as well, since an earlier check showed that the user has the
-// right. A later retry can succeed.
+// Whether the server probably refuses only because it has just started, and has not read the namespaces,
+// quotas or roles yet. True for every 403 that reports a missing right: mlk has checked the user's rights
+// before. A later retry can succeed.
 bool has_just_started(const kube::ApiError& error);
 
-// Whether the answer says nothing about the object: the object may be stored or not.
+// Whether the error leaves open if the server accepts the object: unclear(), has_just_started(), or the
+// status 401 (the credentials are not valid).
 bool is_inconclusive(const kube::ApiError& error);
 
 }  // namespace mlk

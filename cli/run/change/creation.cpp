@@ -39,7 +39,8 @@ const kube::Resource* usual_resource(const json& object) {
   return nullptr;
 }
 
-// The garbage collector deletes a cluster-scoped object with an owner in a namespace: an annotation names it.
+// The garbage collector would delete a cluster-scoped object whose ownerReference names an owner in a
+// namespace. So an annotation of the object names the owner instead.
 json fit_to_scope(json object, const std::string& owner_uid) {
   object["metadata"].erase("namespace");
   object["metadata"].erase("ownerReferences");
@@ -69,7 +70,8 @@ bool is_owned_by(const json& object, const std::string& uid) {
   return kube::annotation_of(object, annotations::owner) == uid;
 }
 
-// A shared object without owners was made by hand. It must outlive the run, so mlk adds no owner to it.
+// A shared object without owners was made by hand and must outlive the run. It counts as belonging to the
+// run, so that mlk adds no owner to it.
 bool belongs_to(const json& object, const std::string& uid) {
   return is_owned_by(object, uid) ||
          (is_shared(object) && at_path(object, {"metadata", "ownerReferences"}).empty());
@@ -140,7 +142,7 @@ void Creation::check_on_server(const std::vector<json>& objects) {
       answer = client_.create(resource, name_space_, resource.namespaced ? object : fit_to_scope(object, ""),
                               {.dry_run = true});
     } catch (const ApiError& error) {
-      if (is_there(object, error)) continue;  // the object exists, so it was accepted
+      if (is_there(object, error)) continue;  // the server accepted it when it was stored
       refuse(object, error);
     }
     check_dropped(object, answer);
@@ -188,7 +190,8 @@ Creation::Stored Creation::store_owner(const json& owner) {
   const std::string name = kube::name_of(owner);
   const auto deadline = steady_clock::now() + gone_timeout;
   bool waiting_said = false;
-  // If an answer was lost, the retry finds a stored object. A random mark shows that this call has stored it.
+  // If an answer was lost, the retry finds a stored object. The random mark shows whether this call has
+  // stored it.
   json wanted = owner;
   const std::string mark = hex(random_bytes(8));
   wanted["metadata"]["annotations"][annotations::submit] = mark;
@@ -232,7 +235,6 @@ std::future<kube::Answer> Creation::mark_created(const json& owner, const std::v
   return nothing.get_future();
 }
 
-// Accepts a live object of our owner, refuses a live one without owner, and waits until any other is gone.
 Creation::Stored Creation::create_owned(const json& given, const std::string& owner_uid) {
   if (is_shared(given)) return create_shared(given, owner_uid);
   const kube::Resource resource = resource_of(given);
@@ -263,7 +265,8 @@ Creation::Stored Creation::create_owned(const json& given, const std::string& ow
   }
 }
 
-// The name is made from the content. The object may be large, so mlk first asks whether the name exists.
+// The name is made from the content. The object may be large, so mlk first asks whether an object of this
+// name exists.
 Creation::Stored Creation::create_shared(const json& object, const std::string& owner_uid) {
   const kube::Resource resource = resource_of(object);
   const auto deadline = steady_clock::now() + gone_timeout;
@@ -352,7 +355,8 @@ std::optional<json> Creation::find_owned(const json& object, const std::string& 
   return existing;
 }
 
-// Repeats a POST while it is unclear whether the server has stored the object. Throws the last error.
+// Repeats a POST, at most post_tries times, while the error is unclear() or the server has_just_started().
+// Throws the error of the last try.
 json Creation::post(const kube::Resource& resource, const json& object) {
   const auto deadline = steady_clock::now() + post_timeout;
   milliseconds pause{250};
@@ -380,7 +384,7 @@ void Creation::check_dropped(const json& sent, const json& answered) {
 }
 
 // A quota may refuse an object that exists already: another command has stored it, or an earlier request
-// whose answer was lost. If mlk deleted such an object, it would delete a run that may already train.
+// whose answer was lost. If mlk believed this refusal, it would delete a run that may already train.
 bool Creation::is_there(const json& object, const ApiError& error) {
   if (exists_already(error)) return true;
   if (is_inconclusive(error) || error.status() == 404) return false;

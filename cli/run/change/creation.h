@@ -1,5 +1,6 @@
 // Creates an owner and the objects that belong to it. The creation may be cut off and repeated at any point.
-// No object is made twice. If the server refuses an object, undo() deletes the objects that were made before.
+// No object is made twice. If the server refuses an object, the caller calls undo(), which deletes the
+// objects that were made before.
 #pragma once
 
 #include <chrono>
@@ -42,7 +43,7 @@ class Creation {
     bool created = false;   // by this call
   };
   // Creates a ConfigMap with the label mlk.dev/hash. If a ConfigMap of the same name and hash exists, returns
-  // this one. Throws Error, and what the hook owner_is_there throws.
+  // the existing ConfigMap. Throws Error, and what the hook owner_is_there throws.
   [[nodiscard]] Stored create_owner(const nlohmann::json& owner);
 
   // Creates the object. If it exists already and belongs to the owner with this uid, returns the existing
@@ -53,11 +54,11 @@ class Creation {
   // Otherwise the owner is added to the owners of the existing object, if that object has any owner.
   Stored create_owned(const nlohmann::json& object, const std::string& owner_uid);
 
-  // Creates the missing objects of a run. Then sets the mark annotations::created on the owner, which says
-  // that all objects were made. This last request may run in parallel with others, so the caller has to wait
-  // for the returned answer. If the mark is not set, a missing Job counts as not made yet. If the owner has
-  // the mark already, a missing deciding Job was deleted and is not made again, since the run would be
-  // trained twice. Jobs that have pods left (pods_left.h) are not made again either.
+  // Creates the missing objects of a run. Then marks the owner with annotations::created: all objects were
+  // made. The request for the mark runs in parallel with later requests, so the caller has to wait for the
+  // returned answer. If the mark is not set, a missing Job counts as not made yet. If the owner has the mark
+  // already, a missing deciding Job was deleted and is not made again, since the run would be trained twice.
+  // Jobs that have pods left (pods_left.h) are not made again either.
   [[nodiscard]] std::future<kube::Answer> create_all(const nlohmann::json& owner,
                                                      const std::vector<nlohmann::json>& objects,
                                                      const std::set<std::string>& jobs_with_pods_left = {});
@@ -65,16 +66,17 @@ class Creation {
   [[nodiscard]] std::future<kube::Answer> mark_created(const nlohmann::json& owner,
                                                        const std::vector<nlohmann::json>& objects);
 
-  // Creates missing shared objects again, after all other objects. A garbage collector that saw a shared
-  // object without its new owner may have deleted the object meanwhile.
+  // Call it after create_all(): creates missing shared objects again. The garbage collector may have deleted
+  // a shared object because it had not seen yet that create_all() added an owner to the object.
   void restore_shared(const std::vector<nlohmann::json>& objects, const std::string& owner_uid);
 
-  // Returns the object if it exists, belongs to this owner and is not being deleted.
+  // Returns the object if it exists, belongs to this owner (or is a shared object without owners) and is not
+  // being deleted.
   [[nodiscard]] std::optional<nlohmann::json> find_owned(const nlohmann::json& object,
                                                          const std::string& owner_uid);
 
-  // Deletes the created cluster-scoped objects and the owner. With the owner, the cluster deletes all objects
-  // that belong to it.
+  // Deletes the created cluster-scoped objects and the owner. The cluster then deletes all objects that
+  // belong to the owner.
   void undo(const std::string& owner, const std::string& uid);
   // Deletes an object that create_owned() has created. If the object cannot be deleted, reports the object to
   // the user.
@@ -103,8 +105,8 @@ class Creation {
   std::vector<nlohmann::json> of_cluster_;  // created; these objects outlive the owner
 };
 
-// Explains an error that ended the creation of a run or sweep. If the reason was Ctrl-C, throws the error
-// again with a hint at the objects that may be missing.
+// If Ctrl-C ended the creation of a run or sweep, throws the error again with a hint at the objects that may
+// be missing. Does nothing after other errors.
 void explain_cut_off(const Error& error, const std::string& owner);
 
 }  // namespace mlk

@@ -49,7 +49,7 @@ std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   const std::string& name_space = client.config().name_space;
   std::optional<json> owner = client.find(kube::resources::config_maps, name_space, name);
   if (owner && kube::label_of(*owner, labels::run) == name) return owner;
-  if (!is_label(name)) return std::nullopt;  // such a text would act as another selector
+  if (!is_label(name)) return std::nullopt;  // a text such as "a,b" would select other objects
   std::vector<std::string> runs;
   const kube::ListOptions named{.label_selector = std::string(labels::name) + "=" + name,
                                 .metadata_only = true};

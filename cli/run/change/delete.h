@@ -1,5 +1,5 @@
-// Deletes runs with everything that belongs to them. The cluster's garbage collector does the work, so it
-// continues without mlk.
+// Deletes runs and sweeps with everything that belongs to them. The cluster's garbage collector does the
+// work, so the deletion continues after the end of mlk.
 #pragma once
 
 #include <chrono>
@@ -25,8 +25,9 @@ void remove_if_there(kube::Client& client, const std::string& name_space, const 
                      const std::string& name, const std::string& uid);
 
 // The owner of the run or sweep that the user means. The name of an experiment is accepted only if the
-// experiment has one run: otherwise deleting "the newest" twice would delete two runs. If the owner is gone
-// but has left objects, the returned owner has no uid. Throws Error{usage} and ApiError.
+// experiment has a single run or sweep, not counting trials. If the name meant the newest run, the same
+// command typed twice would delete two runs. If the owner is gone but has left objects, the returned owner
+// has no uid. Throws Error{usage} and ApiError.
 std::optional<nlohmann::json> find_owner_to_delete(kube::Client& client, const std::string& name);
 
 // One run or sweep that is being deleted. The class identifies objects by uid, since a new run of the same

@@ -10,7 +10,7 @@ namespace mlk {
 struct ChangeHooks {
   std::function<void(const std::string&)> note, warn;      // for people
   std::function<bool()> interrupted;                       // true: the user wants to stop waiting
-  std::function<std::string(const std::string&)> command;  // how the user types "resume digits-abcde"
+  std::function<std::string(const std::string&)> command;  // the full command for "resume digits-abcde"
 };
 
 // Hooks of the functions that create runs. One thread at a time may call a hook: a caller that creates
@@ -18,7 +18,7 @@ struct ChangeHooks {
 struct SubmitHooks {
   std::function<void(const std::string&)> note;  // progress, for people
   std::function<void()> check_interrupted;       // throws if the user wants to stop
-  std::function<void()> owner_is_there{};        // called when the cluster has an owner of a run or sweep
+  std::function<void()> owner_is_there{};        // called once the owner of the run or sweep exists
 };
 
 }  // namespace mlk

@@ -10,8 +10,9 @@
 
 namespace mlk {
 
-// Whether a ConfigMap is immutable and holds exactly one file, whose sha256 is the digest. The digest of a
-// file.gz may be the digest of its uncompressed content, since builds of mlk compress differently. Pure.
+// Whether a ConfigMap is immutable and holds exactly one file, whose sha256 is the digest. If the file is a
+// .gz, the digest may also be the sha256 of its uncompressed content, since builds of mlk compress
+// differently. Pure.
 bool holds_digest(const nlohmann::json& config_map, const std::string& digest);
 
 enum class SharedContent { good, changed_meanwhile };

@@ -88,7 +88,8 @@ class RunStop {
         watcher_(client, client.config().name_space, run_),
         lines_(client, watcher_) {}
 
-  // Marks the run and suspends its Jobs.
+  // Marks the run as stopped and suspends its Jobs. If the run has ended already, only suspends the Jobs that
+  // would continue.
   void begin() {
     wait_for_watches();
     RunObjects objects = watcher_.read_again();

@@ -32,7 +32,7 @@ json config_map(kube::Client& client, const std::string& name_space, const std::
   return *std::move(map);
 }
 
-// Reads the archive from the ConfigMap.
+// Reads the archive of the run's code from its ConfigMap, and checks the digest.
 std::string fetch_archive(kube::Client& client, const std::string& name_space, const StoredRun& run) {
   const std::string name = code_map_name({.digest = run.code, .bytes = ""});
   std::map<std::string, std::string> files = files_in(config_map(client, name_space, name, run));
@@ -47,7 +47,7 @@ bool is_digest_of(const std::string& reference) {
   return at != reference.npos && image::is_digest(std::string_view(reference).substr(at + 1));
 }
 
-// Reads the archive that --local stores on this machine.
+// Reads the archive of the code that --local stores on this machine.
 std::string read_kept(const std::filesystem::path& file, const StoredRun& run) {
   const std::optional<image::Layer> kept = image::find_layer(file);
   if (!kept) throw Error(ExitCode::not_found, file.string() + ", the code of run " + run.run + ", is gone");

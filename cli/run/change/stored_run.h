@@ -33,7 +33,8 @@ StoredRun read_stored(const nlohmann::json& owner);
 StoredRun fetch_stored(kube::Client& client, const std::string& name_space, const std::string& run);
 
 // Fetches the files that travelled with the run, including its code, in the form that a new submit needs.
-// Code in a layer stays in the image. Throws Error{not_found} if a file is gone.
+// Code in a layer stays in the image. Throws Error{not_found} if a file is gone, and Error{failure} if the
+// code was changed.
 FileContents fetch_stored_files(kube::Client& client, const std::string& name_space, const StoredRun& run);
 
 // Fetches the code of a run as a tar archive from its ConfigMap, its image, or the cache of this machine.

@@ -57,7 +57,8 @@ class Submission {
       creation_.restore_shared(rendered.objects, owner_uid_);
       marked.wait();
     } catch (const Error& error) {
-      // After an unclear error the created objects stay: the repeated command continues from them.
+      // After other errors, such as Ctrl-C, the created objects stay: the same command, typed again,
+      // completes the run.
       const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
       if (refused && owner.created) {
         creation_.undo(rendered.run, owner_uid_);
@@ -70,8 +71,8 @@ class Submission {
   }
 
  private:
-  // Throws the error with a hint if objects are left from an earlier run of this name that has lost its
-  // owner.
+  // Throws the error again, with a hint, if objects are left from an earlier run of this name whose owner is
+  // gone.
   void explain_ownerless(const Error& error, const std::string& run) {
     if (error.code() != ExitCode::failure) return;
     try {
@@ -154,7 +155,7 @@ class Submission {
   std::string owner_uid_;
   std::optional<RunStatus> found_;  // of a run that existed before this submit
   std::optional<json> before_;      // the owner of the run before this one, if its Job has left pods behind
-  std::set<std::string> left_behind_;  // the Jobs of this run that have left pods: mlk makes no second Job
+  std::set<std::string> left_behind_;  // the gone Jobs of this run whose pods still run: not made again
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ class Client;
 
 namespace mlk {
 
-// The metadata.generation of each Job of a run after a command has changed the Job, by name.
+// The metadata.generation of each Job of a run, by the Job's name, as suspend_run() left the Job.
 using Generations = std::map<std::string, std::int64_t>;
 
 // Marks the owner as stopped, adds `annotations`, and suspends the Jobs. An owner that has the mark already
@@ -40,7 +40,7 @@ void resume_run(kube::Client& client, const std::string& name_space, const RunOb
 void unmark_stopped(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                     const nlohmann::json& more = nlohmann::json::object());
 
-// Whether another command has resumed one of these Jobs meanwhile. Pure.
+// Whether another command has resumed one of the Jobs after suspend_run() returned `generations`. Pure.
 bool was_resumed(const RunObjects& run, const Generations& generations);
 
 // Whether the owner of a run or sweep has the stop mark. Pure.

@@ -1,9 +1,10 @@
 // Decides what the absence of a Job means: the Job was not made yet, or the Job is gone. Pure.
 //
 // When all objects of a run have been made, its owner gets annotations::created, which names the Jobs whose
-// end is the end of the run. If one of these Jobs is absent later, the run has ended without a record of its
-// end. If an owner lacks the annotation, its objects may still be under creation, its submit may have been
-// cut off, or an earlier mlk may have made the owner.
+// end is the end of the run. If one of these Jobs is absent later, the Job was deleted, and unless the run's
+// end was recorded before, mlk cannot tell how the run ended. If an owner lacks the annotation, its objects
+// may still be under creation, its submit may have been cut off, or an older version of mlk may have made the
+// owner.
 #pragma once
 
 #include <set>
@@ -26,9 +27,9 @@ enum class Absence {
 struct JobPresence {
   bool there = false;
   bool made = false;          // the owner says that all objects were made
-  bool found_gone = false;    // an earlier list lacked the Job as well (annotations::gone)
+  bool found_gone = false;    // two lists have lacked the Job (annotations::gone)
   bool run_deleting = false;  // the owner is being deleted
-  bool run_young = false;     // its submit may still be under way
+  bool run_young = false;     // the run's submit may still be under way
 };
 Absence absence_of(const JobPresence& presence);
 

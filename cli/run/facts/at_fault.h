@@ -13,14 +13,16 @@ const Container* holding_up(const PodFacts& pod);
 
 // The container other than main whose end is the reason why the pod ended or why main does not start: an init
 // container that fails, a sidecar that fails before main starts, or a container that fails beside a main that
-// ended well. The exit code of a sidecar does not affect the end of a pod. nullptr also for pods that the
-// node or the cluster has ended.
+// ended well. After the start of main, the exit code of a sidecar does not affect the end of the pod. nullptr
+// if there is no such container, if the program itself has failed, or if the node or the cluster has ended
+// the pod.
 const Container* at_fault(const PodFacts& pod);
 
-// The containers for which a pod still waits after its program has ended.
+// The names of the containers for which a pod still waits after its program has ended.
 std::vector<std::string> waited_for(const PodFacts& pod);
 
-// Whether a pod had failed before its deletion was requested, as far as times in whole seconds can show.
+// Whether a pod that is being deleted had failed before it was asked to end (or in the same second), and not
+// by SIGTERM or SIGKILL.
 bool failed_by_itself(const PodFacts& pod);
 
 }  // namespace mlk

@@ -1,6 +1,6 @@
-// Reads what a pod reports about its containers. `main` is the program's container. It is found by name and
-// never by position: clusters put their own containers before and after it, and the kubelet sorts the
-// statuses of containers by name. Pure.
+// Reads what a pod reports about its containers. `main` is the program's container. It is found by its name,
+// or as the only container of the pod, and never by its position: clusters put their own containers before
+// and after it, and the kubelet sorts the statuses of containers by name. Pure.
 #pragma once
 
 #include <optional>
@@ -37,7 +37,7 @@ struct Container {
 
 struct PodContainers {
   Container main;
-  std::vector<Container> others;  // as in the spec of the pod; those that start before main come first
+  std::vector<Container> others;  // init containers and sidecars first; each in the order of the pod's spec
 };
 
 // The name of the program's container: main. If no container has this name and the pod has only one

@@ -38,7 +38,8 @@ bool names_path(const std::string& line, const std::string& folder) {
   return false;
 }
 
-// The mount of the program's container in which the file lies; null: the file is in the image.
+// The mount of the program's container that holds the file which `line` names; null if the file is in no
+// mount.
 json mount_of(const std::string& line, const json& pod) {
   json found;
   for (const json& container : at_path(pod, {"containers"})) {

@@ -50,7 +50,7 @@ struct PodFacts {
   bool left = false;           // its Job is not there any more (pods_left.h)
   std::string program, image;  // the name and the image of the program's container
   std::string denied;          // advice_on_denied() about its last words
-  std::string unschedulable;   // the scheduler's sentence
+  std::string unschedulable;   // why the scheduler has not placed the pod, in its words
 
   bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
   bool program_runs() const { return !ended() && !exit_code && (main_runs || phase == "Running"); }
@@ -77,8 +77,9 @@ struct JobFacts {
 
   bool finished = false;  // the Job is Complete or Failed: it starts no more pods
   enum class End { none, succeeded, failed };
-  // As the Job reports it, and `succeeded` for each Job of a succeeded run. `failed` already when a program
-  // has failed for good but other containers can keep its pod alive.
+  // The end that the Job reports, but not a failure that the deletion of the Job has caused. Each Job of a
+  // succeeded run has `succeeded`. If a program has failed for good but other containers can keep its pod
+  // alive, the Job has `failed` before it reports this.
   End end = End::none;
   bool ending = false;   // the Job has decided its end, or will fail at any moment; pods are being removed
   bool failing = false;  // the Job will fail, but has not reported the condition Failed yet

@@ -13,7 +13,7 @@ namespace mlk {
 
 // Whether there is a pod that has not ended and can still report. A pod on a lost node cannot report.
 bool has_live_pods(const RunObjects& objects, Time now);
-// Whether the program of at least one pod runs.
+// Whether the program of at least one pod runs, on a node that is not lost.
 bool has_running_programs(const RunObjects& objects, Time now);
 // Whether an ended run may still report results when mlk has known its end for `since_end`. A running program
 // may report for `patience`. A pod whose program has ended may report for 10 s more, until the kubelet

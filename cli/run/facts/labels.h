@@ -38,7 +38,7 @@ inline constexpr char summary[] = "mlk.dev/summary";      // with `phase`: the d
 inline constexpr char trial[] = "mlk.dev/trial";                  // its number in its sweep
 inline constexpr char stopped_early[] = "mlk.dev/stopped-early";  // why the sweep has ended it for good
 inline constexpr char cannot_start[] = "mlk.dev/cannot-start";    // why it failed without having started
-inline constexpr char until[] = "mlk.dev/until";    // the step to which it trains before it is judged
+inline constexpr char until[] = "mlk.dev/until";    // the step to which it trains before the sweep judges it
 inline constexpr char paused[] = "mlk.dev/paused";  // paused at this step; resumes when `until` is larger
 
 // Further annotations of the owner of a sweep.

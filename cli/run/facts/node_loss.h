@@ -17,7 +17,7 @@ struct LossSigns {
   bool ended = false;  // the pod has ended
   bool scheduled = true;
   bool given_up = false;    // the pod's reason is NodeLost, or its phase is Unknown
-  bool tainted = false;     // the pod is to be deleted for a taint of its node (DeletionByTaintManager)
+  bool tainted = false;     // a taint of the node causes the deletion of the pod (DeletionByTaintManager)
   bool past_grace = false;  // the pod's grace period is over
   // The node controller marks the pods of a silent node as not ready, although their containers were ready,
   // and reports this in an event.

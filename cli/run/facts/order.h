@@ -13,7 +13,7 @@ namespace mlk {
 
 // The cluster records the second in which an owner was made. If two owners were made in the same second, the
 // clocks of the machines that sent them decide (annotations::submitted). An owner without this annotation,
-// made by an earlier mlk, counts as older.
+// made by an older version of mlk, counts as older.
 struct RunAge {
   Time created{};
   std::int64_t submitted = 0;

@@ -91,7 +91,7 @@ bool is_word_of_launcher(std::string_view line) {
   return std::any_of(words.begin(), words.end(), [&](const char* each) { return holds(line, each); });
 }
 
-// A line that is printed below an error and gives no information about it.
+// Whether the line is one that programs print below an error, and that gives no information about the error.
 bool is_footer(std::string_view line) {
   constexpr std::array beginnings = {"For simplicity, JAX has removed its internal frames",
                                      "Set JAX_TRACEBACK_FILTERING=off",
@@ -325,7 +325,8 @@ class Reader {
     return fallback == lines_.size() ? "" : std::string(trim(lines_[fallback].text));
   }
 
-  // Returns the first of the lines in which Hydra explains its own error, since this line names the mistake.
+  // If line `i` is among the lines in which Hydra explains its own error, returns the first of these lines,
+  // since it names the mistake. Otherwise returns line `i`.
   std::string hydra_head(std::size_t i) const {
     const bool is_hydra =
         std::any_of(lines_.begin() + static_cast<std::ptrdiff_t>(i), lines_.end(),

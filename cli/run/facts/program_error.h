@@ -18,8 +18,8 @@ struct ProgramError {
 // that blames no other process is preferred. If an error has several lines, the line with its type is used.
 ProgramError program_error(std::string_view text);
 
-// Whether the end of a log is too short to hold the error: it has only a launcher's words, or a part of a
-// long message. `text`: as in program_error(), and no longer than a termination message.
+// Whether `text`, a termination message, has no error although more of the log may show one: the message has
+// lines of a launcher, or the kubelet may have cut off its beginning. `text` is cleaned by program_text().
 bool lacks_the_error(std::string_view text);
 
 // Completes a message that the kubelet took from a log: appends the lines that `log_end` has below the last

@@ -261,8 +261,7 @@ bool has_succeeded(const Facts& facts) {
   return decider.trains && std::ranges::any_of(facts.pods, [](const PodFacts& pod) { return pod.trained; });
 }
 
-// Replaces the ends of all Jobs, since the run has succeeded and the conditions of its Jobs do not matter any
-// more.
+// Marks all Jobs as succeeded: the run has succeeded, so the conditions of its Jobs do not matter any more.
 void reconcile_success(Facts& facts) {
   std::optional<Time> last;
   for (const PodFacts& pod : facts.pods) {
