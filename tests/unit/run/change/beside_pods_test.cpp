@@ -95,7 +95,7 @@ TEST_CASE("--again sends no second delete request for a pod that is already endi
   CHECK(left.done == Doings{"it has ended", "make a Job"});
 }
 
-TEST_CASE("an interrupted wait for old pods starts no new training") {
+TEST_CASE("--again starts no training if its wait for the pods of a deleted Job is interrupted") {
   BesidePods left;
   left.again = true;
   left.on_note = [&](const std::string&) { left.interrupted = true; };
@@ -104,7 +104,7 @@ TEST_CASE("an interrupted wait for old pods starts no new training") {
   CHECK_FALSE(left.cluster.has("configmaps", left.run + "-2"));
 }
 
-TEST_CASE("--again fails if the user may not delete the old pods") {
+TEST_CASE("--again fails if the user may not delete the pods of a deleted Job") {
   BesidePods left;
   left.again = true;
   left.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {

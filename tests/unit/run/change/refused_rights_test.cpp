@@ -89,7 +89,7 @@ TEST_CASE("a submit retries a POST if the server does not know the user's role y
                      [](const std::string& note) { return note.find("trying again") != std::string::npos; }));
 }
 
-TEST_CASE("a submit keeps the created objects if a server that has just started refuses the next one") {
+TEST_CASE("a submit keeps its created objects if a server that has just started refuses the next object") {
   for (const char* message : {"User me cannot create resource jobs in API group batch",
                               "jobs.batch is forbidden: not yet ready to handle request"}) {
     Submitter submitter;

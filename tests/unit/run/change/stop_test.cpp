@@ -70,7 +70,7 @@ const std::string waits = "still waiting for the pods of ";
 
 }  // namespace
 
-TEST_CASE("stop suspends every one of many runs even if their processes do not end in time") {
+TEST_CASE("mlk stop suspends every one of many runs even if their processes do not end in time") {
   constexpr int more_than_at_once = 17;
   RunsToStop cluster(more_than_at_once);
   const Error error = cluster.stop(0s);
@@ -81,7 +81,7 @@ TEST_CASE("stop suspends every one of many runs even if their processes do not e
   CHECK(cluster.warnings.back() == waits + "r-16 to end");
 }
 
-TEST_CASE("an interrupted stop names the runs that it has not stopped") {
+TEST_CASE("mlk stop names the runs that it has not stopped if it is interrupted") {
   RunsToStop cluster(18);
   cluster.interrupted = [&] { return cluster.suspended() == 16; };
   const Error error = cluster.stop(0s);
@@ -90,7 +90,7 @@ TEST_CASE("an interrupted stop names the runs that it has not stopped") {
   CHECK(cluster.suspended() == 16);
 }
 
-TEST_CASE("stop records a run whose processes have ended even if another run goes on") {
+TEST_CASE("mlk stop records a run whose processes have ended even if another run goes on") {
   RunsToStop cluster(2);
   cluster.end_pod("r-1");
   const Error error = cluster.stop(3s);
@@ -101,7 +101,7 @@ TEST_CASE("stop records a run whose processes have ended even if another run goe
   CHECK(cluster.is_recorded("r-1"));
 }
 
-TEST_CASE("stop stops and records the other runs if one run is deleted meanwhile") {
+TEST_CASE("mlk stop suspends and records the other runs if one run is deleted meanwhile") {
   RunsToStop cluster(2);
   cluster.end_pod("r-1");
   cluster.before([&](const local::Request& request) -> std::optional<local::Answer> {

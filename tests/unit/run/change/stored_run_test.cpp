@@ -65,7 +65,7 @@ TEST_CASE("the error for a bad folder or file name in a record names the bad ent
           begin + "data 'd': files is not the name of a folder");
 }
 
-TEST_CASE("a record is refused if its code has no valid digest, or its digest has no code") {
+TEST_CASE("a record is refused if its digest of the code is invalid, or if it has a digest but no code") {
   const json code = {{"code", {{"path", "."}}}};
   CHECK(refusal_of(code, {{"code.tar", std::string(64, 'a')}}) == "");
   CHECK(refusal_of(code, {{"code.tar", "../../x"}}) ==
@@ -206,7 +206,7 @@ TEST_CASE("fetch_stored() reads the record of a run, but not of a sweep or a tri
   CHECK(refused("x-none").code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("the submitted files of a run are read folder by folder") {
+TEST_CASE("the files of a run's data folders are read from one ConfigMap for each folder") {
   Keeping keeping;
   keeping.keep("x-abcde-data-d", {{"a", "YQ=="}, {"b", "Yg=="}});
   mlk::StoredRun run{

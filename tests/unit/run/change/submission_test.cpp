@@ -172,7 +172,7 @@ TEST_CASE("--again makes no new run if another program has resumed the stopped r
   CHECK(submitter.submit().run == run + "-2");
 }
 
-TEST_CASE("a submit creates the missing objects of a run if the submit before was cut off") {
+TEST_CASE("a submit creates the missing objects of a run if an earlier submit was cut off") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   const Submitted submitted = submitter.submit();
@@ -190,7 +190,7 @@ TEST_CASE("a submit that the cluster refuses leaves no objects behind") {
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
-TEST_CASE("a submit fails if another user's object has the run's name") {
+TEST_CASE("a submit fails if another user's Service has the run's name") {
   Submitter submitter;
   std::string name;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -219,7 +219,7 @@ TEST_CASE("the existing objects of an incomplete run stay if its next submit is 
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
-TEST_CASE("a submit waits for an object that is being deleted and makes it again") {
+TEST_CASE("a submit waits until an object that is being deleted is gone, and makes the object again") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   const json first = submitter.cluster.store.get("services", "default", run)->at("metadata").at("uid");
@@ -236,7 +236,7 @@ TEST_CASE("a submit waits for an object that is being deleted and makes it again
   CHECK(submitter.cluster.store.get("services", "default", run)->at("metadata").at("uid") != first);
 }
 
-TEST_CASE("a submit waits for a run of the same name that is being deleted") {
+TEST_CASE("a submit waits until a run of the same name that is being deleted is gone") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   submitter.cluster.store.modify("configmaps", "default", run, [](json& owner) {
@@ -255,7 +255,7 @@ TEST_CASE("a submit waits for a run of the same name that is being deleted") {
   CHECK(submitter.notes.size() == 1);
 }
 
-TEST_CASE("a submit uses the run's owner even if the answer to its creation was lost") {
+TEST_CASE("a submit uses the run's owner even if the answer to the creation of the owner was lost") {
   Submitter submitter;
   int posts = 0;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -268,7 +268,7 @@ TEST_CASE("a submit uses the run's owner even if the answer to its creation was 
   CHECK(posts == 2);
 }
 
-TEST_CASE("a submit does not take over an object that belongs to another user") {
+TEST_CASE("a submit fails if another user's ConfigMap has the run's name, and does not delete it") {
   Submitter submitter;
   submitter.dry_run = true;
   const std::string run = submitter.submit().run;
@@ -333,7 +333,7 @@ TEST_CASE("the exit code of a refused submit depends on the HTTP status of the r
   CHECK(refused(422).first == ExitCode::cannot_start);
 }
 
-TEST_CASE("a submit fails if an existing object has no owner, and waits if it belongs to a deleted owner") {
+TEST_CASE("a submit fails if an existing object has no owner, and waits if the object has a deleted owner") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   json service = {{"apiVersion", "v1"},
@@ -357,7 +357,7 @@ TEST_CASE("a submit fails if an existing object has no owner, and waits if it be
         std::vector<std::string>{"waiting for service/" + run + " of an earlier run to be deleted"});
 }
 
-TEST_CASE("an interrupted wait for an object leaves the run as it is") {
+TEST_CASE("a submit that is interrupted while it waits for an object leaves the run as it is") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   submitter.cluster.store.modify("services", "default", run, [](json& service) {

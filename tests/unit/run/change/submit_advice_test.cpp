@@ -100,7 +100,7 @@ TEST_CASE("a submit asks for the server's version and the user's rights in paral
   CHECK(together);
 }
 
-TEST_CASE("each kind of refusal has its own exit code, message and advice") {
+TEST_CASE("each kind of refusal gives its exit code, message and advice") {
   using Told = std::tuple<ExitCode, std::string, std::string>;
   {
     Advised advised;
@@ -178,7 +178,7 @@ TEST_CASE("the error for an object that does not belong to the run says what the
   CHECK(hint == "change the experiment's name, or delete that object");
 }
 
-TEST_CASE("a submit makes an object again if the POST finds the object but the next read does not") {
+TEST_CASE("a submit repeats a POST if the server says that the object exists but then does not find it") {
   for (const char* plural : {"configmaps", "services", "jobs"}) {
     Advised advised;
     int posts = 0;

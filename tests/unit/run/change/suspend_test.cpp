@@ -73,7 +73,7 @@ struct RunOfTwo : FakeCluster {
 
 }  // namespace
 
-TEST_CASE("stop marks the run and suspends its Jobs, and resume undoes both") {
+TEST_CASE("suspend_run() marks the run and suspends its Jobs, and resume_run() undoes both") {
   RunOfTwo run;
   suspend_run(run.client, "default", run.read(), {{"mlk.dev/why", "tired"}});
   CHECK(run.suspended() == 2);
@@ -86,7 +86,7 @@ TEST_CASE("stop marks the run and suspends its Jobs, and resume undoes both") {
   CHECK(run.annotation("mlk.dev/why").empty());
 }
 
-TEST_CASE("stop leaves the run as it was if the server refuses to suspend the first Job") {
+TEST_CASE("suspend_run() leaves the run as it was if the server refuses to suspend the first Job") {
   RunOfTwo run;
   run.refuse_jobs(403, 0);
   CHECK_THROWS_AS(suspend_run(run.client, "default", run.read(), {{"mlk.dev/why", "tired"}}), kube::ApiError);

@@ -40,7 +40,7 @@ TEST_CASE("the version before a run is not a sweep, a trial or a run that is bei
   CHECK(mlk::version_before(owners, "x-e") == "x-d");
 }
 
-TEST_CASE("a run with the same hash or the same age is not the version before another run") {
+TEST_CASE("the version before a run has neither the same hash nor the same age as the run") {
   CHECK(mlk::version_before({version("x-a", "1", 1), version("x-b", "1", 2)}, "x-b") == std::nullopt);
   CHECK(mlk::version_before({version("x-a", "1", 2), version("x-a", "2", 2)}, "x-a") == std::nullopt);
   // The order of the list does not matter.

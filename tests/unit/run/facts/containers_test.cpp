@@ -108,7 +108,7 @@ TEST_CASE("read_containers() reads the kind, image and state of each container o
   CHECK_FALSE(agent.end->finished);
 }
 
-TEST_CASE("main_container_of() takes the only container of a pod as main under any name") {
+TEST_CASE("main_container_of() returns the only container of a pod, whatever its name is") {
   const auto only = [](const json& name) {
     return main_container_of({{"spec", {{"containers", json::array({{{"name", name}}})}}}});
   };

@@ -121,7 +121,7 @@ TEST_CASE("the deletion of a pod was requested one grace period before its delet
                        {"deletionGracePeriodSeconds", 30}}}}) == parse_time(second_of_deletion));
 }
 
-TEST_CASE("a run counts as gone and not as failed if its Job fails after the deletion") {
+TEST_CASE("a run whose Job fails only after the deletion of this Job counts as gone, not as failed") {
   for (const std::string& time : {second_of_deletion, second_after}) {
     for (const int code : {1, 75, 143, 66}) {
       Deleted run;

@@ -75,7 +75,7 @@ TEST_CASE("the advice for a missing path under --local says that the mount is an
   CHECK(advice_on_denied("No such file or directory: 'data/x'", pod).empty());
 }
 
-TEST_CASE("advice_on_denied() says nothing if the last line does not report a denied file") {
+TEST_CASE("advice_on_denied() returns no advice if the last line does not report a denied file") {
   const json pod = pod_with_mounts();
   CHECK(advice_on_denied("", pod).empty());
   CHECK(advice_on_denied("Permission denied: '/data/x'\nValueError: bad", pod).empty());

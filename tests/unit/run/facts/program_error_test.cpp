@@ -204,7 +204,7 @@ TEST_CASE("line_of_error() quotes an error of C++, Go or Rust, or else the last 
   CHECK(line_of_error(far) == "line 59");
 }
 
-TEST_CASE("lacks_the_error() is true for a launcher's words alone and for a message that may be cut") {
+TEST_CASE("lacks_the_error() is true for a launcher's words alone, and for a message that may be cut off") {
   CHECK(lacks_the_error(torchrun_frames + torchrun_banner("1", no_traceback)));
   CHECK(lacks_the_error("mlk: rank 3 of MPI ended with exit code 1\n"));
   CHECK(lacks_the_error(std::string(1900, 'x')));

@@ -308,7 +308,7 @@ TEST_CASE("find_base() takes the image that the user named, else the experiment'
   }
 }
 
-TEST_CASE("ask_user_of_image() returns the reason if the registry does not answer") {
+TEST_CASE("ask_user_of_image() gives the reason if it cannot read the image") {
   PlayedRegistry played;
   (void)add_image(played, "team/x", "1", {"a"}, mlk::registry::own_platform().architecture);
   std::string why, said;

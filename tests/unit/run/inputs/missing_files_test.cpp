@@ -136,7 +136,7 @@ TEST_CASE("the file that mlk suggests for a missing script has the same extensio
         "`run:` names far/away/go.sh, which is not in the code; did you mean src/go.sh?");
 }
 
-TEST_CASE("mlk reads the words of `run:` up to the first special character of a shell") {
+TEST_CASE("mlk looks for the script of `run:` only before the first special character of a shell") {
   for (const char* sign : {"; x", "| x", "& x", "> x", "< x", "(x)", ")"}) {
     CAPTURE(sign);
     CHECK(missing(std::string("'python3 trian.py") + sign + "'").starts_with("`run:` names trian.py"));
@@ -163,7 +163,7 @@ TEST_CASE("advice_on_left_behind() suggests `code: .` if the experiment sends no
         "holds it, add to the file:\n    code: .");
 }
 
-TEST_CASE("mlk finds file names between the special characters of a shell command") {
+TEST_CASE("mlk also reports files that stand between special characters of a shell in `run:`") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "a.sh") << "echo";
   for (const char* run : {"x;a.sh", "x|a.sh", "x&a.sh", "(a.sh)", "x<a.sh", "x>a.sh", "x=a.sh", "`a.sh`",

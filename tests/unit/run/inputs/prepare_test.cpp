@@ -298,7 +298,7 @@ TEST_CASE("a rebuilt wheel of code.python changes the name of the run even if gi
   CHECK(run_with("six\n", "one") == run_with("six\n", "two"));
 }
 
-TEST_CASE("a home folder as code is refused") {
+TEST_CASE("the user's home folder is refused as the folder of `code:`") {
   const Beside beside;
   {
     const EnvironmentVariable home("HOME", beside.work.string());

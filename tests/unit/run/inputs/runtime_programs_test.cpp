@@ -58,7 +58,7 @@ struct ProgramsOfTexts {
   }
 };
 
-TEST_CASE("the image takes mlk-runtime from the folder of mlk, or else from PATH") {
+TEST_CASE("the image of the runtime gets mlk-runtime from the folder of mlk, or else from PATH") {
   const ProgramsOfTexts programs;
   programs.folder.write("path/mlk-runtime", "of PATH");
   CHECK(ProgramsOfTexts::content(programs.build(), "usr/local/bin/mlk-runtime") == "of PATH");
@@ -69,7 +69,7 @@ TEST_CASE("the image takes mlk-runtime from the folder of mlk, or else from PATH
   CHECK(ProgramsOfTexts::content(programs.build(), "usr/local/bin/mlk-runtime") == "beside");
 }
 
-TEST_CASE("the plugin for GPUs is in the image if it lies beside mlk-runtime") {
+TEST_CASE("the image of the runtime holds the plugin for GPUs if the plugin lies beside mlk-runtime") {
   const ProgramsOfTexts programs;
   programs.folder.write("path/mlk-runtime", "of PATH");
   programs.folder.write("bin/libmlk-cuda.so", "of another one");

@@ -113,7 +113,7 @@ TEST_CASE("hidden files and caches are skipped") {
   CHECK(home.read("data") == "a=1 ");
 }
 
-TEST_CASE("a folder that is empty, missing or contains another folder is refused") {
+TEST_CASE("a folder is refused if it is empty, is missing or contains another folder") {
   Home home;
   home.write("experiment/deep/sub/x", "1");
   CHECK(has(home.read("deep"), "deep/sub is not a plain file"));
@@ -158,7 +158,7 @@ TEST_CASE("a folder is refused if its files have more bytes than a ConfigMap may
   CHECK(error.hint() == "files: is for small data sets; put larger ones on a volume (pvc, nfs)");
 }
 
-TEST_CASE("each reason to refuse a folder has an exit code and a hint") {
+TEST_CASE("the exit code and the hint depend on the reason why a folder is refused") {
   Home home;
   home.write("experiment/deep/sub/x", "1");
   fs::create_directory(home.experiment / "empty");

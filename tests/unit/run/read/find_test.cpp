@@ -54,7 +54,7 @@ TEST_CASE("group_by_run() gives each Job and pod to the run that it names") {
         Groups{"s: t-worker s-worker / s-0", "t: t-worker / t-0"});
 }
 
-TEST_CASE("the row of a sweep leaves out the driver of the sweep") {
+TEST_CASE("group_by_run() leaves out the driver of a sweep, but not a trial's role named driver") {
   CHECK(is_driver(object_of("s-driver", "s", "s", "driver")));
   CHECK_FALSE(is_driver(object_of("s-worker", "s", "s", "worker")));
   CHECK_FALSE(is_driver(object_of("t-driver", "t", "s", "driver")));
@@ -65,7 +65,7 @@ TEST_CASE("the row of a sweep leaves out the driver of the sweep") {
         Groups{"s: s-x / s-x-0"});
 }
 
-TEST_CASE("is_sweep() and is_trial() are true only for the owner of a sweep or trial") {
+TEST_CASE("is_sweep() accepts only the owner of a sweep, and is_trial() only the owner of a trial") {
   CHECK(is_sweep(object_of("s", "s", "s")));
   CHECK_FALSE(is_sweep(object_of("s", "s")));
   CHECK_FALSE(is_sweep(object_of("s-files", "s", "s")));

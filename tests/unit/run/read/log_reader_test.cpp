@@ -224,7 +224,7 @@ struct BreakingLog {
   }
 };
 
-TEST_CASE("a log that breaks is read on from its last position") {
+TEST_CASE("a log whose connection breaks is read on from its last position") {
   const std::string first = stamped(1, "a1") + stamped(2, "a2");
   BreakingLog log({{"", true}, {first + "2026-11-21T07:40:00.003", true}, {first + stamped(3, "a3"), false}});
   kube::Client client(log.server.start());
@@ -237,7 +237,7 @@ TEST_CASE("a log that breaks is read on from its last position") {
   CHECK(log.targets[2].ends_with("container=main&sinceTime=2026-11-21T07%3A40%3A00Z"));
 }
 
-TEST_CASE("a log that breaks repeatedly is read to its end if each new request brings a line") {
+TEST_CASE("a log whose connection breaks repeatedly is read to its end if each request brings a new line") {
   std::vector<BreakingLog::Answer> answers;
   std::string text;
   Texts expected;
@@ -269,7 +269,7 @@ Texts read_one(kube::Client& client, LogRead& log) {
   return lines;
 }
 
-TEST_CASE("a log that breaks at the same place each time is given up") {
+TEST_CASE("a log whose connection breaks at the same place each time is given up") {
   std::vector<BreakingLog::Answer> answers(20, {stamped(1, "a1"), true});
   answers.push_back({stamped(1, "a1") + stamped(2, "a2"), false});
   BreakingLog server(answers);

@@ -220,7 +220,7 @@ TEST_CASE("mlk learns from the next list that a node fell silent while the watch
   }
 }
 
-TEST_CASE("mlk forgets the state of a node if no pod of the run is left there") {
+TEST_CASE("mlk forgets the state of a node if no pod of the run is on the node any more") {
   Nodes cluster({"list"});
   const auto move_to = [&](const char* name) {
     for (json& pod : cluster.run.objects.pods) pod["spec"]["nodeName"] = name;

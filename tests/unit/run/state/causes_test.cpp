@@ -74,7 +74,7 @@ TEST_CASE("a failure in an ended or ending Job is shown without the time of a ne
   CHECK(run.observed().ranks.at(1).reason == "failed for good: exit code 3 (try 1 of 4)");
 }
 
-TEST_CASE("a pod that was deleted at the end of its Job has not failed") {
+TEST_CASE("a pod that was deleted because its Job ends, is suspended or is deleted has not failed") {
   const auto failure_of = [](const std::function<void(Run&)>& change) {
     Run run;
     run.fail(run.pod(1), 137);
@@ -191,7 +191,7 @@ TEST_CASE("the cause of a failed run is the peer, not the rank that lost the pee
   CHECK(run.why() == "worker/1: exit code 3");
 }
 
-TEST_CASE("a running pod has failed if it is being deleted and its node is lost") {
+TEST_CASE("a running pod counts as failed if it is being deleted and its node is lost") {
   Run run;
   mark_deleted(run.pod(0));
   CHECK_FALSE(run.observed().first_failure);
@@ -235,7 +235,7 @@ TEST_CASE("the number of failed tries is shown for a rank that has used up its t
   CHECK(run.why() == "worker/0: exit code 4");  // the rank was not tried again
 }
 
-TEST_CASE("a run is shown as failing if the failure policy decides before the Job reports") {
+TEST_CASE("a run is shown as failing if the failure policy fails its Job before the Job reports this") {
   Run run;
   run.job()["spec"]["podFailurePolicy"]["rules"] = {
       R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [66]}})"_json};
@@ -248,7 +248,7 @@ TEST_CASE("a run is shown as failing if the failure policy decides before the Jo
   CHECK(run.observed().ended == parse_time("2026-01-03T11:58:00Z"));
 }
 
-TEST_CASE("the cause is the rank with a reason of its own if several ranks have the same exit code") {
+TEST_CASE("of several ranks with the same exit code, the cause is the rank whose message names no peer") {
   for (const int code : {64, 65, 66, 67}) {
     CAPTURE(code);
     Run run;
@@ -272,7 +272,7 @@ TEST_CASE("the cause is the rank with a reason of its own if several ranks have 
   }
 }
 
-TEST_CASE("a run reports that it is being deleted if the deciding Job is being deleted") {
+TEST_CASE("a run reports its deletion if its owner or its deciding Job is being deleted") {
   Run run;
   mark_deleted(run.job());
   CHECK(run.phase() == "Running");
@@ -285,7 +285,7 @@ TEST_CASE("a run reports that it is being deleted if the deciding Job is being d
   CHECK(run.why() == "it is being deleted");
 }
 
-TEST_CASE("missing pods are the reason of a run if the run has no pod at all") {
+TEST_CASE("a run without any pod reports that the cluster has not made its pods yet") {
   Run run;
   run.objects.pods.clear();
   CHECK(run.phase() == "Scheduling");

@@ -128,7 +128,7 @@ TEST_CASE("a server on a lost node is replaced, and a worker waits for the node"
   CHECK(later.first_failure->reason == "node n2 was lost");
 }
 
-TEST_CASE("a run is restarting if too few ranks are left") {
+TEST_CASE("a run that has lost a node is restarting only if too few ranks are left") {
   Fixture fixture = load("node_lost");
   std::erase_if(fixture.objects.jobs,
                 [](const auto& job) { return job["metadata"]["name"] == "node-aaaaa-server"; });

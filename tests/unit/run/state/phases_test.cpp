@@ -300,7 +300,7 @@ TEST_CASE("the cause of a failed run is a rank whose own failures used up its tr
   CHECK(run.why() == "worker/2: exit code 5");
 }
 
-TEST_CASE("the cause of a failed run is the first pod with the end that the failure policy names") {
+TEST_CASE("if the failure policy names a pod, the cause is the first pod with the same exit code") {
   Run run;
   run.condition("Failed", "PodFailurePolicy");
   run.job()["status"]["failedIndexes"] = "0";

@@ -132,7 +132,7 @@ TEST_CASE("the report of the lowest live rank is shown if the ranks report at th
   CHECK(run.step() == 21);
 }
 
-TEST_CASE("the last metrics line of a program is its result if the program reported none") {
+TEST_CASE("the last metrics line of a program is its result if the program reported no other result") {
   Workers run;
   run.ended("a", 0, start, start + 60s, "starting\nmlk step=3 loss=1\nmlk step=4 loss=0.5\nboom");
   CHECK(run.step() == 4);
@@ -208,7 +208,7 @@ TEST_CASE(
   CHECK(newer_of(earlier, later).result["checkpoint"] == 15);
 }
 
-TEST_CASE("lines at most half a minute apart count as simultaneous") {
+TEST_CASE("metrics lines of ranks count as simultaneous if they are at most half a minute apart") {
   Workers run;
   run.live("0", 0, start);
   run.live("1", 1, start);

@@ -103,7 +103,7 @@ TEST_CASE("a Job that is deleted during a submit of an existing run is not made 
   CHECK(test.jobs_sent == 0);
 }
 
-TEST_CASE("the next submit sets annotations::created if a submit was killed before it did") {
+TEST_CASE("a submit sets annotations::created if an earlier submit was killed before it could do so") {
   Vanishing test;
   test.annotate(mlk::annotations::created, nullptr);
   CHECK(test.submit().outcome == SubmitOutcome::running);
