@@ -32,7 +32,7 @@ image::PythonPackages packages_of(const FileContents& files, image::PythonTarget
 }
 
 std::string tag_made_of(const std::string& digest) {
-  constexpr std::size_t algorithm = 7, digits = 12;  // "sha256:"
+  constexpr std::size_t algorithm = 7, digits = 12;  // of "sha256:", and of the tag
   return built_tag + digest.substr(algorithm, digits);
 }
 

@@ -27,9 +27,9 @@ struct Build {
 // Whether the run needs its own image: its code is a layer, or it has Python packages.
 bool needs_build(const Experiment& experiment, const FileContents& files);
 
-// Finds the base image, to which the code is added. `named`: used instead of the experiment's image. The
-// other parameters are those of find_image(). Throws Error{usage} if no image is named, and the errors of
-// find_image().
+// Finds the base image, to which the code is added. `named`: used instead of the experiment's image if it is
+// not empty. The other parameters are those of find_image(). Throws Error{usage} if no image is named, and
+// the errors of find_image().
 registry::FoundImage find_base(const Experiment& experiment, const std::string& named,
                                const std::optional<image::Platform>& platform, const registry::Access& access,
                                const std::function<void(const registry::FoundImage&)>& know_layers = {});
@@ -39,7 +39,7 @@ registry::FoundImage find_base(const Experiment& experiment, const std::string& 
 Build assemble(const Experiment& experiment, const FileContents& files, registry::FoundImage base,
                const registry::Access& access);
 
-// Stores the PYTHONPATH of the base image with the code, since the pods may have to extend it.
+// Adds the PYTHONPATH of the base image to CodeArchive::source, since the pods may have to extend this path.
 void note_base(FileContents& files, const Build& build);
 
 // Composes mlk-runtime and mlk as they are installed here, with the libraries that they need and without a
@@ -59,11 +59,12 @@ image::Reference target_of(const std::string& typed, const std::string& registry
 
 inline constexpr char built_tag[] = "mlk-";  // the beginning of tags that mlk makes
 
-// Whether target_of() makes this tag from this digest. A typed tag is not such a tag, even if it has the same
-// beginning. Pure.
+// Whether this is the tag that target_of() makes from this digest. The beginning "mlk-" does not prove this,
+// since users may type such tags. Pure.
 bool is_built_tag(const std::string& tag, const std::string& digest);
 
-// "registry.example/team/mlk-runtime:0.1.0". Throws Error{usage} if `registry` is not the name of a registry.
+// The image of the runtime in `registry`: "registry.example/team/mlk-runtime:0.1.0". Throws Error{usage} if
+// `registry` is not the name of a registry.
 std::string runtime_reference(const std::string& registry, const std::string& version);
 
 // The platform on which the pods of an experiment run, from the nodes of the cluster. nullopt if `nodes` has
@@ -71,7 +72,7 @@ std::string runtime_reference(const std::string& registry, const std::string& ve
 std::optional<image::Platform> platform_of_nodes(const std::vector<nlohmann::json>& nodes,
                                                  const Experiment& experiment);
 
-// The user as whom an image runs its programs.
+// The user as whom an image runs its programs, and this user's home folder.
 ImageUser user_of(const image::Configuration& configuration);
 
 // Asks the registry for the user of a named image, without a retry. Returns nullopt if the image could not be

@@ -91,7 +91,7 @@ std::string meant_script(const std::vector<std::string>& code, const fs::path& w
 
 std::string advice_on_missing_program(const Experiment& experiment, const FileContents& files,
                                       const fs::path& beside) {
-  const bool is_known = files.code && !files.code->files.empty();  // a sweep's driver does not know the files
+  const bool is_known = files.code && !files.code->files.empty();  // a sweep's driver has no such list
   if (!is_known || !experiment.effective.contains("run")) return "";
   const fs::path script = script_of(experiment.effective["run"]);
   const fs::path workdir = experiment.effective.value("workdir", ".");

@@ -11,7 +11,8 @@
 namespace mlk {
 
 // Returns the words of `run:` that are paths of files, relative to `beside`, the folder of the experiment
-// file. Leaves out files that travel with the run. The result is a guess: the image may contain the files.
+// file. Leaves out files that the pods find at these paths. The result is a guess: the image may contain the
+// files.
 std::vector<std::string> files_left_behind(const Experiment& experiment, const FileContents& files,
                                            const std::filesystem::path& beside);
 

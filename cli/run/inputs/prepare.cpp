@@ -24,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Checks a folder early, so that mlk reports a missing folder together with the other mistakes of the file.
+// Returns the mistake if the folder is missing or a file; else empty. This early check lets mlk report the
+// mistake together with the other mistakes of the experiment file.
 std::string wrong_with_folder(const fs::path& beside, const std::string& folder) {
   const fs::path path = beside / folder;
   std::error_code error;
@@ -69,7 +70,7 @@ image::CodeLayers code_layers(const PrepareOptions& options) {
   return {.cache = image::layer_cache(), .prefix = code_folder + 1, .go_on = options.go_on};
 }
 
-// Stores in the cache the code that is too large for a ConfigMap or shall not be in a ConfigMap.
+// Stores code as a file in the cache if the code is too large for a ConfigMap, or is to be a layer.
 void store_large(const PrepareOptions& options, const fs::path& folder, const image::Code& packed,
                  CodeArchive& code) {
   if (options.note && packed.size > image::long_to_compress)
@@ -93,7 +94,8 @@ fs::path packed_code_home() {
   return home ? *home / "code" : fs::path();
 }
 
-// Refuses a home folder as code, since it holds mail, keys and other work.
+// Refuses the user's home folder as the folder of `code:`, since a home folder holds mail, keys and other
+// work.
 void refuse_home(const fs::path& folder) {
   const char* home = std::getenv("HOME");
   std::error_code error;

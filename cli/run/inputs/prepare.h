@@ -34,13 +34,13 @@ struct CarriedFiles {
 struct PrepareOptions {
   Overrides overrides;
   std::vector<std::string> allow_files;            // --allow-files
-  std::string manual;                              // the command that shows the manual of the file
+  std::string manual;                              // the command that shows the manual of experiment files
   std::optional<CarriedFiles> carried{};           // instead of the files beside the experiment
   std::string registry{};                          // $MLK_REGISTRY: used if the experiment names none
   bool local = false;                              // the run will be on this machine
   std::function<void(const std::string&)> note{};  // long steps, for people
   std::function<bool()> go_on{};                   // returns false if the user wants to stop
-  bool all_code_is_layer = false;                  // to build an image, even if the code is small
+  bool all_code_is_layer = false;  // even small code becomes a layer of the image that is built
 };
 
 // Reads a text file of at most `limit` bytes that an experiment file names. The rules for the place of the

@@ -21,8 +21,7 @@ using image::TarEntry;
 constexpr char programs_folder[] = "usr/local/bin";
 constexpr unsigned user = 65532;  // "nonroot", as the pods of `train:` run
 
-// The shared objects that a program is linked to, including the loader, by the paths where the loader finds
-// them.
+// The paths at which the loader finds the shared objects of a program, and the path of the loader itself.
 std::vector<std::string> libraries_of(const fs::path& program) {
   Command command;
   command.argv = {"ldd", program.string()};
@@ -31,7 +30,8 @@ std::vector<std::string> libraries_of(const fs::path& program) {
   std::vector<std::string> out;
   if ((result.output + result.error).find("not a dynamic executable") != std::string::npos) return out;
   for (const std::string& line : split(result.output, '\n')) {
-    // "libz.so.1 => /lib/libz.so.1 (0x...)", "/lib64/ld-linux-x86-64.so.2 (0x...)", "libx.so => not found"
+    // ldd prints: "libz.so.1 => /lib/libz.so.1 (0x...)", "/lib64/ld-linux-x86-64.so.2 (0x...)", "libx.so =>
+    // not found".
     const std::string_view text = trim(line);
     if (text.find("=> not found") != text.npos)
       throw Error(ExitCode::failure,

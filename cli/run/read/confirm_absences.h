@@ -11,11 +11,11 @@ class Client;
 
 namespace mlk {
 
-// `jobs` were listed just now, `owners` at about the same time. If an owner lacks a Job that was made, lists
-// the Jobs once more, 2 s later. Adds to `jobs` the missing Jobs that are in the second list, and returns
-// their names. If both lists lack a Job, its owner is marked with annotations::gone: in `owners`, and on the
-// cluster, so that no later command has to list twice (best effort: a user who may only read gets the mark in
-// `owners` as well). If no Job is missing, the function does nothing. Throws ApiError.
+// `jobs` were listed just now, `owners` at about the same time. If `jobs` lacks a Job that was made for an
+// owner, lists the Jobs once more, 2 s later. Adds to `jobs` the missing Jobs that are in the second list,
+// and returns their names. If both lists lack a Job, marks its owner with annotations::gone in `owners`. Also
+// tries to write this mark to the cluster, so that later commands need no second list (a user who may only
+// read cannot write it). If no Job is missing, the function does nothing. Throws ApiError.
 std::vector<std::string> confirm_absences(kube::Client& client, const std::string& name_space,
                                           const std::vector<nlohmann::json*>& owners,
                                           std::vector<nlohmann::json>& jobs);

@@ -38,7 +38,7 @@ std::vector<json> list_events(kube::Client& client, const std::string& name_spac
   try {
     return client.list(kube::resources::events, name_space, {.field_selector = field_selector}).items;
   } catch (const kube::ApiError& error) {
-    if (error.status() != 403) throw;  // a run can be read without its events, but `why` says less
+    if (error.status() != 403) throw;  // a run can be read without its events, but RunStatus::why says less
     return {};
   }
 }
@@ -145,7 +145,7 @@ std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json>
   }
   std::erase_if(jobs, is_driver);
   std::erase_if(pods, is_driver);
-  // Jobs and pods without an owner are being garbage collected and do not form a run.
+  // Jobs and pods whose owner is gone do not form a run.
   for (json& job : jobs) {
     const std::string of_run = kube::label_of(job, labels::run),
                       of_sweep = kube::label_of(job, labels::sweep);

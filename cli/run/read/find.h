@@ -21,8 +21,9 @@ struct RunFilter {
   bool configured = false;  // also fill RunStatus::experiment of each run, which takes longer
 };
 
-// Reads everything of one run: makes four requests in parallel, one more request if a Job ended between them,
-// and the requests of confirm_absences() and SideReads. Throws Error{not_found} if there is no owner.
+// Reads everything of one run: makes four requests in parallel, one more request for the pods if a Job ended
+// meanwhile, and the requests of confirm_absences() and SideReads. Throws Error{not_found} if there is no
+// owner.
 RunObjects fetch_run(kube::Client& client, const std::string& name_space, const std::string& run);
 
 // As fetch_run(), with the newest metrics line of the reporting rank if its log can be read.

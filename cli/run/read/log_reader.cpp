@@ -36,8 +36,8 @@ struct OpenLog {
   kube::LogLine line{};  // the line that is given out next
   Time newest{};
   bool is_over = false, was_asked = false;
-  // How long wait() has waited. `missed`: since any missing log last had news. `silent`: since this log was
-  // opened or last brought text.
+  // The time that wait() has spent: `missed` since the last news of any of the missing logs, `silent` since
+  // this log was opened or last brought text.
   milliseconds missed{0}, silent{0};
   milliseconds retry = first_retry;
   int dead_connections = 0;  // since the last new line
@@ -47,7 +47,7 @@ struct OpenLog {
   std::size_t limit = 0;     // bytes that the request of the stream asks for; 0: all
   std::size_t came = 0;      // bytes of the stream so far
   bool was_limited = false;  // the stream has ended, or will end, at `limit`
-  bool behind = false;       // the stream was closed, because there was no room
+  bool behind = false;       // the stream was closed, because there was no room for its lines
   std::optional<kube::StreamEnd> end{};
   std::unique_ptr<kube::Stream> stream{};
 
@@ -76,7 +76,7 @@ class LogReader {
     news_.notify_all();
   }
 
-  // Returns when all logs were read, or when the taker has asked to stop.
+  // Reads all logs to their ends. Returns earlier if the taker asks to stop.
   void read() {
     for (const auto& log : logs_) {
       open(*log);
@@ -254,7 +254,8 @@ class LogReader {
     std::push_heap(heads_.begin(), heads_.end(), is_later);
   }
 
-  // Gives out lines until a log has to be refilled. Returns false if the taker has asked to stop.
+  // Gives out lines until a log has to be refilled, but not more than look_for_late_lines. Returns false if
+  // the taker has asked to stop.
   bool give_out() {
     constexpr int look_for_late_lines = 1000;
     for (int given = 0; !heads_.empty() && given < look_for_late_lines; ++given) {

@@ -40,13 +40,13 @@ struct LogSource {
 };
 
 // The sources of the pods, in the order of the pods, each with its pod. If the filter names a container: in
-// each pod only the container of that name, or none if the pod has no such container. Otherwise the container
-// that failed before main started, if there is one. Also main, except if the pod has ended before main
+// each pod only the container of that name, or none if the pod has no such container. If it names none: the
+// container that failed before main started, if there is one; and main, unless the pod has ended before main
 // started.
 std::vector<std::pair<LogSource, const nlohmann::json*>> choose_sources(
     const std::vector<nlohmann::json>& pods, const LogFilter& filter);
 
-// The names of all containers of these pods, each once: main first.
+// The names of all containers of these pods, each once: the programs' containers first.
 std::vector<std::string> container_names(const std::vector<nlohmann::json>& pods);
 
 RunLogLine line_of(const LogSource& source, Time time, std::string text);

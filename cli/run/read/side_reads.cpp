@@ -69,7 +69,7 @@ struct SideReads::State {
     int restarts = 0;
     std::string known;
 
-    // Whether the answer belongs to an earlier end of the container, or may lack its last lines.
+    // Whether the answer belongs to an earlier end of the container, or may lack the last lines of the log.
     bool is_outdated(const Container& container) const {
       const std::optional<ContainerEnd>& end = container.end ? container.end : container.last_end;
       const bool may_grow = end && may_have_late_lines(end->finished, std::chrono::system_clock::now());

@@ -27,8 +27,8 @@ bool has_ended(const json& pod) {
   return phase == "Failed" || phase == "Succeeded";
 }
 
-// Marks a pod that disappeared while it ran as failed: somebody force-deleted it, or the watcher missed its
-// end during a lost connection.
+// The last state of a pod that is gone. If the pod ran in this state, the pod counts as failed: somebody
+// force-deleted it, or the watcher missed its end during a lost connection.
 json as_gone(json pod) {
   json& meta = pod["metadata"];
   if (!meta.contains("deletionTimestamp"))

@@ -58,7 +58,7 @@ class RunWatcher {
   RunObjects read_again();
 
   // The reason if the copies have not been current for a minute or longer (for example an unreachable
-  // cluster); empty if the copies are current. The watcher continues in any case.
+  // cluster); otherwise empty. The watcher continues in any case.
   std::string trouble() const;
 
  private:

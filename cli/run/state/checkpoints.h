@@ -24,7 +24,7 @@ std::optional<CheckpointPlace> checkpoint_place(const nlohmann::json& owner, con
 // "claim checkpoints, folder digits-abcde-1234abcd/step-000000003000", or the folder on this machine.
 std::string describe(const CheckpointPlace& place);
 
-// The text of the result about checkpoints that could not be written: "none since step 120: No space left on
+// What the result says about checkpoints that could not be written: "none since step 120: No space left on
 // device", "none yet: Read-only file system"; empty if the result says nothing about this.
 std::string unsaved_text(const nlohmann::json& result);
 

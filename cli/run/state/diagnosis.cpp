@@ -155,7 +155,7 @@ Cause image_cause(const Starting& container, std::string text) {
           container.title + "image " + line_of(container.image) + " cannot be pulled: " + line_of(text)};
 }
 
-// For a pod whose main has ended: why the pod has not ended as well. For a pod in which a container before
+// For a pod whose main has ended: why the pod itself has not ended. For a pod in which a container before
 // main has failed: what failed.
 std::string describe_unfinished(const PodFacts& pod, const JobFacts& job) {
   if (pod.exit_code.value_or(0) == 0 && at_fault(pod) == nullptr) return what_keeps_pod(pod);
@@ -236,8 +236,8 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts) {
     return {cause_weight::quota_used_up, "the quota of the namespace is used up: " + said, false, job.role};
   if (contains(message, "is being terminated"))
     return {cause_weight::refused, "the namespace is being deleted", true, job.role};
-  // In a new namespace, the default service account and the quota's status appear later, so this refusal is
-  // temporary.
+  // The default service account and the quota's status appear a moment after their namespace, so this refusal
+  // is temporary.
   if (contains(message, "serviceaccount \"default\" not found") ||
       contains(message, "status unknown for quota"))
     return {cause_weight::cannot_begin, "the cluster refuses its pods: " + said, false, job.role};

@@ -338,8 +338,8 @@ class Observation {
     const bool had_pods = over && !(rank.job->suspended && !rank.job->started);
     if (rank.pods.empty() && rank.state == RankState::absent && over)
       out.reason = had_pods ? "its pod is gone" : "it has no pod yet";
-    // If a rank was lost and came back, only its lost pod may be left after a stop. This rank is Stopped as
-    // well.
+    // If a rank was lost and came back, only its lost pod may be left after a stop. Such a rank is shown as
+    // Stopped too.
     const bool live = !rank.pods.empty() && !rank.pods.back()->ended();
     const bool settled = rank.state == RankState::succeeded || rank.state == RankState::failed;
     if (status_.phase == Phase::stopped && !live && !settled) {

@@ -74,8 +74,8 @@ RunStatus observe(const RunObjects& objects, Time now);
 // Whether the run is over: its phase is final, or its Job is gone.
 bool is_over(const RunStatus& status);
 
-// 0, 5 or 7 for an ended run, 8 for a stopped run, 6 for a run that cannot start. 1 for any other run, also
-// if its Job is gone.
+// 0, 5 or 7 for an ended run, 8 for a stopped run, 6 for a run that cannot start. 1 for any other run, for
+// example a run whose Job is gone.
 ExitCode exit_code(const RunStatus& status);
 
 // The final record, which mlk stores in the owner's ConfigMap and from_record() reads.
