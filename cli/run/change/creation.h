@@ -31,8 +31,8 @@ class Creation {
   [[nodiscard]] std::vector<kube::AccessQuestion> check_kinds(const std::vector<nlohmann::json>& objects,
                                                               const std::string& source);
 
-  // Throws Error{cluster} if the server is too old, or the user may not create an owner, list the objects
-  // of a run, or do `more`.
+  // Throws Error{cluster} if the server is too old, or if the user may not create an owner, may not list the
+  // objects of a run, or lacks one of the rights in `more`.
   void ask_what_is_allowed(const std::vector<kube::AccessQuestion>& more = {});
 
   // Lets the server check the objects, and a pod of each Job, without storing anything.

@@ -18,7 +18,7 @@ struct ChangeHooks {
 struct SubmitHooks {
   std::function<void(const std::string&)> note;  // progress, for people
   std::function<void()> check_interrupted;       // throws if the user wants to stop
-  std::function<void()> owner_is_there{};        // called once the owner of the run or sweep exists
+  std::function<void()> owner_is_there{};        // called as soon as the owner of the run or sweep exists
 };
 
 }  // namespace mlk

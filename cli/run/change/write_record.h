@@ -1,4 +1,4 @@
-// Writes the final record into the owner of a run that has ended.
+// Writes the final record into the owner of a run that has ended or was stopped.
 #pragma once
 
 #include <optional>

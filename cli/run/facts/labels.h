@@ -31,21 +31,21 @@ inline constexpr char submitted[] = "mlk.dev/submitted";  // when the owner was 
 inline constexpr char created[] = "mlk.dev/created";      // all objects were made; names the deciding Jobs
 inline constexpr char gone[] = "mlk.dev/gone";            // the Jobs in `created` that two lists have lacked
 inline constexpr char stopped[] = "mlk.dev/stopped";      // when the run was stopped, RFC 3339
-inline constexpr char phase[] = "mlk.dev/phase";          // the last phase, once the end is recorded
-inline constexpr char summary[] = "mlk.dev/summary";      // with `phase`: the data for `ls`, as JSON
+inline constexpr char phase[] = "mlk.dev/phase";          // the phase in the record, if there is a record
+inline constexpr char summary[] = "mlk.dev/summary";  // written with `phase`: the data for mlk ls, as JSON
 
 // Further annotations of the owner of a trial.
-inline constexpr char trial[] = "mlk.dev/trial";                  // its number in its sweep
+inline constexpr char trial[] = "mlk.dev/trial";                  // the trial's number in its sweep
 inline constexpr char stopped_early[] = "mlk.dev/stopped-early";  // why the sweep has ended it for good
 inline constexpr char cannot_start[] = "mlk.dev/cannot-start";    // why it failed without having started
 inline constexpr char until[] = "mlk.dev/until";    // the step to which it trains before the sweep judges it
-inline constexpr char paused[] = "mlk.dev/paused";  // paused at this step; resumes when `until` is larger
+inline constexpr char paused[] = "mlk.dev/paused";  // the step of its pause; resumes when `until` is larger
 
 // Further annotations of the owner of a sweep.
-inline constexpr char draining[] = "mlk.dev/draining";  // since when no more trials are started
+inline constexpr char draining[] = "mlk.dev/draining";  // the time since which no more trials are started
 
 // Annotations of Jobs.
-inline constexpr char trials[] = "mlk.dev/trials";    // of a Job of a sweep: the trial of each index
+inline constexpr char trials[] = "mlk.dev/trials";  // of a Job of a sweep: the trial's number for each index
 inline constexpr char decides[] = "mlk.dev/decides";  // "true": its end is the end of the run
 // "true" on the Job that decides: mlk's own runtime trains, and a rank that ends with 0 shows that the whole
 // run is trained.
@@ -58,7 +58,7 @@ inline constexpr char trains[] = "mlk.dev/trains";
 inline constexpr char suspended[] = "mlk.dev/suspended";
 
 // Annotations of other objects.
-inline constexpr char owner[] = "mlk.dev/owner";    // of an object of the whole cluster: the uid of its owner
+inline constexpr char owner[] = "mlk.dev/owner";    // of a cluster-scoped object: the uid of its owner
 inline constexpr char digest[] = "mlk.dev/digest";  // of a shared object: sha256 of its content
 
 }  // namespace mlk::annotations

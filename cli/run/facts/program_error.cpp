@@ -15,7 +15,7 @@ namespace mlk {
 namespace {
 
 constexpr std::string_view traceback_head = "Traceback (most recent call last):";
-constexpr std::size_t most_lines_below = 40;     // an error further above is not the last error
+constexpr std::size_t most_lines_below = 40;     // an error with more lines below it does not count
 constexpr std::size_t most_of_termination = 79;  // lines; the kubelet reads no more
 constexpr std::size_t nearly_cut = 1900;         // bytes; the kubelet cuts at 2048
 

@@ -10,7 +10,7 @@ namespace mlk {
 struct ProgramError {
   std::string line;  // "ValueError: bad lr", with " (rank 1)" where a launcher names a rank; may be empty
   std::string text;  // all lines except the lines of launchers
-  bool is_found = false;  // `line` is an error of the program; else only the last line with content
+  bool is_found = false;  // whether `line` is an error of the program
 };
 
 // `text`: the end of a log, cleaned by program_text(). The error is the last error that was not printed by a

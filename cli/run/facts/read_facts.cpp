@@ -309,10 +309,10 @@ void add_last_words(const std::map<std::string, std::string>& words, PodFacts& p
   }
 }
 
-// Call if mlk has found no Job of this pod: returns whether the Job is really gone. If `roles` does not have
-// the role of the pod, another controller may have made the Job without the labels by which mlk finds Jobs.
-// Such a pod has lost its Job only if the pod has no ownerReferences. A pod that is older than the run's
-// owner belongs to an earlier run of the same name, which is being deleted.
+// Call it only if mlk has found no Job of this pod: returns whether the Job is really gone. If `roles` does
+// not have the role of the pod, another controller may have made the Job without the labels by which mlk
+// finds Jobs. Such a pod has lost its Job only if the pod has no ownerReferences. A pod that is older than
+// the run's owner belongs to an earlier run of the same name, which is being deleted.
 bool has_lost_its_job(const json& pod, const PodFacts& facts, const std::map<std::string, int>& roles,
                       const std::optional<Time>& owner_made) {
   if (owner_made && facts.created < *owner_made) return false;

@@ -10,8 +10,8 @@
 
 namespace mlk {
 
-// If the owner names the deciding Job, no other Job replaces that Job when it is gone. `now` decides which
-// pods are past their grace period. With the default value, no pod is past it.
+// If the owner names the deciding Job and this Job is gone, no other Job decides the end of the run. `now`
+// decides which pods are past their grace period. With the default value, no pod is past it.
 Facts read_facts(const RunObjects& objects, Time now = {});
 Facts read_facts(const std::vector<nlohmann::json>& jobs, const std::vector<nlohmann::json>& pods,
                  const std::vector<nlohmann::json>& events = {}, Time now = {});

@@ -32,7 +32,7 @@ image::PythonPackages packages_of(const FileContents& files, image::PythonTarget
 }
 
 std::string tag_made_of(const std::string& digest) {
-  constexpr std::size_t algorithm = 7, digits = 12;  // of "sha256:", and of the tag
+  constexpr std::size_t algorithm = 7, digits = 12;  // lengths: of "sha256:", and of the digits in the tag
   return built_tag + digest.substr(algorithm, digits);
 }
 

@@ -33,7 +33,7 @@ RunObjects fetch_run_with_lines(kube::Client& client, const std::string& name_sp
 void require_run_name(const std::string& typed);
 
 struct RunAddress {
-  std::string run;  // full name
+  std::string run;  // the full name of the run or sweep
   bool is_sweep = false;
   std::optional<int> trial;       // of a sweep, if one was named: digits-abcde/7
   std::optional<Time> created{};  // set by --where: distinguishes the run from a later run of this name
@@ -67,7 +67,7 @@ bool pods_are_older(const RunObjects& objects);
 RunAddress choose_run(const std::vector<nlohmann::json>& owners, const std::string& name_space,
                       const std::string& typed, Prefer prefer = Prefer::newest);
 
-// The pure parts of list_runs. group_by_run() leaves out Jobs and pods without an owner.
+// The pure parts of list_runs. group_by_run() leaves out Jobs and pods whose owner is not among `owners`.
 std::vector<RunObjects> group_by_run(std::vector<nlohmann::json> owners, std::vector<nlohmann::json> jobs,
                                      std::vector<nlohmann::json> pods);
 std::vector<RunStatus> observe_all(const std::vector<RunObjects>& runs, Time now,

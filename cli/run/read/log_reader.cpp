@@ -36,8 +36,8 @@ struct OpenLog {
   kube::LogLine line{};  // the line that is given out next
   Time newest{};
   bool is_over = false, was_asked = false;
-  // The time that wait() has spent: `missed` since the last news of any of the missing logs, `silent` since
-  // this log was opened or last brought text.
+  // The time that wait() has spent: `missed` since the last news of any log in missing_, `silent` since this
+  // log was opened or last brought text.
   milliseconds missed{0}, silent{0};
   milliseconds retry = first_retry;
   int dead_connections = 0;  // since the last new line
@@ -174,8 +174,8 @@ class LogReader {
     return false;
   }
 
-  // Reads the missing logs. Returns false while a line may still arrive that is earlier than the present
-  // lines.
+  // Reads the logs in missing_. Returns false while these logs may still bring a line that is earlier than
+  // all lines in heads_.
   bool fetch_missing() {
     bool all_have_come = true;
     std::erase_if(missing_, [&](OpenLog* log) {

@@ -25,7 +25,7 @@ struct RunLogLine {
 };
 
 struct LogFilter {
-  std::optional<long> tail{};                   // last lines of each rank
+  std::optional<long> tail{};                   // how many last lines of each rank
   std::optional<std::chrono::seconds> since{};  // no lines older than this
   std::string role{};                           // empty: all
   std::optional<int> rank{};

@@ -16,11 +16,11 @@ namespace cause_weight {
 inline constexpr int beside = 5;       // the program runs, or has ended well; another container has a problem
 inline constexpr int removed = 10;     // the Job of the rank had succeeded
 inline constexpr int starting = 15;    // main waits for another container
-inline constexpr int restarting = 20;  // the new pod does not exist yet
+inline constexpr int restarting = 20;  // the new pod of the rank has not started yet
 inline constexpr int unscheduled = 30;      // no node fits, or a scheduling gate
 inline constexpr int failed_for_good = 35;  // one rank failed; other causes may show why
 inline constexpr int node_lost = 40;
-inline constexpr int failed = 45;             // the rank is tried again
+inline constexpr int failed = 45;             // it is tried again, or its pod waits for other containers
 inline constexpr int cannot_begin = 50;       // a volume, the network, or a pod that is refused for now
 inline constexpr int quota_used_up = 55;      // the pod waits until other pods end
 inline constexpr int container_problem = 60;  // the image cannot be pulled, or the container cannot be made

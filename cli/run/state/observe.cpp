@@ -5,10 +5,10 @@
 //           -> causes         why ranks are not running, the heaviest one is shown (rank_cause.h)
 //           -> phase          decide_phase(): a table whose first matching line decides
 //
-// The callers are status, ls, wait, logs -f, stop, submit and sweeps, after each read of the objects.
+// The callers are mlk status, ls, wait, logs -f, stop and submit, and sweeps, after each read of the objects.
 //
-// Example: a Job has two completions, the pod of rank 0 runs, and rank 1 has no pod. The phase is Scheduling,
-// and the event about the quota gives the reason.
+// Example: a Job has two completions, the pod of rank 0 runs, and rank 1 has no pod. The phase is Scheduling.
+// If a quota forbids the missing pod, an event about the Job gives this reason.
 //
 // Invariants: the same objects and time give the same answer on every machine. A record of a run's end
 // overrides what its pods report later, except for ranks that had not ended before the record was written.

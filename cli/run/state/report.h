@@ -25,7 +25,8 @@ struct Report {
 Report newest_report(const Facts& facts, const RunObjects& objects);
 
 // Chooses the newer of two reports. The newer report can have a lower step, since a run that is restored from
-// a checkpoint repeats steps. If only the earlier report says that the run is done, this report is chosen.
+// a checkpoint repeats steps. If only the earlier report says that the run is done, the earlier report is
+// chosen.
 Report newer_of(Report earlier, Report later);
 
 struct LogToRead {
