@@ -40,7 +40,7 @@ json owner_of_made(const std::string& made, const std::string& gone = "") {
 
 }  // namespace
 
-TEST_CASE("absence_of() tells from five signs why a Job is absent, such as not_yet, cut_off or gone") {
+TEST_CASE("absence_of() tells from five signs what the absence of a Job means, such as not_yet or gone") {
   struct Row {
     JobPresence presence;
     Absence meaning;

@@ -101,7 +101,7 @@ TEST_CASE("a failure in the same second as the deletion counts as earlier if ttl
   }
 }
 
-TEST_CASE("a run keeps the program's exit code if its Job ends and is deleted in the same second") {
+TEST_CASE("a run keeps the program's exit code if ttlSecondsAfterFinished 0 deletes its Job at once") {
   Deleted run;
   run.job()["spec"]["ttlSecondsAfterFinished"] = 0;
   for (int rank = 0; rank < 3; ++rank) run.fail(run.pod(rank), 3, second_of_deletion);

@@ -198,7 +198,7 @@ TEST_CASE("a Job is read with its ranks, tries, time limit and queue") {
   CHECK(read_job(R"({"spec": {"completions": null, "parallelism": null}})"_json).completions == 1);
 }
 
-TEST_CASE("a Job is ending if its end is decided but it is neither Failed nor Complete yet") {
+TEST_CASE("a Job is ending if it has decided its end but is neither Failed nor Complete yet") {
   const JobFacts complete = read_job(with_conditions({condition_of_type("Complete")}));
   CHECK(complete.end == JobFacts::End::succeeded);
   CHECK(complete.finished);

@@ -73,14 +73,14 @@ TEST_CASE("the lines of many logs are sorted by time, and each line names its ow
   CHECK(read_run_logs(client, "lab", logs.pods, {}).size() == lines.size());  // without the problems
 }
 
-TEST_CASE("reading logs gives no lines and no error if there are no pods") {
+TEST_CASE("read_run_logs() returns no lines and no error if there are no pods") {
   ManyLogs logs;
   kube::Client client(logs.server.start());
   CHECK(read_run_logs(client, "lab", {}, {}).empty());
   CHECK(read_run_logs(client, "lab", logs.pods, {.role = "chief"}).empty());
 }
 
-TEST_CASE("reading logs fails if the server answers no request") {
+TEST_CASE("read_run_logs() fails if the server answers no request") {
   ManyLogs logs;
   kube::Config config;
   {

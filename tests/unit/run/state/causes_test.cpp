@@ -74,7 +74,7 @@ TEST_CASE("a failure in an ended or ending Job is shown without the time of a ne
   CHECK(run.observed().ranks.at(1).reason == "failed for good: exit code 3 (try 1 of 4)");
 }
 
-TEST_CASE("a pod that was deleted because its Job ends, is suspended or is deleted has not failed") {
+TEST_CASE("a pod that its ending, suspended or deleted Job removes does not count as failed") {
   const auto failure_of = [](const std::function<void(Run&)>& change) {
     Run run;
     run.fail(run.pod(1), 137);
@@ -165,7 +165,7 @@ TEST_CASE("a rank that blames a peer is not the cause if a peer failed at most t
   CHECK(run.observed().first_failure->reason == "preempted by a pod of higher priority");
 }
 
-TEST_CASE("a pod that failed before its Job deleted it is still the cause") {
+TEST_CASE("a pod that failed before its Job deleted it is still the cause of the run's failure") {
   Run run;
   run.fail(run.pod(0), 1);
   run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "Broken pipe";

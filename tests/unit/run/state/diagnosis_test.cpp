@@ -193,7 +193,7 @@ TEST_CASE("the message of a failure is at most the last 4096 bytes of the progra
   CHECK(message("x" + std::string(4095, 'a') + "z") == std::string(4095, 'a') + "z");
 }
 
-TEST_CASE("a failure is a disruption if the pod was disrupted, was deleted by others or lost its node") {
+TEST_CASE("a failure is a disruption if anything but the pod's own Job disrupted or deleted the pod") {
   const auto disrupted = [](const std::function<void(PodFacts&)>& change,
                             const std::function<void(JobFacts&)>& in = {}) {
     JobFacts job = job_of_workers();

@@ -51,7 +51,7 @@ TEST_CASE("a rank that ended because it lost a peer is not the first failure") {
   CHECK(status.first_failure->exit_code == 3);
 }
 
-TEST_CASE("a run's exit code tells success, failure, disruption, stop and an impossible start apart") {
+TEST_CASE("exit_code() distinguishes success, failure, disruption, stop and a run that cannot start") {
   CHECK(exit_code(load("succeeded").observed()) == ExitCode::ok);
   CHECK(exit_code(load("failed_exit_code").observed()) == ExitCode::run_failed);
   CHECK(exit_code(load("stopped").observed()) == ExitCode::stopped);

@@ -18,7 +18,7 @@ using json = nlohmann::json;
 using test::now;
 using test::Run;
 
-TEST_CASE("a succeeded run ended with the last good rank of its deciding Job") {
+TEST_CASE("a succeeded run ended when the last good rank of its deciding Job ended") {
   Run run;
   run.job()["metadata"]["annotations"]["mlk.dev/trains"] = "true";
   run.job()["metadata"]["annotations"]["mlk.dev/decides"] = "true";

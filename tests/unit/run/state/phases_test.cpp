@@ -257,7 +257,7 @@ TEST_CASE("a rank that a failing Job ends does not count as a failure") {
   CHECK(status.ranks.at(0).state == "Failed");
 }
 
-TEST_CASE("the cause of a run whose time limit has passed names the limit") {
+TEST_CASE("the reason of a run whose time limit has passed names the limit") {
   Run run;
   run.condition("Failed", "DeadlineExceeded");
   CHECK(run.why() == "the time limit passed");

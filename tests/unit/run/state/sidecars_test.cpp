@@ -408,7 +408,7 @@ TEST_CASE("a container that crash-loops beside a running main is shown with its 
   CHECK(pair.run.observed().ranks.at(0).state == "Running");
 }
 
-TEST_CASE("the record leaves out the reason that a pod waits for another container") {
+TEST_CASE("a reason that only says that a pod waits for another container is not recorded") {
   Pair pair;
   pair.add("containers", "agent", runs, true);
   pair.main()["state"] = main_ends(0);
@@ -426,7 +426,7 @@ TEST_CASE("the record leaves out the reason that a pod waits for another contain
   CHECK(has_live_pods(pair.run.objects, test::now));
 }
 
-TEST_CASE("a run whose program has ended is settling until its pod ends") {
+TEST_CASE("is_settling() is true for a while if the program has ended but its pod has not") {
   using std::chrono::seconds;
   Pair pair;
   json& status = pair.pod()["status"];
