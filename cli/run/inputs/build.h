@@ -27,9 +27,9 @@ struct Build {
 // Whether the run needs its own image: its code is a layer, or it has Python packages.
 bool needs_build(const Experiment& experiment, const FileContents& files);
 
-// Finds the base image, to which the code is added. `named`: used instead of the experiment's image if it is
-// not empty. The other parameters are those of find_image(). Throws Error{usage} if no image is named, and
-// the errors of find_image().
+// Finds the base image, to which the code is added. `named`: if not empty, used instead of the experiment's
+// image. The other parameters are those of find_image(). Throws Error{usage} if no image is named, and the
+// errors of find_image().
 registry::FoundImage find_base(const Experiment& experiment, const std::string& named,
                                const std::optional<image::Platform>& platform, const registry::Access& access,
                                const std::function<void(const registry::FoundImage&)>& know_layers = {});

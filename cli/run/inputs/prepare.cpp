@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the mistake if the folder is missing or a file; else empty. This early check lets mlk report the
+// Returns the mistake if the folder is missing or is a file; else empty. This early check lets mlk report the
 // mistake together with the other mistakes of the experiment file.
 std::string wrong_with_folder(const fs::path& beside, const std::string& folder) {
   const fs::path path = beside / folder;

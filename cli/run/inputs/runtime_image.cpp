@@ -30,8 +30,8 @@ std::vector<std::string> libraries_of(const fs::path& program) {
   std::vector<std::string> out;
   if ((result.output + result.error).find("not a dynamic executable") != std::string::npos) return out;
   for (const std::string& line : split(result.output, '\n')) {
-    // ldd prints: "libz.so.1 => /lib/libz.so.1 (0x...)", "/lib64/ld-linux-x86-64.so.2 (0x...)", "libx.so =>
-    // not found".
+    // ldd prints "libz.so.1 => /lib/libz.so.1 (0x...)", "/lib64/ld-linux-x86-64.so.2 (0x...)",
+    // "libx.so => not found"
     const std::string_view text = trim(line);
     if (text.find("=> not found") != text.npos)
       throw Error(ExitCode::failure,
