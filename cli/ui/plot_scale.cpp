@@ -75,7 +75,8 @@ PlotScale::PlotScale(const std::vector<double>& values, bool logarithmic) : loga
     high_ = first ? at(value) : std::max(high_, at(value));
     first = false;
   }
-  // A single value, or values with the same label, get a place in the middle.
+  // A single value has its place in the middle, and so have values that differ too little for different
+  // labels.
   const double largest = std::max(std::abs(low_), std::abs(high_));
   if (high_ - low_ > largest * 1e-6 && high_ - low_ > 1e-290) return;
   const double half = logarithmic || largest < 1e-280 ? 1 : largest / 2;

@@ -10,8 +10,8 @@ namespace mlk::ui {
 
 class PlotScale {
  public:
-  // The scale reaches from the smallest to the largest value that has a place. At least one value must have a
-  // place.
+  // The scale reaches from the smallest to the largest value that has a place, and further if they are almost
+  // equal. At least one value must have a place.
   PlotScale(const std::vector<double>& values, bool logarithmic);
 
   static bool has_place(double value, bool logarithmic);

@@ -11,7 +11,7 @@ enum class Color { none, red = 31, green, yellow, blue, magenta, cyan, gray = 90
 
 class Style {
  public:
-  // `ascii`: glyphs outside of ASCII, such as "…", are replaced.
+  // `ascii`: code that draws with this style uses only glyphs of ASCII, for example "." in place of "…".
   explicit Style(bool colored = false, bool ascii = false) : colored_(colored), ascii_(ascii) {}
 
   std::string paint(std::string_view text, Color color) const;

@@ -15,7 +15,8 @@ constexpr std::size_t gap = 2;  // blanks between columns
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Whether the text is a number, a share or a time: "-0.5", "1e-05", "3000/3000 (12s ago)", "1h5m", "[64,64]".
+// Whether the text, up to its first " (", is one word that begins with a digit, perhaps after signs: "-0.5",
+// "1e-05", "3000/3000 (12s ago)", "1h5m", "[64,64]".
 bool is_number(std::string_view text) {
   text = text.substr(0, text.find(" ("));
   const std::size_t digit = text.find_first_not_of("+-.[");

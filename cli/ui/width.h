@@ -12,7 +12,8 @@ namespace mlk::ui {
 // character takes no column. Colour sequences are not recognised.
 std::size_t width_of(std::string_view text);
 
-// Cuts the text to at most `width` columns. If text was cut off, the last column is "…", or "." with `ascii`.
+// Cuts the text to at most `width` columns. A text that was cut ends with "…", or with "." if `ascii` is
+// true.
 std::string fit(std::string_view text, std::size_t width, bool ascii = false);
 
 // Adds blanks on the right until the text has `width` columns.

@@ -7,8 +7,8 @@
 
 namespace mlk {
 
-// These codes are a part of the public interface, which man/mlk.1 describes. submit --wait, wait, logs -f and
-// sweep use the same codes.
+// These codes are a part of the public interface, which man/mlk.1 describes. The commands mlk submit --wait,
+// mlk wait, mlk logs -f and mlk sweep also show by these codes how a run or sweep has ended.
 enum class ExitCode {
   ok = 0,
   failure = 1,       // the command is valid, but mlk could not do it

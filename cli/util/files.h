@@ -17,9 +17,9 @@ namespace mlk {
 // reads a pipe to its end; throws interrupted if a signal comes meanwhile.
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
 
-// Reads an open file, pipe or socket to its end, at most `limit` bytes. Errors call the descriptor `name`.
-// Waits for the writer of a pipe or socket. Throws Error: usage beyond the limit, interrupted if a signal
-// comes.
+// Reads an open file, pipe or socket to its end, at most `limit` bytes. `name`: the name of the descriptor in
+// errors. Waits for the writer of a pipe or socket. Throws Error: usage beyond the limit, failure if the
+// descriptor cannot be read, interrupted if a signal comes.
 std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
 
 // Calls `visit` for each entry of the folder, in any order. Throws Error: not_found if there is no such
@@ -27,18 +27,19 @@ std::string read_descriptor(int descriptor, const std::string& name, std::size_t
 void visit_folder(const std::filesystem::path& folder,
                   const std::function<void(const std::filesystem::directory_entry&)>& visit);
 
-// Replaces the file at once: readers see either the old text or the new one, also after a crash. Throws
+// Replaces the file atomically: readers see either the old text or the new one, also after a crash. Throws
 // Error{failure}.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
-// Replaces the file at once, but does not wait for the disk. After a crash of the system the file may have
-// any content, so all readers of the file must check the content.
+// Replaces the file atomically, but does not wait until the text is on the disk. After a crash of the system
+// the file may have any content, so all readers of the file must check the content.
 void write_checked_file(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
 
-// An unpredictable name beside the path, for a temporary file that is renamed to the path when it is
-// complete. Open it with O_EXCL and O_NOFOLLOW.
+// Returns an unpredictable path in the same folder, for a temporary file that is renamed to `path` when it is
+// complete. Open the temporary file with O_EXCL and O_NOFOLLOW.
 std::filesystem::path beside(const std::filesystem::path& path);
 
-// Removes the folder at this path, with all its content, in the destructor. Nothing need exist at this path.
+// The destructor removes the folder at this path with all its content. It is no error if the folder does not
+// exist.
 class FolderToRemove {
  public:
   explicit FolderToRemove(std::filesystem::path path) : path_(std::move(path)) {}

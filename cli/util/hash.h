@@ -24,7 +24,8 @@ class Sha256 {
   std::unique_ptr<void, void (*)(void*)> state_;
 };
 
-// The first `length` characters of the digest in RFC 4648 base32, lower case: letters and 2-7, safe in names.
+// The first `length` characters of the SHA-256 in RFC 4648 base32, lower case: letters and 2-7, safe in
+// names.
 std::string sha256_base32(std::string_view bytes, std::size_t length);
 
 std::string base64_encode(std::string_view bytes);

@@ -28,7 +28,8 @@ class NotJson : public Error {
   NotJson(const std::string& name, std::size_t at)
       : Error(ExitCode::failure, name + " is not JSON: byte " + std::to_string(at)), byte(at) {}
 
-  const std::size_t byte;  // the last byte that was read, counted from 1
+  // The last byte that was read, counted from 1. If a number is out of range: the last byte of the text.
+  const std::size_t byte;
 };
 
 // Throws NotJson if the text is not JSON. Throws Error{failure} beyond the bounds: "NAME: nested deeper than

@@ -1,4 +1,4 @@
-// Reads fields of JSON that may be missing or of another type than expected. Pure. The readers by path
+// Reads fields of JSON that may be missing or of another type than expected. Pure. The functions with a path
 // throw nothing.
 //
 //   text_of(pod, {"status", "phase"})     "" if there is no such text
@@ -34,8 +34,8 @@ std::int64_t whole_number(const nlohmann::json& value);
 // is no whole number.
 int number_of(const nlohmann::json& object, JsonPath path, int otherwise);
 
-// The whole number at this path, which may be larger than an int, such as a number of steps. `otherwise` if
-// there is no whole number.
+// The whole number at this path, for example a number of steps. The number may be larger than an int.
+// `otherwise` if there is no whole number.
 std::int64_t count_of(const nlohmann::json& object, JsonPath path, std::int64_t otherwise);
 
 // The time at this path, in the format of Kubernetes (RFC 3339). nullopt if there is no time.

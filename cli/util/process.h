@@ -20,7 +20,7 @@ class CannotExecute : public Error {
 };
 
 struct ProcessResult {
-  int exit_code = 0;       // if the program ended by itself; otherwise -1
+  int exit_code = 0;       // -1 if a signal ended the program
   int signal = 0;          // the signal that ended the program; 0: none
   bool timed_out = false;  // mlk killed the program at its time-out
   bool given_up = false;   // mlk killed the program because `go_on` returned false

@@ -17,10 +17,11 @@ std::string_view trim(std::string_view text);                  // without blanks
 // A copy of the text in which each character that `by` contains is replaced by its text there.
 std::string replaced(std::string_view text, const std::map<char, std::string_view>& by);
 
-// `text` as one word of a shell: unchanged if a shell reads it as one word, else in quotes.
+// `text` as one word of a shell: in quotes if it is empty, or has a character that a shell may change.
 std::string shell_word(std::string_view text);
 
-// A label of RFC 1123, such as the name of a namespace: at most 63 of a-z, 0-9 and inner '-'.
+// A label of RFC 1123, such as the name of a namespace: at most 63 characters, which are a-z, 0-9 and '-',
+// but '-' is neither the first nor the last character.
 bool is_label(std::string_view text);
 
 std::string lower_case(std::string text);  // changes only the letters A to Z

@@ -11,9 +11,9 @@ namespace mlk {
 
 using Time = std::chrono::sys_time<std::chrono::nanoseconds>;
 
-// Reads a time of RFC 3339: "2026-11-21T07:40:25Z", with up to nine digits of a fraction. Logs of nodes have
-// the offset of a time zone in place of "Z": "+01:00". nullopt if the text is not a time. Times before 1678
-// or after 2261 become the nearest time that a Time can hold.
+// Reads a time of RFC 3339: "2026-11-21T07:40:25Z", with up to nine digits of a fraction. In the logs of some
+// nodes, a time has the offset of a time zone, such as "+01:00", in place of "Z". nullopt if the text is not
+// a time. Times before 1678 or after 2261 become the nearest time that a Time can hold.
 std::optional<Time> parse_time(std::string_view text);
 // `time` plus `seconds`, which may be negative. A result out of range becomes the nearest possible time.
 Time later(Time time, std::int64_t seconds);
