@@ -1,5 +1,5 @@
-// mlk context: shows the cluster, the user and the namespace, the file that they come from, and the user's
-// permissions.
+// mlk context: shows the cluster, the user and the namespace, where this configuration comes from, and the
+// user's permissions.
 
 #include <algorithm>
 #include <map>
@@ -34,8 +34,8 @@ Questions joined(Questions some, const Questions& more) {
   return some;
 }
 
-// A group has the permissions for the options of its commands, too: `logs -f` watches the run, and
-// `delete --where` reads all runs. Only submit lacks those for waiting.
+// A group also has the permissions for the options of its commands: to watch for mlk logs -f, and to list all
+// runs for mlk delete --where. Only the group "submit" lacks those for --wait and --follow.
 std::vector<Need> needs() {
   using namespace kube::resources;
   const Questions to_list{{"list", config_maps, ""}, {"list", jobs, ""}, {"list", pods, ""}};

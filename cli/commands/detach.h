@@ -26,7 +26,7 @@ struct DetachOptions {
 
 void add_detach_options(CLI::App& command, DetachOptions& options);
 
-// The sweep as the user has typed it.
+// What the user has typed to define the sweep.
 struct SweepSource {
   const ExperimentFile& file;
   const PrepareOptions& prepared;
@@ -39,14 +39,15 @@ struct Driver {
   std::string input;
 };
 
-// Makes the driver's objects. Checks the rights of the driver, and lets the cluster check its Job, so that
-// mlk creates no sweep whose driver cannot start. If the ServiceAccount or its Role is missing: creates them
-// with --create-rbac; otherwise, and in a dry run, prints them for an administrator and throws
+// Makes the driver's objects. Checks the rights of the driver, and lets the cluster check the driver's Job,
+// so that mlk creates no sweep whose driver cannot start. If the ServiceAccount or its Role is missing:
+// creates them with --create-rbac; otherwise, and in a dry run, prints them for an administrator and throws
 // Error{cluster}. Throws Error.
 Driver prepare_driver(Session& session, kube::Client& client, const sweeps::StartRequest& request,
                       const SweepSource& source, const DetachOptions& options);
 
-// Starts the driver, and reports how the sweep continues. Call when the sweep exists.
+// Starts the driver and reports how the sweep continues; does nothing if the sweep has ended already. Call
+// when the sweep exists.
 void detach_sweep(Session& session, kube::Client& client, const Driver& driver,
                   const sweeps::Started& started, const SubmitHooks& hooks);
 

@@ -48,12 +48,13 @@ std::string text_of_value(const std::map<std::string, nlohmann::json>& values, c
 
 using Values = std::map<std::string, nlohmann::json>;
 
-// The values of the run's experiment, and the first digits of the digests of the files that were submitted
-// with it.
+// The values that mlk diff compares: those of the run's experiment, its image and its commit, and the first
+// digits of the digests of the files that were submitted with it.
 Values values_of(const StoredRun& run) {
   constexpr std::size_t shown_digits = 12;
   Values out = values_by_path(run.experiment);
-  // An image that was built for the run is left out, since it shows no more than the code and packages.
+  // An image with a digest is left out, since mlk has built most of these from the code and the packages,
+  // which are compared anyway.
   if (run.image.find('@') == run.image.npos && !run.image.empty()) out["image"] = run.image;
   if (const std::string commit = commit_of(run.code_source); !commit.empty())
     out["commit"] = short_commit(commit);

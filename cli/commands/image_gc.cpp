@@ -34,8 +34,8 @@ std::string counted(std::size_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// Deletes the entries of the cache that have not been used for the time of --unused, except the layers that
-// objects of the local cluster name.
+// Deletes, or with --dry-run only prints, the entries of the cache that have not been used for the time of
+// --unused, except the layers that objects of the local cluster name.
 void clear_cache(const GcOptions& options, Session& session) {
   const auto age = duration_option("--unused", options.unused).value_or(std::chrono::hours(24 * 30));
   const std::optional<fs::path> home = cache_home_if_any();

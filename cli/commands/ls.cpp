@@ -51,9 +51,9 @@ void print_trials(const sweeps::SweepStatus& status, const std::vector<sweeps::T
   }
 }
 
-// For a sweep with a driver, `runs` has the newest run of each trial that matches --where; nullopt means all
-// runs of the sweep. For a sweep without a driver, trials_to_list() prints the trials itself and sets
-// `printed`.
+// For a sweep with a driver, `runs` has the newest run of each trial, if the trial matches --where; nullopt
+// means all runs of the sweep. For a sweep without a driver, trials_to_list() prints the trials itself and
+// sets `printed`.
 struct TrialsToList {
   bool printed = false;
   std::optional<std::set<std::string>> runs;

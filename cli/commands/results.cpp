@@ -31,7 +31,7 @@ struct ResultsOptions {
   bool plot = false;
 };
 
-// The content of the table.
+// What the command prints, in any form.
 struct Shown {
   std::vector<sweeps::Trial> trials;
   sweeps::Objective objective;
@@ -62,7 +62,7 @@ Shown trials_of_sweep(kube::Client& client, const RunAddress& address,
           status.record.space};
 }
 
-// `typed` names an experiment or a run: shows all runs of the experiment, or only the run.
+// Returns all runs of an experiment, or one run, as trials. `typed`: the name of the experiment or the run.
 Shown trials_of_runs(kube::Client& client, const RunAddress& address, const std::string& typed,
                      const std::optional<sweeps::Objective>& asked) {
   const bool one = typed == address.run;

@@ -1,4 +1,5 @@
-// mlk rollback: submits the second newest version of an experiment again, with the code of that version.
+// mlk rollback: submits again the version of an experiment before its newest run, or before a given run, with
+// the code of that version.
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// mlk status: shows the state of a run, and why it does not progress.
+// mlk status: shows the state of runs and sweeps, and why they do not progress.
 
 #include "cli/run/state/status.h"
 

@@ -1,4 +1,5 @@
-// mlk stop and mlk resume: suspend the Jobs of runs after a last checkpoint, and resume them.
+// mlk stop: suspends the Jobs of runs, which then write a last checkpoint. mlk resume: lets these runs
+// continue.
 
 #include "cli/run/change/stop.h"
 

@@ -48,9 +48,9 @@ struct SweepOptions {
   std::string output = "name";
 };
 
-// The values below `sweep:` that --search and --trials set. The file determines the seed and, if the user
-// gives --trials without --search, the kind of search. If this kind has no number of trials, or if the file
-// has no search, the search is random.
+// The values below `sweep:` that --search and --trials set. Without --search, the kind of search is that of
+// the file, or random if the file has no search or one without a number of trials. If the kind is that of the
+// file, the other options of the search, such as its seed, stay too.
 std::vector<FlagValue> search_flags(const SweepOptions& options, const ExperimentFile& file,
                                     const PrepareOptions& prepared) {
   Problems problems;

@@ -13,7 +13,8 @@
 namespace mlk {
 namespace {
 
-// "ps" means jobs/ps.yaml; any file may be named by its path.
+// `name` is the path of a template, or a short name: "ps" means jobs/ps.yaml, and "torch" means
+// frameworks/torch.yaml.
 const Template* find_template(const Templates& templates, const std::string& name) {
   for (const std::string& path :
        {name, "jobs/" + name + ".yaml", "frameworks/" + name + ".yaml", "shapes/" + name + ".yaml"}) {

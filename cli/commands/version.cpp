@@ -1,4 +1,4 @@
-// mlk version: prints the version of mlk, and the oldest Kubernetes that it works with.
+// mlk version: prints the version of mlk, and with -o json also the oldest Kubernetes that mlk works with.
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -21,9 +21,9 @@ void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& 
 void require_container(const std::string& run, const std::vector<nlohmann::json>& pods,
                        const std::string& container);
 
-// Prints lines of logs on standard output while mlk reads these lines. `name` may change the role and rank
-// with which a line is printed. The reading stops when the reader of the output has closed the output, or
-// when the user interrupts mlk.
+// Returns a LogTaker that prints each line of the logs on standard output as soon as mlk has read the line.
+// `name` may change the role and rank with which a line is printed. The reading stops when the reader of the
+// output has closed the output, or when the user interrupts mlk.
 LogTaker printing_taker(Session& session, std::function<void(RunLogLine&)> name);
 // Call after the logs were read. Throws OutputFailed if mlk could not write the output, and
 // Error{interrupted} if the user has interrupted mlk.

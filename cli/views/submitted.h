@@ -17,8 +17,8 @@ void print_handle(const std::string& run, const std::string& output, const std::
 // "has ended already: it failed 5m ago: worker/0: exit code 3". Pure.
 std::string how_it_ended(const RunStatus& status, Time now);
 
-// The exit code of a submit. The code is 0, except if the run had ended already, so that the submit has
-// created nothing. Then it is the code that `mlk wait` returns for this run.
+// The exit code of a submit: 0, except if the submit has created nothing because the run had ended already.
+// In that case the code shows how the run ended.
 ExitCode code_of(const Submitted& submitted);
 
 // Prints for people which run was found or created, and the next command to type.

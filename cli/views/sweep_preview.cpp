@@ -117,8 +117,8 @@ SweepPreview preview_of(const sweeps::StartRequest& request, const SubmitHooks& 
   out.fresh = static_cast<int>(fresh.size());
   out.trials = static_cast<int>(known.size()) + out.fresh;
   if (sweep.spec.search.kind == sweeps::Search::Kind::tpe) {
-    // The search tpe does not know its points in advance, so the preview shows the needs of the first point
-    // for each trial.
+    // The search tpe does not know its points in advance, so the preview counts each trial with the needs of
+    // the first point.
     out.trials = std::max(static_cast<int>(known.size()), sweeps::planned_trials(sweep));
     out.fresh = out.trials - static_cast<int>(known.size());
     out.groups = sweeps::groups_of(request, hooks, sweep.points);

@@ -25,7 +25,7 @@ using std::chrono::seconds;
 
 constexpr std::size_t label_width = 14;
 constexpr std::size_t most_rows = 24;               // with more ranks, a terminal lists only those in trouble
-constexpr std::size_t least_for_all_columns = 100;  // width of the list of runs
+constexpr std::size_t least_for_all_columns = 100;  // a narrower terminal lists fewer columns of runs
 constexpr int most_lines = 10;                      // lines of a failure's last words
 
 std::string duration_between(const std::optional<Time>& from, Time to) {
@@ -105,7 +105,7 @@ std::string running_text(const RunStatus& status) {
   return join(parts, " ");
 }
 
-// "3 workers 1 server run" for a run that lacks other ranks; otherwise empty.
+// "3 workers 1 server run" for a restarting run of which some ranks run; otherwise empty.
 std::string left_text(const RunStatus& status) {
   const auto running = std::count_if(status.ranks.begin(), status.ranks.end(),
                                      [](const RankStatus& rank) { return rank.state == "Running"; });

@@ -24,12 +24,12 @@ std::string short_commit(const std::string& commit);
 
 enum class Columns { usual, all };  // all: also the tags, and the values that differ between runs of one name
 
-// Print `mlk status` and `mlk ls` on the session's standard output.
+// Print what `mlk status` and `mlk ls` show, on the session's standard output.
 void print_status(const RunStatus& status, Session& session);
 void print_runs(const std::vector<RunStatus>& runs, Session& session, Columns columns);
 
-// Print `mlk status` and `mlk ls` on any stream. `width`: the columns of the terminal. 0 means a pipe, where
-// nothing is cut off or folded.
+// Print what `mlk status` and `mlk ls` show, on any stream. `width`: the columns of the terminal. 0 means a
+// pipe, where nothing is cut off or folded.
 void print_status(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width,
                   Time now);
 void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,

@@ -45,8 +45,9 @@ bool has_started(const RunStatus& status) {
   return again || status.phase == Phase::running || is_final(status.phase);
 }
 
-// How long to wait for the last processes of an ended run. The processes of a trained run end by themselves
-// within 60 s (CONTRACT.md). mlk waits because the log of a process is lost when its pod is removed.
+// How long mlk waits for the last processes of a run that has succeeded or failed, because the log of a
+// process is lost when its pod is removed. After the training has succeeded, other processes of the bundled
+// runtime stay for 60 s at most (runtime/CONTRACT.md).
 constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10};
 
 // One of the awaited runs.
@@ -232,8 +233,8 @@ class Await {
     return end;
   }
 
-  // Whether the record may become complete if the logs are read again. On this machine a log is complete when
-  // its program ends.
+  // Whether the record may become complete if the logs are read again. In the cluster on this machine, a log
+  // is complete when its program ends.
   bool may_complete(const RunObjects& end) const {
     if (session_.local() || session_.interrupted != 0 || recorded_status(end.owner)) return false;
     return may_complete_record(observe(end, now()), now());

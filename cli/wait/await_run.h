@@ -1,4 +1,4 @@
-// Waits for the end of runs. submit --wait, submit --follow, wait and logs -f use this.
+// Waits for the end of runs, for mlk submit --wait, mlk submit --follow, mlk wait and mlk logs -f.
 #pragma once
 
 #include <chrono>

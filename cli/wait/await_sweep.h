@@ -1,4 +1,5 @@
-// Waits for the end of a sweep, or drives it to its end. sweep, sweep --wait and wait use this.
+// Waits for the end of a sweep, or drives the sweep to its end, for mlk sweep, mlk sweep --wait, mlk wait and
+// mlk drive.
 #pragma once
 
 #include <chrono>
@@ -22,8 +23,9 @@ ExitCode await_sweep(Session& session, kube::Client& client, const std::string& 
 // The error for a sweep that needs a driver but has no driver.
 Error nobody_drives_error(const sweeps::SweepStatus& status);
 
-// Waits like await_sweep(), and starts new trials when trials end. If the user interrupts mlk, the running
-// trials continue, but no trial is started before the user types the command again.
+// Waits like await_sweep(), and meanwhile starts the trials of the sweep, as many at a time as the sweep
+// allows. If the user interrupts mlk, the running trials continue, but no trial is started before the user
+// types the command again.
 ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::StartRequest& request,
                      std::optional<std::chrono::seconds> timeout);
 
