@@ -59,7 +59,7 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   auto root =
       std::make_unique<CLI::App>("Distributed training jobs on Kubernetes, from one experiment file", "mlk");
   root->require_subcommand(1);
-  root->fallthrough();  // the global flags may stand after the command as well
+  root->fallthrough();  // the global flags may also stand after the command
   root->footer("Manual: man mlk, man mlk-COMMAND, man 5 mlk-experiment");
   root->formatter(help_formatter(session));  // before the commands are added: they inherit this
   root->set_help_flag("-h,--help", "Print this help");
@@ -113,7 +113,7 @@ int run_command(CLI::App& app, const std::vector<std::string>& given, Session& s
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     return static_cast<int>(session.exit_code);
-  } catch (const CLI::Success& success) {  // --help, which CLI11 handles before it checks other words
+  } catch (const CLI::Success& success) {  // CLI11 handles --help and --version before it checks other words
     const UsageProblem problem = unknown_word(app, arguments);
     if (!problem.what.empty()) {
       print_error(session, problem.what, problem.hint);

@@ -1,4 +1,4 @@
-// The only place that touches the process: argv, streams, signals, exit.
+// Connects the process (arguments, streams, signals, exit code) with the command tree.
 
 #include <atomic>
 #include <cstdlib>
@@ -21,8 +21,8 @@ static_assert(std::atomic<int>::is_always_lock_free);
 constexpr unsigned good_order_s = 2;
 
 // After the first Ctrl-C the command ends in good order and prints how to continue. After a second Ctrl-C the
-// command ends at once. It also ends if it still waits for an answer when the alarm comes. Every command may
-// be interrupted at any point and repeated.
+// command ends at once. It also ends at once if it still runs when the alarm comes, for example because it
+// waits for an answer. Every command may be interrupted at any point and repeated.
 void on_signal(int number) {
   if (interrupted.exchange(number) != 0) _exit(128 + number);
   ::alarm(good_order_s);

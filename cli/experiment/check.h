@@ -1,4 +1,5 @@
-// Checks the tree of a file against the schema: unknown keys and types. Fills in defaults.
+// Checks the tree of a file against the schema: unknown keys, missing keys, and the types of values. Fills in
+// defaults.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@
 
 namespace mlk {
 
-// A value that replaces a value of the file, such as that of the flag --parallel for sweep.parallel.
+// A value of a flag, which replaces a value of the file: the value of --parallel replaces sweep.parallel.
 struct FlagValue {
   std::string flag;  // messages name this flag if `at` has no source
   std::string path;
@@ -50,7 +50,7 @@ Experiment load_experiment(std::string_view text, const std::string& file_name, 
 // several experiments from one file.
 
 // Returns the file as a tree with the overrides applied; the root is a map. Adds mistakes in the overrides to
-// `problems`. Throws Error{usage} for mistakes in the file.
+// `problems`. Throws Error{usage} if the file is not YAML or not a map.
 YamlNode parse_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
                           const FileContext& file_context, Problems& problems);
 // Throws Error{usage} for the mistakes in `root` and those already in `problems`.

@@ -53,8 +53,9 @@ void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
   }
 }
 
-// Returns the given text unchanged if the value is text without quotes. YAML would fold the lines of the
-// text, and remove blanks at both ends and everything after " #", for example in a script or a colour.
+// Returns `value`, but if it is text without quotes, the text exactly as it was given. YAML would fold the
+// lines of the text, and remove blanks at both ends and everything after " #", for example in a script or a
+// colour.
 YamlNode as_given(YamlNode value, const std::string& given) {
   const bool is_comment = value.kind == YamlNode::Kind::null && trim(given).starts_with('#');
   const bool is_plain = value.kind == YamlNode::Kind::scalar && value.plain;

@@ -42,7 +42,8 @@ class Problems {
   std::vector<Problem> found_;
 };
 
-// Whether the text looks like a key, token or password, which must not be written in plain text.
+// Whether the text looks like a key, a token, or an address with a password. These must not be written in
+// plain text.
 bool looks_like_secret(std::string_view value);
 // Whether a variable of this name usually holds a secret: HF_TOKEN, db_password, AWS_SECRET_ACCESS_KEY.
 bool names_secret(std::string_view variable);

@@ -59,8 +59,8 @@ struct Section {
 std::span<const Section> schema();
 const Section& schema_section(std::string_view name);  // throws std::out_of_range
 
-// The paths of all keys that hold a value and not a section, in the form of --set: "train.optimizer.lr". Of a
-// list only the first entry is named: "data.0.mount".
+// The paths of all keys except sections and maps with free content, in the form of --set:
+// "train.optimizer.lr". Of a list only the first entry is named: "data.0.mount".
 std::vector<std::string> settable_keys();
 
 }  // namespace mlk

@@ -312,8 +312,8 @@ json texts_value(const YamlNode& node, Type type, const std::string& path, Probl
   return list_value(node, path, "a list of text", "text", problems, is_not_empty);
 }
 
-// Returns a decimal number exactly, in units of 10^-digits. nullopt if the text is not a number, has more
-// than `digits` digits after the point, or the result is over 10^17.
+// Returns a decimal number exactly, in units of 10^-digits. nullopt if the text is not a number or has more
+// than `digits` digits after the point, or if the result has more than 17 digits.
 std::optional<long long> decimal(std::string_view text, int digits) {
   const std::string_view whole = text.substr(0, text.find('.'));
   std::string fraction(whole.size() < text.size() ? text.substr(whole.size() + 1) : "");

@@ -10,8 +10,8 @@
 
 namespace mlk {
 
-// One type, and those of its keys that not all types have, each with its default. The default null means that
-// the file must give the key.
+// One type, with those of its keys that some other type lacks, and their defaults. The default null means
+// that the file must give the key.
 struct Variant {
   std::string type;
   std::vector<std::pair<std::string, nlohmann::json>> keys;
@@ -23,8 +23,8 @@ std::span<const Variant> schedule_variants();
 using RefuseKey = std::function<void(const std::string& path, const std::string& what)>;
 
 // Fills in the defaults of the section's type. Calls `refuse` for each key of another type, with the path of
-// this key, and for each missing key, with the path of the section. Skips a type that the schema refused.
-// `path`: the path of the section.
+// this key, and for each missing key, with the path of the section. Does nothing if the schema has refused
+// the type. `path`: the path of the section.
 void complete_variant(nlohmann::json& section, const std::string& path, std::span<const Variant> variants,
                       const RefuseKey& refuse, const std::string& type_key = "type");
 

@@ -198,7 +198,7 @@ class TreeBuilder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-// Refuses binary files and other encodings, because the parser would accept some of them.
+// Refuses binary files, and text that is not UTF-8, because the parser would accept some of them.
 bool check_text(const std::shared_ptr<const Source>& source, Problems& problems) {
   const std::string_view text = source->text;
   Place place{source, 0, 0};
@@ -220,7 +220,7 @@ bool check_text(const std::shared_ptr<const Source>& source, Problems& problems)
   return true;
 }
 
-// Replaces the parser's words for the most common mistakes by the user's terms.
+// Describes the most common mistakes in words for users. Other mistakes keep the words of the parser.
 std::string explain(const YAML::Exception& error) {
   const std::string& message = error.msg;
   if (message.find("document indicator") != std::string::npos) return "a quote is not closed";

@@ -37,8 +37,8 @@ inline constexpr std::size_t longest_yaml = 1 << 20;  // bytes
 inline constexpr std::size_t deepest_yaml = 32;       // levels
 
 // Parses exactly one document of at most 1 MiB, 32 levels, and 10000 nodes with all aliases expanded, in
-// UTF-8 without control characters. Throws Error{usage} with all mistakes found. An empty text gives a null
-// node.
+// UTF-8 without control characters other than tabs and line ends. Throws Error{usage} with all mistakes
+// found. An empty text gives a null node.
 YamlNode parse_yaml(std::string_view text, const std::string& source_name);
 
 // Parses `text`, in which each value has the same line and column as in `source`. If there are mistakes, adds

@@ -65,15 +65,16 @@ inline constexpr char insecure_registry[] =
     "Do not check the certificate of the registry for built images; use plain http if it has no TLS";
 
 // Determines the user as whom the pods can run on the cluster, and reports the user if mlk only guesses it.
-// `built`: the configuration of the image, or nullptr if it is unknown. In the second case, if mlk would have
-// to guess the user, it first asks the registry of the image, for at most 5 s.
+// `built`: the configuration of the image, or nullptr if it is unknown. If `built` is nullptr and mlk would
+// have to guess the user, mlk first asks the registry of the image, for at most 5 s.
 void provide_user(const Experiment& experiment, FileContents& files, const image::Configuration* built,
                   kube::Client& client, Session& session, bool insecure);
 
 // Connects to the cluster, and provides the image that a run or a sweep needs. Builds an image of the code
 // and the packages, or searches for the runtime's image. Determines the user as whom the program can run.
-// Stores the image and the user in `files`. With --local: makes the packages available on this machine.
-// Throws Error{usage} if no image is named and none is found, and Error if the image cannot be built.
+// Stores the image and the user in `files`. With --local: makes the packages available on this machine. Does
+// nothing in a dry run of the client. Throws Error{usage} if no image is named and none is found, and Error
+// if the image cannot be built.
 [[nodiscard]] Provided provide(const ImageNeed& need, const Experiment& experiment, FileContents& files,
                                Session& session);
 

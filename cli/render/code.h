@@ -1,6 +1,7 @@
-// Brings the user's code into the pods of a run. A ConfigMap holds the code, and the digest of the code is a
-// part of its name. Each pod unpacks the code into a folder of the pod before the program starts. This file
-// also has the other preparations before the start of a program. Pure.
+// Brings the user's code into the pods of a run. A ConfigMap whose name has the digest of the code holds
+// small code; larger code is in a layer of the image or, with --local, on this machine. Each pod unpacks code
+// that is not in its image into a folder of the pod before the program starts. This file also has the other
+// preparations before the start of a program. Pure.
 #pragma once
 
 #include <optional>

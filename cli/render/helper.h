@@ -12,8 +12,8 @@ namespace mlk {
 inline constexpr char mpi_helper[] = "mlk-mpi";         // the source of this program is in mpi/
 inline constexpr char helper_mount[] = "/etc/mlk/bin";  // mount path of the ConfigMap
 
-// The bytes of mlk-mpi for the same processor as mlk itself, which cmake/embed_helper.cmake embeds. Empty if
-// the machine that built mlk had no musl.
+// The bytes of mlk-mpi for the same processor as mlk itself. cmake/embed_helper.cmake embeds these bytes.
+// Empty if the machine that built mlk had no musl.
 std::string_view embedded_mpi_helper();
 
 // The name of the ConfigMap, "mlk-mpi-<16 digits of the digest>". Runs of the same mlk share the ConfigMap.

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int most_seeds = 64;  // MLK_SEEDS_* name only these pods; they tell the addresses of the others
+constexpr int most_seeds = 64;  // pods that MLK_SEEDS_* name at most; they know the addresses of all others
 constexpr char config_folder[] = "/etc/mlk/config";
 constexpr char secret_folder[] = "/etc/mlk/secret";
 constexpr char checkpoint_mount[] = "/mlk/checkpoints";
@@ -173,7 +173,7 @@ Volumes pod_volumes(const PodContext& context) {
   if (experiment.has_train)
     add_volume(out, "mlk-config", {{"configMap", {{"name", context.run + "-config"}}}}, config_folder, true);
   if (context.key) {
-    // Without `train`, mlk does not know the user and group of the image. So all users may read the key.
+    // Without `train`, mlk may not know the user and group of the image. So all users may read the key.
     const int mode = experiment.has_train ? 0440 : 0444;
     add_volume(out, "mlk-secret", {{"secret", {{"secretName", context.run}, {"defaultMode", mode}}}},
                secret_folder, true);

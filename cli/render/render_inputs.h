@@ -17,7 +17,7 @@ struct FileContents {
   std::map<std::string, std::map<std::string, std::string>>
       folders;  // entry of `data:` -> file name -> bytes
   std::optional<CodeArchive> code{};
-  std::string image{};  // "repository@digest" of an image with these files; replaces the experiment's image
+  std::string image{};  // "repository@digest" that mlk has built or found; replaces the experiment's image
   std::string python_on_machine{};      // with --local: the folder with the packages of code.python
   std::vector<std::string> warnings{};  // for people
   UserFacts user{};                     // the facts that decide the user of the pods

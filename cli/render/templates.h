@@ -29,8 +29,8 @@ class Templates {
   TemplateNames names() const;
   const std::map<std::string, Template>& all() const { return files_; }
 
-  // Returns the result of `parse` for the template at `path`. Calls `parse` only once for each path, because
-  // a sweep renders its templates thousands of times. May be called from any thread.
+  // Returns the result of `parse` for the template at `path`. Calls `parse` only once for each path until the
+  // next add(), because a sweep renders its templates thousands of times. May be called from any thread.
   std::shared_ptr<const YamlNode> tree(const std::string& path, const std::function<YamlNode()>& parse) const;
 
  private:

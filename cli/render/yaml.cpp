@@ -22,8 +22,8 @@ bool is_reserved(std::string text) {
   return words.count(text) == 1;
 }
 
-// Whether the text needs no quotes, because every reader reads it as text. Examples are a name, a path and an
-// image. Text that may look like a number stays quoted.
+// Whether the text needs no quotes, because every reader reads it as text. Examples are a name and a path.
+// Text that may look like a number stays quoted.
 bool is_plain(const std::string& text) {
   if (is_reserved(text) || text.size() > 200) return false;
   const auto letter = [](unsigned char c) { return std::isalpha(c) != 0 || c == '/' || c == '_'; };

@@ -60,7 +60,8 @@ struct Session {
   // runs, or how to delete the objects of a run whose ConfigMap was deleted.
   RunAddress find_run(kube::Client& client, const std::string& typed);
   RunAddress find_run(kube::Client& client, const std::string& typed, Prefer prefer);
-  // With --local, stores in `place` the folder of the checkpoints on this machine.
+  // If mlk uses the cluster on this machine: stores in `place` the folder of the checkpoints here, and
+  // whether the folder has files.
   void find_folder(CheckpointPlace& place, const std::string& name_space) const;
   void warn(const std::string& message);  // "mlk: warning: ..." on err
   void note(const std::string& message);  // any other message, on err

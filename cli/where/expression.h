@@ -1,4 +1,4 @@
-// The expressions of --where, which select trials. Pure.
+// The expressions of --where, which select runs and trials. Pure.
 //
 //   lr < 0.01 && state == Succeeded
 //   (optimizer in [sgd, adam] or hidden == [128,128]) and not accuracy < 0.9
@@ -9,7 +9,7 @@
 // Names: paths of parameters, or the last words of such paths; metrics; fields. Quotes allow any name.
 // Values: numbers, "text" as in JSON, 'text' without escapes ('' means one quote), lists, maps, and bare
 // words, which mean the same as in the experiment file: true is true, 5 is a number, sgd is text. null means
-// "no value". nan and inf are numbers, even if a trial has the words "nan" and "inf".
+// "no value". nan and inf are numbers, even if a trial has them as words.
 //
 // Rules for the truth of a comparison:
 // - If a trial lacks the value (absent or null), only `== null` and `in [null]` are true. Every other

@@ -51,7 +51,7 @@ std::optional<std::string> single_quoted(std::string_view text, std::size_t star
   return std::nullopt;
 }
 
-// The place after the double quote that closes the text that opens at `start`; npos if there is none.
+// The place after the closing double quote of the text that begins at `start`; npos if this quote is missing.
 std::size_t end_of_json_text(std::string_view text, std::size_t start) {
   for (std::size_t i = start + 1; i < text.size(); ++i) {
     if (text[i] == '\\') {
