@@ -55,7 +55,7 @@ TEST_CASE("mlk new prints the commands that submit the new file to this machine 
                  here + "on a cluster: mlk submit --follow x.yaml --context c; every key"));
 }
 
-TEST_CASE("mlk context shows a group of commands as allowed if the user has all rights for the group") {
+TEST_CASE("mlk context shows a group of commands as allowed only if the user has all rights for the group") {
   // The groups of commands that are not allowed if one right is missing.
   const auto forbidden_without = [](const std::string& missing) {
     std::mutex mutex;
@@ -106,7 +106,7 @@ TEST_CASE("mlk context shows a group of commands as allowed if the user has all 
   }
 }
 
-TEST_CASE("a flag with nothing after its = has an empty value") {
+TEST_CASE("a flag that is typed like --namespace= has an empty value") {
   Cluster cluster;
   CHECK(cluster.mlk({"ls", "--namespace=", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));
   CHECK(cluster.mlk({"--namespace=", "ls", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));

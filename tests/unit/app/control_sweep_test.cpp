@@ -103,7 +103,7 @@ void count_changes(Sweeper& sweeper, std::atomic<int>& changes) {
 
 }  // namespace
 
-TEST_CASE("stop, resume and delete refuse one trial of a sweep that is a single Job") {
+TEST_CASE("mlk stop, resume and delete refuse a trial that is only an index of a Job") {
   OfCluster console;
   const std::string before = console.everything();
   for (const std::string doing : {"stop", "resume", "delete"}) {
@@ -143,7 +143,7 @@ TEST_CASE("mlk logs says why there are no lines if a sweep has no pods") {
                       console.sweep + console.flags() + "\n");
 }
 
-TEST_CASE("stop, resume and delete fail with exit code 3 if the sweep has no such trial") {
+TEST_CASE("mlk stop, resume and delete fail with exit code 3 if the sweep has no trial of this number") {
   TwoRun console;
   const std::string run = console.status().newest_runs.at(0);
   for (const std::string doing : {"stop", "resume", "delete"}) {
@@ -160,7 +160,7 @@ TEST_CASE("stop, resume and delete fail with exit code 3 if the sweep has no suc
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("stop and resume of one trial in a driven sweep leave the other trials running") {
+TEST_CASE("mlk stop and mlk resume of one trial of a sweep leave its other trials running") {
   TwoRun console;
   const auto stopped = console.type({"stop", console.trial(1)});
   CHECK(stopped.code == 0);
@@ -179,7 +179,7 @@ TEST_CASE("stop and resume of one trial in a driven sweep leave the other trials
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("stop and resume change no trial if one of the typed names is wrong") {
+TEST_CASE("mlk stop and mlk resume change no trial if one of the typed names is wrong") {
   TwoRun console;
   const std::vector<std::string> both{console.trial(0), console.trial(1), console.trial(0)};
   const auto type = [&](const std::string& doing, const std::string& more = "") {
@@ -326,7 +326,7 @@ TEST_CASE("a command asks no question if --where selects no run") {
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("stop, resume and delete refuse --yes without --where") {
+TEST_CASE("mlk stop, resume and delete refuse --yes without --where") {
   TwoRun console;
   for (const std::string doing : {"stop", "resume", "delete"}) {
     const auto yes = console.type({doing, console.sweep, "--yes"});

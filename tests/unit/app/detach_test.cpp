@@ -202,7 +202,7 @@ TEST_CASE("mlk sweep --detach creates no sweep if the cluster refuses the driver
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("mlk sweep refuses flags that contradict --detach") {
+TEST_CASE("mlk sweep refuses flags that contradict --detach, and flags that need --detach without it") {
   Rbac cluster;
   CHECK(includes(cluster.detach({"--wait"}).err, "--detach returns at once"));
   CHECK(cluster.detach({"--timeout", "1m"}).code == 2);
@@ -259,7 +259,7 @@ TEST_CASE("mlk logs accepts --role driver for a detached sweep") {
   CHECK(cluster.mlk({"logs", sweep, "--role", "drivers"}).code == 2);
 }
 
-TEST_CASE("the manual lists the same rights as the Role of the driver") {
+TEST_CASE("mlk-sweep(1) lists exactly the rights that the Role of the driver has") {
   std::ifstream page(mlk::test::source_dir() / "man" / "mlk-sweep.1");
   std::set<std::string> told, given;
   for (std::string line; std::getline(page, line);) {

@@ -67,7 +67,7 @@ bool names(const std::string& page, const std::string& word) {
 
 }  // namespace
 
-TEST_CASE("every command has a manual page that names exactly the command's flags") {
+TEST_CASE("the manual page of each command names all of its flags, and no flag that does not exist") {
   const Tree tree;
   const std::set<std::string> global = flags_of(*tree.root);
   REQUIRE(visible_commands(*tree.root).size() >= 14);
@@ -114,7 +114,7 @@ TEST_CASE("a misspelt command gets a suggestion and exit code 2") {
   CHECK(tree.err.str() == "mlk: error: there is no command 'sumbit'\nhint: did you mean: mlk submit\n");
 }
 
-TEST_CASE("--help after an unknown command gives an error instead of the help") {
+TEST_CASE("--help with an unknown command or flag gives an error instead of the help") {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"nope", "--help"},
                                              {"--help", "nope"},
@@ -169,7 +169,7 @@ TEST_CASE("commands refuse an invalid namespace even if they use no cluster") {
   }
 }
 
-TEST_CASE("the error for an unknown command of a group names the help of the group") {
+TEST_CASE("the error for an unknown or missing command after mlk local names mlk local --help") {
   Tree tree;
   CHECK(mlk::run({"local", "bogus"}, tree.session) == 2);
   CHECK(mlk::run({"local"}, tree.session) == 2);

@@ -256,7 +256,7 @@ std::string text_of(const Place& place) {
 
 }  // namespace
 
-TEST_CASE("no field of a server's answer crashes a command or controls the terminal") {
+TEST_CASE("no wrong value in an answer of the API server crashes a command or controls the terminal") {
   HostileServer server;
   std::mt19937 random(16);
   const auto any = [&](std::size_t count) {
@@ -291,7 +291,7 @@ TEST_CASE("no field of a server's answer crashes a command or controls the termi
   }
 }
 
-TEST_CASE("control characters in the strings of a server do not reach the terminal") {
+TEST_CASE("control characters in the texts of an API server do not reach the terminal") {
   HostileServer server;
   for (const char* fixture : {"failed_exit_code", "running", "unschedulable", "evicted", "succeeded"}) {
     const World plain = world_of(fixture);
@@ -347,7 +347,7 @@ TEST_CASE("control characters in the names of runs, Jobs and pods do not reach t
   }
 }
 
-TEST_CASE("a command fails with a cluster error if an answer is cut, nested too deeply or not JSON") {
+TEST_CASE("a command fails with exit code 4 if an answer is cut, nested too deeply or not JSON") {
   HostileServer server;
   server.world = world_of("running");
   const std::string deep = std::string(120'000, '[') + std::string(120'000, ']');
@@ -364,7 +364,7 @@ TEST_CASE("a command fails with a cluster error if an answer is cut, nested too 
   }
 }
 
-TEST_CASE("the terminal gets no control characters from the server's version, warnings or user name") {
+TEST_CASE("the terminal gets no control characters from the API server's version, warnings or user name") {
   HostileServer server;
   server.world = world_of("running");
   for (const bool terminal : {false, true}) {

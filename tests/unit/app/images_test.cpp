@@ -34,7 +34,7 @@ void add_artifact(PlayedRegistry& played, const std::string& tag) {
 
 }  // namespace
 
-TEST_CASE("image ls also lists the tags of images that mlk cannot read") {
+TEST_CASE("mlk image ls also lists tags that name no image that mlk can read") {
   PlayedRegistry played;
   add_image(played, "team/x", "app", {"layer"});
   add_artifact(played, "cache");
@@ -73,7 +73,7 @@ TEST_CASE("image ls also lists the tags of images that mlk cannot read") {
   CHECK(err.starts_with("2 of the tags name no image"));
 }
 
-TEST_CASE("image ls fails if the registry refuses a request about one of the tags") {
+TEST_CASE("mlk image ls fails if the registry refuses a request about one of the tags") {
   PlayedRegistry played;
   add_image(played, "team/x", "app", {"layer"});
   played.before = [&](const PlayedRegistry::Request& request, PlayedRegistry::Response& response) {

@@ -141,7 +141,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 }  // namespace
 
-TEST_CASE("delete and stop spare a selected run that ends before the user answers") {
+TEST_CASE("mlk delete and mlk stop spare a selected run that ends between the question and the answer") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -160,7 +160,7 @@ TEST_CASE("delete and stop spare a selected run that ends before the user answer
   }
 }
 
-TEST_CASE("delete and stop spare a run that is created before the user answers") {
+TEST_CASE("mlk delete and mlk stop spare a run that is created between the question and the answer") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -172,7 +172,7 @@ TEST_CASE("delete and stop spare a run that is created before the user answers")
   }
 }
 
-TEST_CASE("delete and stop spare a new run that has taken the name of a selected run") {
+TEST_CASE("mlk delete and mlk stop spare a new run that has taken the name of a selected run") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -187,7 +187,7 @@ TEST_CASE("delete and stop spare a new run that has taken the name of a selected
   }
 }
 
-TEST_CASE("after the answer yes, mlk image gc deletes an image that no run names") {
+TEST_CASE("mlk image gc deletes an image that no run names, after the user has agreed") {
   Repository repository;
   const Told told = repository.clear();
   CHECK(told.code == 0);

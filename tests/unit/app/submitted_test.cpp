@@ -9,7 +9,7 @@ TEST_SUITE_BEGIN("app/submitted");
 namespace mlk {
 namespace {
 
-TEST_CASE("a submit of an ended run says when and why the run ended") {
+TEST_CASE("mlk submit of an ended run says when and why the run ended") {
   const Time now = Time() + std::chrono::hours(1000);
   struct Row {
     Phase phase;

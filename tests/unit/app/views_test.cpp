@@ -258,7 +258,7 @@ TEST_CASE("mlk ls -o wide shows the tags and differing values of runs") {
         "cifar-aaaaa  Failed  ps    420/2000  0.3123  1         1m30s\n");
 }
 
-TEST_CASE("mlk ls -o wide leaves out columns if the terminal is narrow") {
+TEST_CASE("mlk ls -o wide fits a narrow terminal, and shows the whole age") {
   RunStatus first = failed_run(), second = failed_run();
   first.run = "a-long-experiment-name-aaaaa", second.run = "a-long-experiment-name-bbbbb";
   first.phase = Phase::running;
@@ -278,7 +278,7 @@ TEST_CASE("mlk ls -o wide leaves out columns if the terminal is narrow") {
   }
 }
 
-TEST_CASE("control sequences in the output of a program do not reach the terminal") {
+TEST_CASE("control sequences in the texts of a run do not reach the terminal") {
   RunStatus status = failed_run();
   status.run = "x\x1b[2J";
   status.why = "\x1b]0;gone\x07";

@@ -19,7 +19,8 @@ using test::problems_of;
 using test::set;
 using test::smallest;
 
-TEST_CASE("settable_keys() lists all keys that --set can give a value, in the order of the schema") {
+TEST_CASE(
+    "settable_keys() lists all keys except sections and maps with free content, in the order of the schema") {
   std::string all;
   for (const std::string& key : settable_keys()) all += key + " ";
   CHECK(
@@ -244,7 +245,7 @@ TEST_CASE("an alias of a map counts as all values of the map towards the limit o
   CHECK_THROWS_AS(parse_yaml(text + ", x, x]", "f"), Error);
 }
 
-TEST_CASE("the place of a value is its own line and column") {
+TEST_CASE("the place of a value is the line and the column where the value begins") {
   const YamlNode map = parse_yaml("a:\n  b\n", "f");
   CHECK(map.find("a")->place.line == 1);
   CHECK(map.find("a")->place.column == 2);

@@ -20,7 +20,7 @@ using test::load;
 using test::refusal;
 using test::smallest;
 
-TEST_CASE("offline_time accepts 0s, and patience refuses 0s") {
+TEST_CASE("train.offline_time accepts 0s, and train.patience refuses 0s") {
   const auto with = [](const std::string& setting) {
     return std::string("name: x\nmode: ps\nservers: {count: 1}\ntrain: {data: {path: /data}, steps: 10, ") +
            setting + "}\n";
@@ -90,7 +90,7 @@ TEST_CASE("mode ps has one server by default") {
   CHECK(x.roles.at("worker").count == 1);
 }
 
-TEST_CASE("min is equal to count by default") {
+TEST_CASE("workers.min is equal to workers.count by default") {
   CHECK(load("name: x\nmode: allreduce\nrun: a\nworkers: {count: 3}\n").roles.at("worker").min == 3);
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("the type of an optimizer or a schedule decides its keys and defaults"
         json{{"type", "step"}, {"warmup", 0}, {"every", 3}, {"factor", 0.1}});
 }
 
-TEST_CASE("train.optimizer.lr accepts a number that begins with the point") {
+TEST_CASE("train.optimizer.lr accepts a number that begins with its point, such as .001") {
   for (const char* lr : {"0.001", "1e-3", ".001", "1E-3"}) {
     CHECK(load(std::string(smallest) + "",
                {.set = {std::string("train.optimizer.lr=") + lr}, .env = {}, .image = ""})

@@ -108,7 +108,7 @@ TEST_CASE("consistency must be sync in every mode except ps") {
   CHECK(in_mode("ps", head + "async}\n") == "accepted");
 }
 
-TEST_CASE("warmup must be less than steps if train has steps") {
+TEST_CASE("warmup must be less than train.steps, and nesterov needs a momentum above 0") {
   const auto with = [](const std::string& length, const std::string& optimizer) {
     return in_mode("single", "train: {data: {path: /d}, " + length + ", optimizer: {" + optimizer + "}}\n");
   };
@@ -272,7 +272,7 @@ TEST_CASE("checkpoint.keep is refused without train") {
         "accepted");
 }
 
-TEST_CASE("metrics.port cannot be the port of the peers") {
+TEST_CASE("metrics.port cannot be the port of the peers, and metrics.tensorboard needs checkpoint.volume") {
   for (const char* port : {"7069", "7071"})
     CHECK(in_mode("single", std::string("run: a\nmetrics: {port: ") + port + "}\n") == "accepted");
   CHECK(in_mode("single", "run: a\nmetrics: {port: 7070}\n") ==
@@ -297,7 +297,7 @@ TEST_CASE("each mistake in a toleration is reported at its place") {
         "x.yaml:4:54: a toleration with operator: Exists has no value");
 }
 
-TEST_CASE("load() stores the values of the file in the fields of Experiment") {
+TEST_CASE("load_experiment() stores the values of the file in the fields of Experiment") {
   const Experiment x = load(
       "name: a-b\nmode: ps\nimage: i:1\nrun: [a]\nworkers: {count: 3, min: 2, cpu: 250m, memory: 4Gi, gpu: "
       "5}\n"

@@ -55,7 +55,7 @@ TEST_CASE("mlk suggests its own key for a word of another tool") {
   }
 }
 
-TEST_CASE("the suggested key is of the same section, or else of another section") {
+TEST_CASE("a key of the same section is suggested, or else a key of another section") {
   CHECK(for_key("LR", "optimizer") == "; did you mean 'lr'?");
   CHECK(for_key("size", "role") == "; did you mean 'count'?");
   CHECK(for_key("steps", "optimizer") == "; did you mean 'train.steps'?");

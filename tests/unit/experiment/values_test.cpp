@@ -41,7 +41,7 @@ TEST_CASE("cpu_millis() accepts whole numbers, decimal numbers and thousandths o
     CHECK_MESSAGE(!cpu_millis(bad), bad);
 }
 
-TEST_CASE("the special forms of numbers in YAML 1.1 are refused") {
+TEST_CASE("is_whole_number() and is_number() refuse the special forms of numbers in YAML 1.1") {
   for (const char* good : {"0", "-1", "12"}) CHECK(is_whole_number(good));
   for (const char* bad : {"", "-", "012", "+1", "1_000", "0x1F", "1.0", "1e3", " 1"})
     CHECK_MESSAGE(!is_whole_number(bad), bad);

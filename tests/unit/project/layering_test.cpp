@@ -87,7 +87,7 @@ std::set<std::set<std::string>> circles_of_files() {
 
 }  // namespace
 
-TEST_CASE("a file includes only headers of its own folder and of those that cmake/rooms.txt allows") {
+TEST_CASE("a file includes only headers of its own folder and of the folders that cmake/rooms.txt allows") {
   const std::vector<SourceFile> all = sources_below(mlk::test::roots_of_rooms());
   REQUIRE(all.size() > 20);
   for (const SourceFile& source : all) {

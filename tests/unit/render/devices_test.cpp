@@ -41,7 +41,7 @@ json shared_memory(const json& pod) {
 
 constexpr char run[] = "name: x\nmode: single\nrun: a\n";
 
-TEST_CASE("a pod without a GPU has NVIDIA_VISIBLE_DEVICES=void") {
+TEST_CASE("a pod without a GPU has NVIDIA_VISIBLE_DEVICES=void, and a pod with a GPU a volume at /dev/shm") {
   for (const std::string program : {"train: {data: {path: /d}, steps: 1}\n", "run: a\n"}) {
     const std::string text = "name: x\nmode: ps\n" + program + "workers: {gpu: 1}\n";
     const json server = pod_of(text), worker = pod_of(text, true);
@@ -77,7 +77,7 @@ TEST_CASE("a pod whose patch asks for a device is treated like a pod with a GPU"
   }
 }
 
-TEST_CASE("fit_to_devices() leaves what it cannot read in a pod that is not valid") {
+TEST_CASE("fit_to_devices() does not change the parts of an invalid pod that it cannot read") {
   for (const char* text :
        {R"({})", R"({"spec": []})", R"({"spec": {"containers": null}})",
         R"({"spec": {"containers": ["main", 1]}})", R"({"spec": {"containers": [{"name": "side"}]}})",

@@ -28,7 +28,7 @@ std::string refusal(const std::string& text) {
   return "accepted";
 }
 
-TEST_CASE("a value that is just one reference keeps the type of what it refers to") {
+TEST_CASE("a value that is only one reference gets the type of the value to which it refers") {
   CHECK(evaluated("a: ${n}\nb: \"${half}\"\nc: ${yes}\nd: ${list}\ne: ${worker.count}\nf: ${worker}\n") ==
         json{{"a", 3}, {"b", 0.5}, {"c", true}, {"d", {1, 2}}, {"e", 5}, {"f", {{"count", 5}}}});
 }

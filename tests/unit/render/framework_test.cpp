@@ -195,7 +195,7 @@ TEST_CASE("the error for a mistake in a framework has the place of the mistake")
             .starts_with("/home/mine.yaml: pod: the label mlk.dev/run of the pod must be"));
 }
 
-TEST_CASE("the framework's launcher starts the program if a pod has several processes") {
+TEST_CASE("the framework's launcher starts the program if elastic is true or a pod has several processes") {
   const auto command_of = [](const std::string& text, const Templates& templates = Templates()) {
     const Rendered run = run_with("mode: allreduce\n" + text, templates);
     return pod_of_role(run, "worker")["spec"]["containers"][0]["command"];

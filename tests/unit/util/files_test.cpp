@@ -55,7 +55,7 @@ TEST_CASE("read_file() refuses a file of one tebibyte") {
   CHECK(read_code(file) == ExitCode::usage);
 }
 
-TEST_CASE("visit_folder() visits all entries of a folder") {
+TEST_CASE("visit_folder() visits all entries of a folder, and names a folder that it cannot read") {
   const TemporaryFolder folder;
   folder.write("a", "");
   folder.write("b", "");

@@ -30,7 +30,7 @@ TEST_CASE("base64 encodes and decodes the test vectors of RFC 4648") {
   CHECK(mlk::base64_decode("AAA=") == std::string(2, '\0'));
 }
 
-TEST_CASE("text that is not base64 is refused") {
+TEST_CASE("base64_decode() refuses text that is not base64") {
   for (const std::string text : {"Zg=", "Z", "Zm9v!", "Zm9*", "====", "Zg==Zg==", "Z===", "=m9v"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(mlk::base64_decode(text), std::invalid_argument);

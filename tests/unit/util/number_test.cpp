@@ -13,7 +13,7 @@ namespace {
 using mlk::number_beside_signs;
 using mlk::number_of_word;
 
-TEST_CASE("number_of_word() refuses a word of which only a part is a number") {
+TEST_CASE("number_of_word() accepts a number, and refuses a word of which only a part is a number") {
   for (const auto& [word, value] : std::initializer_list<std::pair<const char*, double>>{
            {"0", 0},
            {"12", 12},

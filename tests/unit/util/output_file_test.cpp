@@ -53,7 +53,7 @@ TEST_CASE("way_to_write() replaces plain files of the user, and writes other fil
   CHECK(way_to_write(Goal{S_IFDIR | 0755, 1, true}) == WriteWay::refused);
 }
 
-TEST_CASE("write_user_file() keeps the mode of an existing file") {
+TEST_CASE("write_user_file() keeps the mode of an existing file, and the umask decides that of a new file") {
   const TemporaryFolder folder;
   const Umask narrow(077);
   write_user_file(folder.path() / "new", "x");
@@ -98,7 +98,7 @@ TEST_CASE("write_user_file() writes a pipe or a device in place") {
   CHECK(fs::is_character_file("/dev/null"));
 }
 
-TEST_CASE("write_user_file() writes a file with two hard links in place") {
+TEST_CASE("write_user_file() writes a file with two hard links in place, and refuses a folder") {
   const TemporaryFolder folder;
   folder.write("one", "long before");
   fs::create_hard_link(folder.path() / "one", folder.path() / "two");

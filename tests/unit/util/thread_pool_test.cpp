@@ -28,7 +28,7 @@ TEST_CASE("work() returns after all tasks are done, even those that other tasks 
   CHECK(done == 1 + 4 + 16 + 64 + 256 + 1024);
 }
 
-TEST_CASE("work() runs a few tasks in the thread of the caller, without helpers") {
+TEST_CASE("work() runs fewer tasks than when_waiting in the thread of the caller") {
   std::set<std::thread::id> threads;
   ThreadPool pool({.most = 3, .when_waiting = 8});
   for (int i = 0; i < 5; ++i) pool.add([&] { threads.insert(std::this_thread::get_id()); });

@@ -21,7 +21,7 @@ TEST_CASE("parse_time() reads times in the notation of Kubernetes") {
   CHECK(parse_time("2024-02-28T16:00:00.5-08:00") == parse_time("2024-02-29T00:00:00.5Z"));
 }
 
-TEST_CASE("text that is not a time is refused") {
+TEST_CASE("parse_time() refuses text that is not a time") {
   for (const char* text :
        {"", "2026", "2026-11-21", "2026-11-21 07:40:25Z", "2026-13-21T07:40:25Z", "2026-11-21T25:40:25Z",
         "2026-11-21T07:40:25", "2026-11-21T07:40:25Zx", "yesterday", "2026-11-21T07:40:25+01",
