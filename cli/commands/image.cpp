@@ -1,4 +1,4 @@
-// mlk image: lists the images of a repository, and shows the content of an image.
+// mlk image: lists the images of a repository, shows the content of an image, and compares two images.
 
 #include <algorithm>
 

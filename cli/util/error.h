@@ -13,8 +13,8 @@ enum class ExitCode {
   ok = 0,
   failure = 1,       // the command is valid, but mlk could not do it
   usage = 2,         // the command line, or a file of the user, is wrong
-  not_found = 3,     // no such run, template or file
-  cluster = 4,       // Kubernetes could not be reached, or refused the request
+  not_found = 3,     // no such run, sweep, template or file
+  cluster = 4,       // Kubernetes or a registry could not be reached, or refused the request
   run_failed = 5,    // the run failed
   cannot_start = 6,  // the run cannot start, or did not start within --start-timeout
   disrupted = 7,     // the run failed, and the first cause was a disruption

@@ -11,7 +11,8 @@ inline constexpr std::string_view sign_of_report =
     "<!doctype html>\n<html lang=\"en\" data-written-by=\"mlk report\">\n";
 inline constexpr std::string_view sign_of_best = "# written by mlk best\n";
 
-// Whether a file with this name could be one that mlk has written. If so, the caller must read its beginning.
+// Whether a file with this name could be one that mlk has written. If so, the caller must read the beginning
+// of the file.
 inline bool may_be_own_file(std::string_view name) {
   return name.ends_with(".html") || name.ends_with(".yaml") || name.ends_with(".yml");
 }

@@ -1,4 +1,4 @@
-// Finds the ended trials of a sweep that a command has to report. Each trial is reported once. Pure.
+// Finds the ends of trials that a command has to report. Each end is reported once. Pure.
 #pragma once
 
 #include <map>

@@ -93,7 +93,7 @@ struct Rbac : FakeCluster {
 
 }  // namespace
 
-TEST_CASE("a sweep is detached if the driver's account has the rights that it needs") {
+TEST_CASE("a sweep is detached if the driver's account has the rights that the driver needs") {
   Rbac cluster;
   const auto said = cluster.detach();
   CHECK(said.code == 0);

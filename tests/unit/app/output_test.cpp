@@ -43,7 +43,7 @@ std::pair<int, std::string> run_on(int reason, const std::vector<std::string>& w
 
 }  // namespace
 
-TEST_CASE("commands report a full disk in one sentence, even help and version") {
+TEST_CASE("commands report a full disk in one sentence, even mlk --help and mlk version") {
   const std::string sentence = "mlk: error: cannot write to standard output: No space left on device\n";
   for (const std::vector<std::string>& words : {std::vector<std::string>{"version"},
                                                 {"--help"},

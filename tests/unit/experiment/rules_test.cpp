@@ -97,7 +97,7 @@ TEST_CASE("a value that the schema has refused gives no further mistake") {
   CHECK(in_mode("single", "train: 5\n") == "x.yaml:3:8: train must be a map, not '5'");
 }
 
-TEST_CASE("consistency must be sync in every mode except ps") {
+TEST_CASE("train.consistency must be sync in every mode except ps") {
   const std::string head = "train: {data: {path: /d}, steps: 10, consistency: ";
   for (const char* mode : {"single", "allreduce"}) {
     CHECK(in_mode(mode, head + "sync}\n") == "accepted");

@@ -69,7 +69,7 @@ TEST_CASE("a key of the same section is suggested, or else a key of another sect
   CHECK(for_key("num_steps max_steps") == "");
 }
 
-TEST_CASE("the advice lists all keys of a small section if none of them is similar") {
+TEST_CASE("the advice lists all keys of a small section if none of them is similar to the written key") {
   CHECK(for_key("zzzzzzzz", "patch") == "; it has pod, job, service");
   CHECK(for_key("zzzzzzzz", "schedule") == "; it has type, warmup, final, every, factor");
   CHECK(for_key("zzzzzzzz", "csi") == "; it has driver, fsType, volumeAttributes");
