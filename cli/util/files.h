@@ -34,8 +34,8 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 // the file may have any content, so all readers of the file must check the content.
 void write_checked_file(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
 
-// Returns an unpredictable path in the same folder, for a temporary file that is renamed to `path` when it is
-// complete. Open the temporary file with O_EXCL and O_NOFOLLOW.
+// Returns an unpredictable path in the folder of `path`, for a temporary file that is renamed to `path` when
+// it is complete. Open the temporary file with O_EXCL and O_NOFOLLOW.
 std::filesystem::path beside(const std::filesystem::path& path);
 
 // The destructor removes the folder at this path with all its content. It is no error if the folder does not

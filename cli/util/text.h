@@ -20,8 +20,8 @@ std::string replaced(std::string_view text, const std::map<char, std::string_vie
 // `text` as one word of a shell: in quotes if it is empty, or has a character that a shell may change.
 std::string shell_word(std::string_view text);
 
-// A label of RFC 1123, such as the name of a namespace: at most 63 characters, which are a-z, 0-9 and '-',
-// but '-' is neither the first nor the last character.
+// A label of RFC 1123, such as the name of a namespace: at most 63 of the characters a-z, 0-9 and '-', where
+// the first and the last are not '-'.
 bool is_label(std::string_view text);
 
 std::string lower_case(std::string text);  // changes only the letters A to Z
