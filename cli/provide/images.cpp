@@ -169,7 +169,7 @@ void require_some_image(const ImageNeed& need, const Experiment& experiment, con
 }
 
 // Whether the namespace determines the user number of its pods. False if the user may not see the namespace,
-// since a cluster that assigns user numbers shows every user their own projects.
+// since a cluster that assigns user numbers lets all users see their own namespaces.
 bool assigns_users(kube::Client& client) {
   try {
     const std::optional<nlohmann::json> found =

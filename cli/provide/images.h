@@ -1,5 +1,5 @@
-// Images for commands: registries with the session's settings, uploads with their progress, and the image and
-// cluster that a run needs before it is submitted.
+// Images for commands: registries with the session's settings, and uploads with their progress. Also finds or
+// builds the image of a run before the run is submitted.
 #pragma once
 
 #include <functional>
@@ -55,9 +55,9 @@ struct ImageNeed {
 // The results of the steps before a command creates the objects of an experiment.
 struct Provided {
   std::unique_ptr<kube::Client> client;  // nullptr if no cluster may be contacted
-  // Sends the image again if it was deleted meanwhile. Call when the cluster has the owner that names the
-  // image. Until then, a command that deletes images does not know that the image is needed. Empty if no
-  // image was built.
+  // Sends the image again if it was deleted meanwhile. Call when the ConfigMap of the run or sweep, which
+  // names the image, is in the cluster. Before that, a command that deletes images does not know that the
+  // image is needed. Empty if no image was built.
   std::function<void()> keep_image{};
 };
 

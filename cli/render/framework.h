@@ -30,9 +30,9 @@ struct Framework {
 // positions for mistakes in the template.
 Framework load_framework(const Templates& templates, const std::string& name);
 
-// The annotation of pods that read their port only from variables, and may listen on this port at all
-// addresses. In the embedded cluster all pods share one machine, so each pod with this annotation gets
-// another port (cli/local/node/kubelet.cpp).
+// The annotation of pods that read their port only from variables, and that may listen on this port of every
+// address of their machine. In the embedded cluster all pods share one machine, so each pod with this
+// annotation gets another port (cli/local/node/kubelet.cpp).
 inline constexpr char port_annotation[] = "mlk.dev/port-by-variables";
 
 // Returns the values of ${framework...} in templates, or null without a framework:

@@ -19,7 +19,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int most_seeds = 64;  // pods that MLK_SEEDS_* name at most; they know the addresses of all others
+// MLK_SEEDS_* name at most this number of pods, and these pods tell the addresses of the others.
+constexpr int most_seeds = 64;
 constexpr char config_folder[] = "/etc/mlk/config";
 constexpr char secret_folder[] = "/etc/mlk/secret";
 constexpr char checkpoint_mount[] = "/mlk/checkpoints";

@@ -17,8 +17,8 @@ bool wants_color(const std::string& choice, bool terminal, const std::string& no
   return terminal && no_color.empty() && term != "dumb";
 }
 
-// If none of these variables is set, mlk assumes a terminal with Unicode, since containers and CI often set
-// none.
+// If LC_ALL, LC_CTYPE and LANG are all unset, as in many containers and in CI, mlk assumes a terminal with
+// Unicode.
 bool wants_ascii(const std::function<std::string(const std::string&)>& env) {
   if (env("TERM") == "dumb") return true;
   for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {

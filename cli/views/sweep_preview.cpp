@@ -54,7 +54,7 @@ struct SweepPreview {
   std::optional<Room> quota, nodes;
 };
 
-// nullopt if the user may not list the resource, or if the server does not have it.
+// nullopt if the user may not list the resource, or if the server does not have this kind of object.
 std::optional<std::vector<json>> list_if_allowed(kube::Client& client, const kube::Resource& resource,
                                                  const std::string& name_space,
                                                  const kube::ListOptions& options = {}) {

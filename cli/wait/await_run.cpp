@@ -344,8 +344,8 @@ class AwaitAll {
   }
 
  private:
-  // Whether the terminal shows a live line. If standard output is a pipe, its reader may write to this
-  // terminal: `mlk logs -f RUN | head` would write into the live line.
+  // Whether the terminal shows a live line. If standard output is a pipe, the reader of the pipe may write to
+  // this terminal: `mlk logs -f RUN | head` would write into the live line.
   static bool has_live_line(const Session& session, const AwaitOptions& options) {
     struct stat out{};
     const bool piped = ::fstat(STDOUT_FILENO, &out) == 0 && S_ISFIFO(out.st_mode);
