@@ -20,8 +20,8 @@ struct Framework {
   std::set<std::string> outside;                  // roles that are not in cluster_text
   // Not yet evaluated; a null node if the template lacks the key. `pod` and `job` are merged into every role.
   YamlNode environment, pod, job, objects;
-  YamlNode launch;             // words before the program, if `elastic` or `processes` asks for a launcher
-  bool always_launch = false;  // the launcher starts every program
+  YamlNode launch;             // words of the launcher; the words of the program follow
+  bool always_launch = false;  // the launcher also starts a program that asks for no launcher
   bool key = false;            // whether the pods get the key of the run
   std::string helper;          // a program of mlk (helper.h) that the pods get too; empty: none
 };

@@ -23,11 +23,11 @@ struct ImageUser {
 // Facts that the caller has found out, because rendering itself sends no requests.
 struct UserFacts {
   bool on_machine = false;           // --local: pods are processes of the user who runs mlk
-  bool is_assigned = false;          // the namespace gives each pod its number, as OpenShift does
+  bool is_assigned = false;          // the namespace determines the user numbers of its pods, as in OpenShift
   std::optional<ImageUser> image{};  // nullopt: unknown
 };
 
-// The annotation of a namespace that gives each pod its number.
+// The annotation by which a namespace determines the user numbers of its pods.
 inline constexpr char assigned_user_annotation[] = "openshift.io/sa.scc.uid-range";
 
 // The user settings of the pods. If a field is null or empty, the image or the namespace decides its value.

@@ -22,14 +22,14 @@ void print_leaderboard(const sweeps::SweepStatus& status, std::size_t top, Sessi
 void print_plots(const std::vector<sweeps::Trial>& trials, const sweeps::Objective& objective,
                  const sweeps::Space& space, Session& session);
 
-// "Running  3/9 done  2 running  1 failed  best accuracy 0.97 (4)"
+// "Running  3/9 done  2 running  1 failed  best accuracy 0.97 (digits-abcde/4)"
 std::string progress_line(const sweeps::SweepStatus& status);
 
 // The progress for a live line of a terminal with `width` columns. The texts leave the bar 8 to 40 columns:
-// "██████▒▒░░ 3/9 2 running 1 failed best accuracy 0.97 (4) about 40s left"
+// "██████▒▒░░  3/9  2 running  1 failed  best accuracy 0.97 (4)  about 40s left"
 std::string progress_bar(const sweeps::SweepStatus& status, std::size_t width, Time now, bool ascii = false);
 
-// "digits-abcde/4 Succeeded  accuracy 0.97  lr=0.1 hidden=[128]": for a trial that has ended.
+// "digits-abcde/4  Succeeded  accuracy 0.97  lr=0.1 hidden=[128]": for a trial that has ended.
 std::string trial_line(const sweeps::SweepStatus& status, const sweeps::Trial& trial);
 
 }  // namespace mlk
