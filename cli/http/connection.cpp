@@ -81,8 +81,8 @@ struct Connection::State {
     }
   }
 
-  // When a reused connection ends without an answer, libcurl sends the request again without telling mlk. mlk
-  // forbids this for a request with a body, because the server may have received the body already.
+  // When a reused connection ends without an answer, libcurl starts the request again. mlk forbids this for a
+  // request with a body, because the server may have received the body already.
   static int on_start(void* self, char*, char*, int, int) {
     auto& state = *static_cast<State*>(self);
     const bool again = std::exchange(state.is_under_way, true);
@@ -184,8 +184,8 @@ struct Connection::State {
       set(CURLOPT_CUSTOMREQUEST, call->method.c_str());
     }
     curl_slist_free_all(headers);
-    // "Expect:" without a value tells libcurl not to send Expect: a server that does not know this header
-    // would delay the request by one second. "Content-Type:" without a value tells libcurl not to add a type
+    // A name without a value tells libcurl not to send this header. A server that does not know the header
+    // Expect would delay the request by one second. Without a caller's Content-Type, libcurl would add a type
     // of its own to a POST.
     headers = curl_slist_append(nullptr, "Expect:");
     bool has_type = false;

@@ -1,6 +1,6 @@
 // A Connection runs one exchange after another with any servers. Without a pool, a Connection has connections
 // of its own and runs in the caller's thread, which suits large bodies. With a pool, several Connections
-// share connections, which suits small bodies from several threads. The loop (cli/http/loop.h) is for
+// share connections, which suits small bodies from several threads. The class Loop (cli/http/loop.h) is for
 // thousands of small exchanges with one server.
 #pragma once
 

@@ -12,7 +12,7 @@
 
 namespace mlk::http {
 
-// Safe from several threads.
+// Thread-safe.
 class ConnectionPool {
  public:
   ConnectionPool() = default;
@@ -36,7 +36,8 @@ class ConnectionPool {
   void end(CURL* easy, CURLcode result);
 
   std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi_{nullptr, &curl_multi_cleanup};
-  // Lists, so that the pool's thread never allocates memory, which could fail.
+  // The exchanges are in lists, because to move an element between lists needs no memory. So the pool's
+  // thread never fails for lack of memory.
   std::list<Exchange*> running_;  // for the pool's thread
   std::mutex mutex_;
   std::list<Exchange*> added_;

@@ -47,7 +47,7 @@ class CredentialSource {
   // Called when the server has answered 401. Returns true if the request may be sent once more, with the
   // credential that next() then returns.
   [[nodiscard]] virtual bool refused(const CredentialPtr& used, SteadyTime now) = 0;
-  // Called when the server has answered with another status.
+  // Called when the server has answered with a status other than 401.
   virtual void accepted(const CredentialPtr& used) = 0;
   // Called last. After stop() the source does not call `news`.
   virtual void stop() = 0;

@@ -12,7 +12,8 @@
 namespace mlk::http {
 namespace {
 
-// Removes the number of the stream from a text of libcurl, because the number differs each time.
+// Removes the number of the stream from a text of libcurl, because this number differs between equal
+// failures.
 std::string without_stream_number(std::string text) {
   constexpr std::string_view words = "HTTP/2 stream ";
   const std::size_t begin = text.find(words);
@@ -32,8 +33,8 @@ std::string detail_of(CURLcode code, const std::string& text) {
   return detail;
 }
 
-// Whether the connection ended within the TLS handshake. libcurl reports this only in a text of OpenSSL or of
-// the system.
+// Whether the connection ended within the TLS handshake. libcurl has no result code for this, so only errno
+// and the texts of OpenSSL and of the system tell.
 bool is_cut(const std::string& text, int os_error) {
   const auto has = [&](const char* words) { return text.find(words) != std::string::npos; };
   return os_error == ECONNRESET || os_error == EPIPE || has("SSL_ERROR_SYSCALL") || has("unexpected eof") ||

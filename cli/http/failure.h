@@ -15,12 +15,12 @@ struct Failure {
     none,
     resolve,  // the host name cannot be resolved
     proxy,    // the proxy is at fault
-    refused,  // no process listens
+    refused,  // no process listens at the address
     no_route,
     timed_out,           // no connection, or no answer in time
     untrusted,           // the authority of the server's certificate is not trusted
     expired,             // the server's certificate has expired, or is not valid yet
-    host_name,           // the server's certificate has other names
+    host_name,           // the server's certificate is for other names
     authority,           // the certificates of the trusted authorities cannot be read
     client_certificate,  // our certificate cannot be used
     credentials,         // no credential is available

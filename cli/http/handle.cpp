@@ -27,7 +27,7 @@ void set_basics(CURL* easy, char* error) {
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(easy, CURLOPT_USERAGENT, "mlk");
-  // These headers come from the proxy, not from the server.
+  // The headers of the answer to CONNECT come from the proxy, not from the server.
   curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 }

@@ -7,12 +7,13 @@
 
 namespace mlk::http {
 
-// The caller cleans the handle up. Both functions throw Error{failure} if memory is short, and are safe from
-// several threads.
+// The caller cleans the handle up. Both functions are thread-safe, and throw Error{failure} if memory is
+// short.
 CURL* new_easy();
 CURLM* new_multi();
 
-// The settings that all exchanges have. `error`: CURL_ERROR_SIZE bytes that outlive the handle.
+// Sets the options that all exchanges have in common. `error`: a buffer of CURL_ERROR_SIZE bytes that
+// outlives the handle.
 void set_basics(CURL* easy, char* error);
 
 // Makes libcurl send requests through the proxy, or directly if `proxy` has no URL. libcurl then ignores the

@@ -133,7 +133,7 @@ void Loop::end_all(const Failure& failure) {
   }
 }
 
-// Raises the limit of connections if the server speaks only HTTP/1. libcurl applies the new limit to a
+// Raises the limit of connections; for a server that speaks only HTTP/1. libcurl applies the new limit to a
 // waiting transfer only if the transfer is removed and added again.
 void Loop::widen() {
   few_connections_ = false;
@@ -184,7 +184,7 @@ void Loop::begin(std::shared_ptr<Transfer> transfer) {
   curl_multi_add_handle(multi_.get(), transfer->easy);
 }
 
-// If the source has news, the transfers that wait for a credential continue or fail.
+// If the source of credentials has news, the transfers that wait for a credential continue or fail.
 void Loop::poll_news() {
   const std::optional<CredentialSource::News> news = credentials_->poll_news();
   if (!news) return;
@@ -213,7 +213,7 @@ void Loop::start_due(SteadyTime now) {
   }
 }
 
-// Removes the transfer from its list; null if the transfer has already ended.
+// Removes the transfer from its list. Returns null if the transfer has already ended.
 std::shared_ptr<Transfer> Loop::detach(Transfer* transfer) {
   const auto is_it = [&](const auto& other) { return other.get() == transfer; };
   for (auto* list : {&running_, &waiting_}) {
@@ -341,7 +341,8 @@ void Loop::check_connections(bool alone) {
   begin(std::move(transfer));
 }
 
-// Shuts the socket down, so that libcurl drops the connection, and ends the transfers that use it.
+// Shuts the socket down, so that libcurl drops the connection. Each transfer over this connection is sent
+// again or fails.
 void Loop::leave(const std::shared_ptr<Socket>& socket) {
   socket->shut_down();
   const Failure failure{Failure::Kind::silent, ""};

@@ -20,11 +20,11 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // From any thread. Transfer::done runs once in the loop's thread, except if the transfer is cancelled
-  // before its end. After stop(), add() itself calls `done` with Failure::Kind::closed.
+  // May be called from any thread. Transfer::done runs once in the loop's thread, except if the transfer is
+  // cancelled before its end. After stop(), add() itself calls `done` with Failure::Kind::closed.
   void add(std::shared_ptr<Transfer> transfer);
-  // From any thread, also from a callback of this transfer. After cancel() returns, no callback of the
-  // transfer starts.
+  // May be called from any thread, also from a callback of this transfer. After cancel() returns, no callback
+  // of the transfer starts.
   void cancel(const std::shared_ptr<Transfer>& transfer);
   // Ends the thread. Transfers in progress fail with Failure::Kind::closed; streams end without a callback.
   void stop();

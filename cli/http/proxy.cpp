@@ -118,7 +118,7 @@ Proxy proxy_of(const std::string& text, const std::string& origin) {
   const std::string host = in_url(parts->host);
   const bool has_port = parts->authority.size() > host.size();
   const std::string address = host + ":" + (has_port ? parts->port : default_port(parts->scheme));
-  // In Go, the proxy resolves names for both socks5 and socks5h. libcurl does so only for socks5h.
+  // Go lets the proxy resolve host names for both socks5 and socks5h. libcurl does this only for socks5h.
   const std::string scheme = parts->scheme == "socks5" ? "socks5h" : parts->scheme;
   return {scheme + "://" + login + address, address, origin};
 }

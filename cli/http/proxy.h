@@ -10,7 +10,7 @@ namespace mlk::http {
 struct Proxy {
   std::string url{};     // for libcurl; may hold a login, so never show it; empty: no proxy
   std::string host{};    // "host:port"
-  std::string origin{};  // the setting that names the proxy: "HTTPS_PROXY", or "proxy-url" of a kubeconfig
+  std::string origin{};  // the setting with its address: the name of a variable, or "proxy-url"
 };
 
 using ProxyEnvironment = std::map<std::string, std::string>;
@@ -20,7 +20,8 @@ using ProxyEnvironment = std::map<std::string, std::string>;
 ProxyEnvironment proxy_environment();
 
 // The proxy for a request to this http or https URL. A variable in upper case wins over the same variable in
-// lower case. ALL_PROXY is ignored, as in Go. This machine is always reached directly. Pure.
+// lower case. ALL_PROXY is ignored, as in Go. Loopback addresses and localhost are always reached directly.
+// Pure.
 [[nodiscard]] Proxy proxy_for(const std::string& url, const ProxyEnvironment& environment);
 
 // The proxy at the address `text`. No proxy if `text` is no address. Pure.

@@ -18,7 +18,7 @@ struct ServerAccess {
   std::string proxy_url{};        // empty: as proxy_for() says
   bool compression = true;
   std::size_t most_held = 512u << 20;  // limit for the bytes of all answers in progress together
-  Headers headers{};                   // for requests without headers; sent over TLS only
+  Headers headers{};                   // for requests without headers of their own; sent over TLS only
   std::string check_path{};            // a path with a small answer, to check connections; empty: no checks
   SilenceTimes silence{};
   std::chrono::milliseconds longest_trying = http::longest_trying;  // of repeat.h; other values are for tests

@@ -1,6 +1,6 @@
-// Decides when a connection is dead although it is open, because a device on the way forwards no data. A
-// merely quiet connection looks the same. So mlk abandons a connection only after a second connection has got
-// an answer. If the silent connection can carry one more request, mlk first sends a check over it.
+// Decides when an open connection is dead because a device on the way no longer forwards data. A merely quiet
+// connection looks the same. So mlk abandons a connection only after a second connection has got an answer.
+// If the silent connection can carry one more request, mlk first sends a check over it.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,9 @@ namespace mlk::http {
 // Other values are for tests.
 struct SilenceTimes {
   std::chrono::milliseconds suspect{20'000};  // after this silence the connection is checked
-  std::chrono::milliseconds leave{30'000};  // after this silence it is abandoned, if a new one gets an answer
+  // After this silence the connection is abandoned if a new connection gets an answer. It is abandoned
+  // earlier, halfway between `suspect` and `leave`, if a request waits for its answer.
+  std::chrono::milliseconds leave{30'000};
 };
 
 // The state of a connection on which data is expected.
@@ -42,7 +44,7 @@ enum class SilenceStep {
                                     const SilenceTimes& times);
 
 // Measures how long a connection has been silent. Only time with requests in progress counts. If a request is
-// abandoned without an answer, the silence before this still counts. Pure.
+// abandoned without an answer, the silence up to then still counts. Pure.
 class Silence {
  public:
   void begin(SteadyTime now);  // a request was sent

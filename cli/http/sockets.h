@@ -1,5 +1,5 @@
-// Finds the sockets that libcurl has open to a server by their local ports, because libcurl does not report
-// which connection a request uses.
+// Knows the sockets that libcurl has open to a server, and finds one by its local port, because libcurl does
+// not report which connection a request uses.
 #pragma once
 
 #include <map>

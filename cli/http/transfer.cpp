@@ -35,7 +35,7 @@ void set(CURL* easy, CURLoption option, Value value) {
   curl_easy_setopt(easy, option, value);
 }
 
-// A laptop after sleep, or a NAT that lost the connection, leaves the connection half open. TCP must notice
+// After a laptop has slept, or a NAT has lost the connection, the connection stays half open. TCP must notice
 // this within about a minute.
 int on_socket(void*, curl_socket_t socket, curlsocktype) {
 #ifdef TCP_USER_TIMEOUT
@@ -51,7 +51,7 @@ curl_blob blob_of(const std::string& text) {
   return {const_cast<char*>(text.data()), text.size(), CURL_BLOB_COPY};
 }
 
-// The unquoted text in `299 - "text" ["date"]`. Empty for other codes.
+// The unquoted text in `299 - "text" ["date"]`; empty if the code is not 299.
 std::string warning_text(std::string_view value) {
   if (!value.starts_with("299 ")) return "";
   const std::size_t start = value.find('"');
@@ -219,8 +219,8 @@ void Transfer::set_body() {
   set(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
 }
 
-// When a reused connection breaks, libcurl starts a request again, although the server may have executed it.
-// So only a GET may start twice.
+// When a reused connection breaks, libcurl starts its request again, although the server may have executed
+// it. So only a GET may start twice.
 int Transfer::on_start(void* self, char*, char*, int, int local_port) {
   auto& transfer = *static_cast<Transfer*>(self);
   transfer.leave_socket();

@@ -1,5 +1,5 @@
-// One exchange with the server: an easy handle of libcurl with its settings, and the answer. After add(),
-// everything except `callbacks` and `cancelled` belongs to the loop's thread.
+// One exchange with the server: an easy handle of libcurl with its settings, and the answer. After
+// Loop::add(), everything except `callbacks` and `cancelled` belongs to the loop's thread.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@
 
 namespace mlk::http {
 
-// The facts that transfers learn about the server. The loop owns the Peer.
+// What all transfers to one server share. The loop owns the Peer.
 struct Peer {
   Sockets sockets;
   Proxy proxy;  // without a URL: there is no proxy
@@ -43,7 +43,7 @@ struct Transfer {
   // arrives, but not for 1xx and 401.
   std::function<void(std::string_view)> line;
   std::function<void(int)> opened;
-  // Called once, at the end of the transfer, with an answer or a failure.
+  // Called once, at the end of the transfer, with an answer or a failure; never after Loop::cancel().
   std::function<void(Response&, const Failure&)> done;
 
   std::recursive_mutex
@@ -54,7 +54,7 @@ struct Transfer {
   bool twice() const { return request.twice || request.method == "GET"; }
   bool has_http2() const { return !by_http1_ && !peer_->speaks_http1; }  // as far as known
 
-  // Makes a new handle for the first attempt and for each further attempt.
+  // Makes a new handle for one attempt: the first one or a retry.
   void prepare(const ServerAccess& server, CredentialPtr credential, Peer& peer);
   void release();
   // Call after the end of the transfer. Returns the failure, or Failure::Kind::none.

@@ -40,7 +40,7 @@ int socket_to(int port) {
 
 }  // namespace
 
-TEST_CASE("an exchange uses the proxy of the environment, and a failure of the proxy names the proxy") {
+TEST_CASE("an exchange uses the proxy of the environment, and a failure at this proxy names the proxy") {
   FakeServer proxy;
   answer_everything(proxy);
   const std::string way = proxy.listen();

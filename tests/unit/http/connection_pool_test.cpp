@@ -45,7 +45,7 @@ TEST_CASE("exchanges of many threads each get their own answer") {
   CHECK(right == 400);
 }
 
-TEST_CASE("a pool uses a connection again after its exchange and its Connection object have ended") {
+TEST_CASE("a pool uses a connection again after the Connection object of the first exchange is gone") {
   FakeServer server;
   std::vector<int> ports;
   server.http->Get(".*", [&](const httplib::Request& request, httplib::Response&) {

@@ -383,7 +383,7 @@ TEST_CASE("a line that is too long arrives without its middle, and the next line
   CHECK(read() == std::vector<std::string>{std::string(most, 'x')});
 }
 
-TEST_CASE("stop() ends requests as closed, and streams without a callback") {
+TEST_CASE("stop() ends requests with the failure `closed`, and calls no callback of a stream") {
   FakeServer server;
   std::atomic<int> begun = 0;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) {
