@@ -33,8 +33,8 @@ Request access_request(const std::string& name_space, const AccessQuestion& ques
   return review_request(access_reviews, {{"resourceAttributes", std::move(attributes)}});
 }
 
-// Returns 30 for "30+", the form in which some providers write a version. Returns -1 if the text begins with
-// no number.
+// Returns 30 for "30+", the form in which some providers write a version. Returns -1 if the text does not
+// begin with a number.
 int leading_number(const std::string& text) {
   int number = -1;
   std::from_chars(text.data(), text.data() + text.size(), number);

@@ -26,7 +26,7 @@ struct Identity {
   std::vector<std::string> groups;
 };
 
-// Sends a SelfSubjectReview. The answer has the name and the groups that the server has for our user.
+// Sends a SelfSubjectReview. Returns the name and the groups under which the server knows our user.
 Identity whoami(Client& client);
 
 struct ServerVersion {

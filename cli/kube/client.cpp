@@ -40,8 +40,8 @@ json object_of(const Response& response, const std::string& what, const Config& 
   return object;
 }
 
-// The path of one object. Refuses an empty name, because such a path means all objects of the kind, and a
-// DELETE would delete them all.
+// The path of one object. Refuses an empty name, because a path without a name means all objects of the kind,
+// and a DELETE would delete them all.
 std::string path_of_one(const Resource& resource, const std::string& name_space, const std::string& name) {
   if (name.empty()) throw Error(ExitCode::usage, "no name is given for one of the " + resource.plural);
   return path_of(resource, name_space, name);

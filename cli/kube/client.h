@@ -1,4 +1,5 @@
-// A client of the Kubernetes REST API: one loop thread, HTTP/2, every request bounded in time and size.
+// A client of the Kubernetes REST API. One thread serves all requests of a client, over HTTP/2 if the server
+// supports it.
 #pragma once
 
 #include <chrono>
@@ -51,8 +52,8 @@ struct ListOptions {
   std::string label_selector{};
   std::string field_selector{};
   bool metadata_only = false;  // PartialObjectMetadata: without spec, data and status
-  // The most objects of the first page; callers set less if each object may be large. The size of a page in
-  // bytes decides how many objects the next page may have.
+  // The maximum number of objects on the first page; callers set less if each object may be large. The size
+  // of a page in bytes decides how many objects the next page may have.
   int first_page = 500;
   std::size_t enough = 0;  // request no further page after so many objects; 0: request all pages
   // True: the API server may answer from its cache, which may be a moment old. False: the server reads all

@@ -92,8 +92,8 @@ std::string sentence(const std::string& text) {
   return std::string(trim(line));
 }
 
-// The reason for an answer that has no Status body, because it comes from a proxy or an old server. The
-// reason is never NotFound, because only an API server knows that an object does not exist.
+// The reason for an answer that gives no reason, for example because a proxy has sent it. The reason is never
+// NotFound, because only an API server knows that an object does not exist.
 std::string reason_for(int status) {
   static const std::map<int, std::string> reasons = {{400, "BadRequest"},
                                                      {401, "Unauthorized"},

@@ -54,7 +54,7 @@ struct LogFollower::State {
   const Reader reader;
   const LogTimes times;
 
-  // Used only by the thread that calls update().
+  // Used only by the thread that calls update() and resume().
   ContainerState now;
   Start start;
   int instance = -1;              // the restart count of the incarnation that we read
@@ -67,7 +67,7 @@ struct LogFollower::State {
   bool whole = false;  // the log has lines, and their stream ended in good order
 
   mutable std::mutex mutex;
-  // Guarded by the mutex: the loop's thread writes these.
+  // Guarded by the mutex, because the loop's thread writes these, too.
   LogPosition position;
   LogParser parser;
   std::optional<StreamEnd> end;

@@ -11,13 +11,13 @@ namespace mlk::kube {
 
 // The kubelet stores a line of more than 16 KiB in parts, but sends a time only at the beginning of a line.
 // So an answer to sinceTime or sinceSeconds may begin within a line of the program. The first line of this
-// answer then has no time. Any other line without a time, and any line with the words of is_by_kubelet(), is
-// a sentence of the kubelet. Pure.
+// answer then has no time. Any other line without a time is a sentence of the kubelet. The first line is one,
+// too, if it has the words of is_by_kubelet(). Pure.
 class LogParser {
  public:
   enum class Kind {
     line,      // a line of the program, with its time
-    rest,      // the end of a line that began before sinceSeconds; not counted by LogPosition
+    rest,      // the end of a line that began before the requested time; not counted by LogPosition
     sentence,  // a sentence of the kubelet; see kubelet_said()
     nothing,   // an empty line, or a rest that was returned or shown before
   };

@@ -13,7 +13,7 @@ TailAnswer answer_of(const LogTail& tail, const Answer& answer) {
   if (out.status != 200) return out;
   out.lines = parse_log(answer.response.body);
   out.cut_off = answer.response.body.size() >= tail.bytes;
-  if (out.cut_off && !out.lines.empty()) out.lines.pop_back();  // a cut line may end within a number
+  if (out.cut_off && !out.lines.empty()) out.lines.pop_back();  // the last line may be cut
   out.whole = !out.cut_off && out.lines.size() < static_cast<std::size_t>(tail.lines);
   return out;
 }

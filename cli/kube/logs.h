@@ -34,7 +34,7 @@ Request log_request(const std::string& name_space, const std::string& pod, const
 // The lines of the answer, without those that have no time.
 std::vector<LogLine> parse_log(std::string_view body);
 
-// Parses "2026-11-21T07:40:25.348347988Z text"; nullopt if the line begins with no time. Pure.
+// Parses "2026-11-21T07:40:25.348347988Z text"; nullopt if the line does not begin with a time. Pure.
 std::optional<LogLine> parse_log_line(std::string_view line);
 
 // Says whether a stream with a limit of `limit` bytes (0: no limit) goes on after its latest line, ends after

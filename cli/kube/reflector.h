@@ -42,9 +42,10 @@ class Reflector {
 
   bool synced() const;                // the first list has arrived
   std::vector<json> objects() const;  // a copy, sorted by namespace and name
-  // The reason why the copy is not current (unreachable, forbidden ...); null if it is current. The reflector
-  // retries after every failure except 401, 403 and 404, which are final. A 403 after a successful watch
-  // becomes final only after ReflectorTimes::refusal; until then the status of the error is 0.
+  // The reason why the copy is not current (unreachable, forbidden ...); null while there is no failure, also
+  // before the first list has come. The reflector retries after every failure except 401, 403 and 404, which
+  // are final. A 403 after a successful watch becomes final only after ReflectorTimes::refusal; until then
+  // the status of the error is 0.
   std::exception_ptr failure() const;
   std::chrono::milliseconds failing_for() const;
 

@@ -17,8 +17,9 @@ Error entry_error(const std::string& what, const std::string& hint = "");  // Er
 // Reads a boolean by the rules of YAML 1.1, which client-go uses.
 bool boolean_field(const KubeconfigEntry& entry, const std::string& field, const std::string& what);
 
-// Returns the content of the file that `field` names, relative to the file that defines the entry, or the
-// decoded base64 of `field`-data. An entry with both is an error. Empty if the entry has neither.
+// Returns the content of the file that `field` names, or the decoded base64 of `field`-data. The path may be
+// relative to the folder of the file that defines the entry. An entry with both fields is an error. Empty if
+// the entry has neither.
 std::string file_or_data(const KubeconfigEntry& entry, const std::string& field, const std::string& what);
 
 // Whether the header of a request can hold the text: true if the text has no control characters.

@@ -33,7 +33,7 @@ struct ExecPlugin {
   std::string cluster_extension;  // JSON of the cluster's extension for plugins; empty: none
 };
 
-// Reads and checks `exec` of a user entry. A command with a slash that is no absolute path is relative to the
+// Reads and checks `exec` of a user entry. If `command` is a relative path with a slash, it begins at the
 // folder of the entry's file. `here` names the entry in errors. Throws Error{usage}.
 ExecPlugin read_exec_plugin(const nlohmann::json& exec, const KubeconfigEntry& user, const std::string& here);
 

@@ -36,8 +36,8 @@ struct Kubeconfig {
   std::string current_context;
 };
 
-// Pure. Reads at most 32 levels and 10000 values, with all aliases of YAML expanded. Throws Error{usage},
-// which names the file and the mistake, and never contains a value of a user entry.
+// Pure. Throws Error{usage} for invalid text, and for more than 32 levels or 10000 values (with all aliases
+// of YAML expanded). The error names the file and the mistake, and never contains a value of a user entry.
 Kubeconfig parse_kubeconfig(std::string_view text, const std::filesystem::path& file);
 
 // The whole entry of a name comes from the first file that defines the name. The current-context comes from

@@ -193,7 +193,8 @@ struct FullReader {
 
 }  // namespace
 
-TEST_CASE("a follower continues later at a line for which the reader had no room, also after a restart") {
+TEST_CASE(
+    "a follower continues at the line for which there was no room, also if the container was restarted") {
   LogServer logs;
   const std::string first = stamp("01", "a") + stamp("01", "b") + stamp("02", "c");
   logs.answers = {

@@ -45,8 +45,7 @@ struct Tails {
   }
 };
 
-TEST_CASE(
-    "a log is whole if it has fewer lines and bytes than requested, and cut off at the limit of bytes") {
+TEST_CASE("an answer is `whole` below the limits of lines and bytes, and `cut_off` at the limit of bytes") {
   struct Row {
     int lines;
     std::size_t bytes;

@@ -64,13 +64,13 @@ TEST_CASE("the request for a list has its selectors, and a watch also requests b
   CHECK(watch.accept == "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
 }
 
-TEST_CASE("objects are described by their plural, name and namespace") {
+TEST_CASE("describe() gives the plural of the kind, the name and the namespace of an object") {
   CHECK(describe(resources::pods, "n", "x") == "pods/x in namespace n");
   CHECK(describe(resources::pods, "n") == "pods in namespace n");
   CHECK(describe(resources::nodes, "", "x") == "nodes/x");
 }
 
-TEST_CASE("a log request with a start time leaves out the numbers of lines and seconds") {
+TEST_CASE("a log request with sinceTime has neither tailLines nor sinceSeconds") {
   const Request plain = log_request("n", "p", {});
   CHECK(plain.path == "/api/v1/namespaces/n/pods/p/log");
   CHECK(plain.accept == "*/*");

@@ -73,7 +73,7 @@ TEST_CASE("patch() and ask_to_patch() send merge patches") {
   CHECK(server.last() == path + "application/merge-patch+json {\"b\":2}");
 }
 
-TEST_CASE("remove() without a uid sends none, and asks for background propagation") {
+TEST_CASE("remove() sends no uid if none is given, and asks for background propagation") {
   NotingServer server;
   Client client(server.start());
   client.remove(resources::pods, "n", "x");

@@ -248,7 +248,7 @@ TEST_CASE("the caller gets the 401 if the server refuses the second credential t
   CHECK(script.calls() == 2);
 }
 
-TEST_CASE("a plugin's client certificate is sent, and a newer certificate opens a new connection") {
+TEST_CASE("a plugin's client certificate is sent, and a newer certificate is sent over a new connection") {
   const Certificate authority = make_authority("cluster ca");
   X509_STORE* store = X509_STORE_new();  // the server becomes the owner of the store
   X509_STORE_add_cert(store, authority.x509.get());
