@@ -20,8 +20,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// The time between two checks of the folders of all pods. A killed supervisor cannot send a notice, so only
-// the check finds its end.
+// The time between two checks of the folders of all pods. A killed supervisor sends no notice, but the check
+// finds out that it has ended.
 constexpr milliseconds sweep_interval{1000};
 
 Error system_error(const std::string& what) {

@@ -15,7 +15,7 @@ namespace mlk::local {
 
 class Controllers {
  public:
-  // Starts the loop. Throws Error{failure} when the fifo cannot be made.
+  // Starts the loop. Throws Error{failure} when the fifo cannot be made or opened.
   Controllers(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program,
               std::vector<std::string> gpus = {});
   ~Controllers();  // ends the loop; the pods continue to run

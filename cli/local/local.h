@@ -32,8 +32,8 @@ struct Info {
 // The server, if it is up and answers.
 std::optional<Info> running();
 
-// Every "code-<64 digits>" and "python-<64 digits>" in the text: the names of layers of code and of packages.
-// Pure.
+// Every "code-DIGITS" and "python-DIGITS" in the text, each with 64 hexadecimal digits: the names of layers
+// of code and of packages. Pure.
 std::set<std::string> layers_named_in(std::string_view text);
 // The layers in the cache of this machine that objects of the local cluster name, whether the cluster is up
 // or not. The next attempt of a run needs these layers, and a command that reads the code of the run needs
@@ -84,9 +84,10 @@ struct Stopped {
 // server is elsewhere.
 Stopped down(std::chrono::seconds grace = std::chrono::seconds(30));
 
-// The server process itself. Returns its exit code after SIGTERM or SIGINT. If another server runs already,
-// reports this on stderr and returns 0. `program`: the program mlk; a supervisor is
-// `PROGRAM local supervise DIR`.
+// Runs the server in this process. SIGTERM, SIGINT or SIGHUP ends the process with the exit code 0, so
+// serve() does not return then. If another server runs already, reports this on stderr and returns 0. If the
+// state folder cannot be locked, returns 1. `program`: the program mlk; a supervisor is `PROGRAM local
+// supervise DIR`.
 int serve(const std::filesystem::path& program);
 
 }  // namespace mlk::local

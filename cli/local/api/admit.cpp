@@ -31,7 +31,7 @@ bool is_qualified_name(const std::string& text) {
 
 void check_metadata(const Kind& kind, const json& metadata) {
   const std::string& name = text_of(metadata, {"name"});
-  // The names of Services and Namespaces become labels of host names, so they contain no dots.
+  // The names of Services and Namespaces become parts of host names, so they contain no dots.
   const bool label = kind.kind == "Service" || kind.kind == "Namespace";
   if (label ? !is_label(name) : !is_dns_subdomain(name)) {
     throw invalid(kind.kind, name, "metadata.name",
@@ -67,7 +67,7 @@ void check_metadata(const Kind& kind, const json& metadata) {
   }
 }
 
-// The keys of a ConfigMap or Secret become file names, so they have only characters of file names.
+// The keys of a ConfigMap or Secret become file names, so only characters of file names are allowed.
 void check_data(const Kind& kind, const json& object) {
   if (kind.kind != "ConfigMap" && kind.kind != "Secret") return;
   const std::string& name = name_of(object);
@@ -184,7 +184,7 @@ json admit_new(const Admission& admission, json object) {
   if (metadata.is_null()) metadata = json::object();
   std::string name = metadata.value("name", "");
   if (name.empty() && metadata.contains("generateName")) {
-    // Cuts the prefix, like the API server, so that the name with its suffix has at most 63 characters.
+    // Cuts the prefix, as Kubernetes does, so that the name with its suffix has at most 63 characters.
     name = metadata.at("generateName").get<std::string>().substr(0, 58) + admission.random_suffix;
     metadata["name"] = name;
   }

@@ -23,7 +23,8 @@ nlohmann::json admit_new(const Admission& admission, nlohmann::json object);
 
 // `after` as it will be stored in place of `before`; fields that the server owns keep their values.
 // `of_status`: the change applies only to the status. Otherwise it applies to all fields except the status.
-// Throws StatusError 409 if resourceVersion or uid do not match, 422 if an immutable field changes.
+// Throws StatusError: 400 if `after` has another name, 409 if resourceVersion or uid do not match, 422 if an
+// immutable field changes or a rule is broken.
 nlohmann::json admit_change(const Admission& admission, const nlohmann::json& before, nlohmann::json after,
                             bool of_status);
 

@@ -27,7 +27,7 @@ std::optional<Number> number_parameter(const Request& request, const std::string
 
 struct ContinueToken {
   std::uint64_t revision;
-  std::string after;  // namespace/name of the last object sent
+  std::string after;  // position_of() the last object sent
 };
 
 std::string encode(const ContinueToken& token) {
@@ -275,7 +275,7 @@ Answer Api::log(const Request& request, const Target& target) {
   if (!since.empty()) {
     const auto time = parse_time(since);
     if (!time) throw bad_request("unable to parse sinceTime: \"" + since + "\"");
-    options.since = std::chrono::floor<std::chrono::seconds>(*time);  // like the API server
+    options.since = std::chrono::floor<std::chrono::seconds>(*time);  // as in Kubernetes
   }
   Answer answer;
   answer.content_type = "text/plain";

@@ -49,7 +49,7 @@ struct Answer {
 
 Answer json_answer(const nlohmann::json& value, int status = 200);
 
-// Safe from any thread.
+// Thread-safe.
 class Api {
  public:
   Api(Store& store, PodLogs& logs, std::function<Time()> now)
@@ -82,7 +82,8 @@ class Api {
   Answer change(const Request& request, const Target& target, const std::function<json(const json&)>& edit);
   json remove_object(const Target& target, const json& options, bool dry_run);
   void orphan_dependents(const std::string& uid);
-  // Removes unknown fields. They are an error under Strict, and give a warning under Warn.
+  // Removes unknown fields. They are an error with fieldValidation=Strict, are ignored with Ignore, and
+  // otherwise give a warning.
   json strict(const Request& request, const Kind& kind, json object, std::string& warning) const;
   Answer answer(const Request& request, const Kind& kind, const json& object, int status = 200) const;
 

@@ -77,11 +77,11 @@ void check_preconditions(const Kind& kind, const json& object, const json& optio
 }
 
 // This finalizer keeps an object until its dependents have lost their references to it. Until then the object
-// is marked as being deleted, so that a Job does not make new pods in place of the lost ones.
+// is marked as being deleted, so that a Job does not make new pods in place of those that it loses.
 constexpr char orphan_finalizer[] = "orphan";
 
-// Marks an object as being deleted. A running pod gets its grace period. A pod that has ended, or will never
-// run, is deleted at once.
+// Marks an object as being deleted. A pod that has a node and has not ended gets a grace period. For any
+// other object this period is 0, so the store removes the object as soon as no finalizer is left.
 void mark_deleted(const Kind& kind, json& object, const json& options, Time now) {
   json& metadata = object["metadata"];
   long grace = 0;

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// A group of the API that only answers reviews. The table of kinds does not have such groups.
+// A resource that only answers reviews. The table of kinds does not have such resources.
 struct Review {
   const char* group;
   const char* plural;
@@ -68,8 +68,8 @@ json resource_list(const std::string& group) {
           {"resources", resources}};
 }
 
-// Only the parts that kubectl reads: the kinds, and the parameter fieldValidation of each kind. With this
-// parameter kubectl leaves the validation to the server.
+// The OpenAPI document of a group, with only the parts that kubectl reads: the kinds, and the parameters of a
+// patch. Since fieldValidation is one of them, kubectl leaves the validation to the server.
 json openapi(const std::string& group) {
   json paths = json::object();
   for (const Kind& kind : kinds()) {

@@ -28,7 +28,7 @@ class LabelSelector {
 };
 
 // "metadata.name=x,status.phase!=Running": fields are compared as text, and an absent field is empty. Throws
-// StatusError 400 for any other text, and for fields by which the API server does not select objects of that
+// StatusError 400 for any other text, and for fields by which Kubernetes does not select objects of that
 // kind.
 class FieldSelector {
  public:

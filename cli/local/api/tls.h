@@ -16,8 +16,8 @@ struct Credentials {
 // Makes new credentials. The certificates are valid for ten years. The key of the authority is discarded.
 Credentials make_credentials();
 
-// Reads the credentials from `file`. If the file does not exist, makes new credentials and writes the file
-// with mode 0600.
+// Reads the credentials from `file`. If the file is missing or damaged, or has a certificate that is not
+// valid now, makes new credentials and writes the file with mode 0600.
 Credentials load_credentials(const std::filesystem::path& file);
 
 // A kubeconfig with the one context "mlk-local".

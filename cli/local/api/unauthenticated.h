@@ -17,7 +17,7 @@ std::optional<uid_t> user_of_peer(int socket);
 
 // The connections of the owner of the cluster (Side::ours) and those of other users each have a limit. A
 // connection over the limit closes the oldest connection of the same side. So another user who only opens
-// connections does not lock out the owner. Safe from any thread.
+// connections does not lock out the owner. Thread-safe.
 class UnauthenticatedConnections {
  public:
   enum class Side { ours, others };

@@ -92,7 +92,7 @@ class JobSync {
  private:
   bool active(const JobPod& pod) const { return pod.active() && pod.index < completions_; }
 
-  // Adds to the numbers the pods that were listed as uncounted and have lost their finalizer.
+  // Counts the pods that were listed as uncounted and have lost their finalizer.
   void count_flushed() {
     json& uncounted = status_["uncountedTerminatedPods"];
     if (!uncounted.is_object()) uncounted = json::object();
@@ -191,8 +191,8 @@ class JobSync {
       }
     }
     if (failing_) return Verdict{"Failed", "PodFailurePolicy", *failing_};
-    // Same order as the real controller: it first fails a Job with failed indexes, and then checks whether
-    // enough other indexes have succeeded.
+    // In the order of Kubernetes' Job controller, which first fails a Job with failed indexes, and then
+    // checks whether enough other indexes have succeeded.
     if (by_index_ && spec_.contains("maxFailedIndexes") &&
         static_cast<int>(failed_indexes_.size()) > spec_.at("maxFailedIndexes").get<int>()) {
       return Verdict{"Failed", "MaxFailedIndexesExceeded",
@@ -229,7 +229,7 @@ class JobSync {
     return last;
   }
 
-  // Whether to wait for other ranks, since the ranks of a training run end almost together. The real
+  // Whether to wait for other ranks, since the ranks of a training run end almost together. Kubernetes' Job
   // controller collects the changes of one second before it acts. So it counts all these ranks, and does not
   // remove the pods of the last ones with their logs.
   bool ranks_may_end_together() const {

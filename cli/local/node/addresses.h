@@ -31,7 +31,7 @@ class Addresses {
   void forget_ports(const std::string& name_space, const std::string& service);
 
   void save();  // call it before the use of new addresses
-  // Forgets hosts, as "namespace/host", for which `used` is false.
+  // Forgets the hosts for which `used` returns false. The argument of `used` is "namespace/host".
   template <class Used>
   void forget_unless(const Used& used) {
     for (auto at = by_host_.begin(); at != by_host_.end();) {

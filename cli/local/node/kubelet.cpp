@@ -256,7 +256,8 @@ void Kubelet::start(const json& pod, Local& local, Time now) {
   }
 }
 
-// Retries without a limit and with growing pauses: the cause may be a full disk or too many processes.
+// Starts a supervisor for the pod, or does nothing while the pause after a failed start lasts. The pauses
+// grow, and the attempts have no limit, since the cause may be a full disk or too many processes.
 void Kubelet::start_supervisor(const json& pod, Local& local, Time now) {
   const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   local.stage = Local::Stage::starting;

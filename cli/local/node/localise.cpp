@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr char packages_folder[] = "/mlk/python";  // where mlk mounts packages of Python
+constexpr char packages_folder[] = "/mlk/python";  // where mlk mounts Python packages
 
 bool is_host_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';

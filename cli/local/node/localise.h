@@ -62,12 +62,13 @@ class WaitingReason : public std::runtime_error {
 };
 
 // In the pod's variables, command and arguments, replaces the names of peers by replace_peers() and the paths
-// of mounts by replace_paths(). If another variable that begins with X_, such as X_ADDR, names a peer, and
-// X_PORT is the port of this peer, both variables are replaced. Values from Secrets stay unchanged in
-// variables. Throws WaitingReason.
+// of mounts by replace_paths(). The port in a variable X_PORT is replaced, too, if another variable X_...,
+// such as X_ADDR, names the peer that has this port. Values from Secrets stay unchanged in variables. Throws
+// WaitingReason.
 Process localise(const nlohmann::json& pod, const PodContext& around);
 
-// Replaces "$(NAME)" if `env` has NAME, and "$$" by "$", as Kubernetes does in command, args and env.
+// Replaces "$(NAME)" by the value of NAME if `env` has NAME, and "$$" by "$", as Kubernetes does in command,
+// args and env.
 std::string expand_variables(const std::string& text, const std::map<std::string, std::string>& env);
 
 // Replaces HOST.SERVICE, HOST.SERVICE.NAMESPACE, ... .svc and ... .svc.cluster.local by address_of(HOST), if
@@ -78,7 +79,8 @@ std::string replace_peers(const std::string& text, const std::string& name_space
                           const std::function<std::string(const std::string&)>& address_of,
                           const PortOf& port_of = nullptr);
 
-// Replaces paths at or below the mounts, the longest mount first: whole path components only.
+// Replaces each mount path, alone or at the beginning of a longer path, by its folder. If several mount paths
+// fit, the longest one counts. Only whole components of a path are compared.
 std::string replace_paths(const std::string& text, const std::map<std::string, std::string>& mounts);
 
 }  // namespace mlk::local

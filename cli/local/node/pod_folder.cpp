@@ -44,7 +44,7 @@ auto read_as(const std::filesystem::path& file, const Make& make)
   }
 }
 
-// A whole number within the range of the type; `otherwise` for any other value.
+// A whole number that fits into the type and is not negative; `otherwise` for any other value.
 template <class Number>
 Number number_in(const json& record, const char* field, Number otherwise = 0) {
   const json& value = record.at(field);

@@ -9,7 +9,8 @@
 //   exit.json        how the program ended; only the holder of the lock writes this file
 //   lock             held by the supervisor while it lives
 //   log, log.1       output, in containerd's format
-//   termination-log, volumes/
+//   termination-log  written by the program: its termination message
+//   volumes/         the pod's own volumes
 #pragma once
 
 #include <filesystem>
@@ -48,7 +49,7 @@ struct Stop {
 struct Started {
   std::string at;        // RFC 3339
   pid_t group = 0;       // 0: the program does not run yet
-  ProcessId supervisor;  // the session of the program has this process id
+  ProcessId supervisor;  // its process id is the number of the session of the program
 };
 
 struct Exit {

@@ -32,7 +32,7 @@ struct LogLine {
 };
 std::optional<LogLine> parse_log_line(std::string_view line);
 
-// The logs of all pods. Safe from any thread.
+// The logs of all pods. Thread-safe.
 class PodLogs {
  public:
   explicit PodLogs(std::filesystem::path pods) : pods_(std::move(pods)) {}

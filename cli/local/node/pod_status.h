@@ -33,7 +33,7 @@ inline constexpr char deadline_message[] = "Pod was active on the node longer th
 std::optional<std::string> why_unschedulable(const nlohmann::json& pod, std::size_t free_gpus = 0);
 nlohmann::json unschedulable_status(const nlohmann::json& pod, const std::string& why, Time now);
 
-// Bytes from a program as text for JSON, cut to `limit` bytes. Bytes that are not UTF-8 become U+FFFD.
+// The first `limit` bytes of a text from a program, as text for JSON. Bytes that are not UTF-8 become U+FFFD.
 std::string clean_text(const std::string& bytes, std::size_t limit);
 
 }  // namespace mlk::local

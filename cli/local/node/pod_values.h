@@ -14,7 +14,8 @@ namespace mlk::local {
 std::optional<std::string> pod_field(const nlohmann::json& pod, const std::string& path,
                                      const std::string& address);
 
-// resourceFieldRef: "limits.cpu" ..., divided by its divisor, rounded up.
+// resourceFieldRef: the amount of "limits.cpu" ..., divided by the divisor of the reference and rounded up;
+// nullopt if the reference is invalid.
 std::optional<std::string> resource_field(const nlohmann::json& container, const nlohmann::json& reference);
 
 // data and binaryData of a ConfigMap or Secret, decoded.

@@ -57,7 +57,8 @@ std::optional<Stat> stat_of(pid_t pid) {
   std::ifstream file(folder_of(pid) / "stat");
   std::string text;
   std::getline(file, text, '\0');
-  // The name is in parentheses and may itself contain ')'. After the last ')' the number of fields is fixed.
+  // The name is in parentheses and may itself contain ')'. The fields after the last ')' have fixed
+  // positions.
   const auto end = text.rfind(')');
   if (end == text.npos) return std::nullopt;
   std::istringstream words(text.substr(end + 1));

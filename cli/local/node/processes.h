@@ -13,7 +13,7 @@ namespace mlk::local {
 // empty.
 struct ProcessId {
   pid_t pid = 0;
-  unsigned long long start = 0;  // in ticks since the machine started
+  unsigned long long start = 0;  // the time of its start, in ticks since the machine started
   std::string boot;              // identifies this start of the machine
 
   static ProcessId of_this_process();

@@ -102,7 +102,8 @@ struct Child {
   ::dup2(null, 0);
   ::dup2(out, 1);
   ::dup2(err, 2);
-  // If the working folder exists only in the image, the pod's own folder takes its place.
+  // If the working folder does not exist on this machine, for example because it is a folder of the image,
+  // the pod's own folder takes its place.
   if (::chdir(start.working_folder.c_str()) != 0 && ::chdir(folder.path().c_str()) != 0) ::_exit(126);
   std::vector<std::string> pairs{folder.mark()};
   std::vector<char*> env, argv;
@@ -276,7 +277,7 @@ class Supervisor {
   }
 
   // The end of the program is the end of the pod, as with process 1 in a container. Processes that the
-  // program started in other sessions are our children by then, and the supervisor ends them too.
+  // program started in other sessions are children of this supervisor by then, and it ends them, too.
   void poll_children() {
     siginfo_t info{};
     while (!ended_ && ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
@@ -337,8 +338,8 @@ class Supervisor {
 int supervise(const std::filesystem::path& pod_folder) {
   const PodFolder folder(pod_folder);
   const FileLock lock(pod_folder / "lock");
-  // Another supervisor runs the pod, or the server has just decided that the pod is lost. So this supervisor
-  // ends.
+  // Another supervisor runs the pod or has run it, or the server has just decided that the pod is lost. So
+  // this supervisor ends.
   if (!lock.held() || folder.exit() || folder.started()) return 0;
   if (const auto stop = folder.stop()) {
     folder.write(

@@ -1,4 +1,5 @@
-// The supervisor process of a pod: it starts the pod's program, writes its log and records how it ended.
+// The supervisor process of a pod: it starts the pod's program, writes the log, and records how the program
+// ended.
 #pragma once
 
 #include <filesystem>

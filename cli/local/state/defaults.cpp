@@ -75,7 +75,8 @@ void default_job(json& object) {
     labels[prefix + "job-name"] = name;
   }
   if (spec["template"].contains("spec")) {
-    // A Job's pod must not restart for ever, so Kubernetes requires an explicit policy.
+    // By default a pod restarts for ever. The pods of a Job must not, so Kubernetes requires an explicit
+    // restartPolicy in a Job.
     const bool given = spec["template"]["spec"].contains("restartPolicy");
     default_pod_spec(spec["template"]["spec"]);
     if (!given) spec["template"]["spec"].erase("restartPolicy");

@@ -1,4 +1,4 @@
-// Defaults and rules of the kinds with a spec, as the API server has them. Pure.
+// Defaults and rules of the kinds with a spec, as Kubernetes has them. Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -23,7 +23,7 @@ const Kind* kind_by(const std::string Kind::* name, const std::string& wanted) {
   return found == kinds().end() ? nullptr : &*found;
 }
 
-// "jobs.batch": the API server's form for a resource or kind outside of the core group.
+// "jobs.batch": Kubernetes' form for a resource or kind outside of the core group.
 std::string qualified(const std::string& name, const Kind* kind) {
   return kind == nullptr || kind->group.empty() ? name : name + "." + kind->group;
 }

@@ -11,7 +11,8 @@ namespace mlk::local {
 
 using nlohmann::json;
 
-// All code that serves requests throws StatusError. api.cpp catches the error and sends it as the answer.
+// Code that serves a request throws StatusError to refuse the request. api.cpp catches the error and sends it
+// as the answer.
 class StatusError : public std::runtime_error {
  public:
   StatusError(int code, std::string reason, const std::string& message, json details = nullptr)
@@ -34,7 +35,7 @@ StatusError already_exists(const std::string& plural, const std::string& name);
 StatusError conflict(const std::string& plural, const std::string& name, const std::string& why);
 StatusError bad_request(const std::string& message);
 StatusError expired(const std::string& message);
-// 422 with the wording of the API server: "Job.batch "x" is invalid: FIELD: MESSAGE". Several causes stand in
+// 422 with the wording of Kubernetes: "Job.batch "x" is invalid: FIELD: MESSAGE". Several causes stand in
 // brackets: "[FIELD: MESSAGE, FIELD: MESSAGE]".
 struct Cause {
   std::string field;

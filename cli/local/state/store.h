@@ -30,9 +30,8 @@ struct Change {
   Object before;  // null if the object was added
 };
 
-// All functions are safe from any thread. A change is on disk before any reader sees it; a crash at any
-// moment leaves each object either as before or as after a change. Objects without a namespace have the
-// namespace "".
+// Thread-safe. A change is on disk before any reader sees it; a crash at any moment leaves each object either
+// as before or as after a change. Objects without a namespace have the namespace "".
 class Store {
  public:
   // Reads the objects that an earlier store left in `folder`. Renames files that are not objects to
@@ -90,8 +89,8 @@ class Store {
   void load_file(const std::filesystem::path& file);
   std::uint64_t next_revision();
   Object put(const Key& key, json object, Object before);
-  // The watches get the object `last` with a new version. Both objects are passed by value, since erase()
-  // removes the entry that holds them.
+  // The watches get the object `last` with a new version. `before` is passed by value, since erase() removes
+  // the entry that may hold the object.
   void erase(const Key& key, const Object& last, Object before);
   void record(Change change, std::size_t bytes);
   Snapshot snapshot_locked(const std::string& plural, const std::string& name_space) const;

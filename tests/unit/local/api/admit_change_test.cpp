@@ -69,7 +69,7 @@ TEST_CASE("a changed object is checked by the rules for new objects, and missing
         "422 Job.batch \"\" is invalid: metadata.name: Required value: name or generateName is required");
 }
 
-TEST_CASE("a change of an object cannot change the status of the object") {
+TEST_CASE("an update of an object keeps the old status of the object") {
   json job = kept("jobs", job_named("j"));
   job["status"] = {{"active", 1}};
   CHECK(after_change("jobs", job, {{"status", {{"active", 5}}}}) == job);
@@ -165,7 +165,8 @@ TEST_CASE("a strategic patch replaces a whole list if the lists cannot be merged
         R"({"m": {"finalizers": "a"}})"_json);
 }
 
-TEST_CASE("a strategic patch appends an element without the merge key, and keeps old elements without it") {
+TEST_CASE(
+    "a strategic patch appends elements without the merge key, and keeps old elements without this key") {
   CHECK(merged_lists(R"({"env": [{"name": "a"}]})"_json, R"({"env": [{"value": "1"}]})"_json) ==
         R"({"env": [{"name": "a"}, {"value": "1"}]})"_json);
   CHECK(merged_lists(R"({"env": [5, {"value": "1"}, {"name": "a"}]})"_json,

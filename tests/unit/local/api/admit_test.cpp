@@ -195,7 +195,7 @@ TEST_CASE("a name from generateName is cut to 58 bytes before the suffix is adde
   CHECK(name({{"generateName", "a-"}, {"name", "b"}}) == "b");
 }
 
-TEST_CASE("a change of an object cannot change fields that the server owns") {
+TEST_CASE("an update of an object keeps the fields that the server owns") {
   const json before = stored("jobs", job_named("j"));
   const json after = changed("jobs", before,
                              {{"metadata",
@@ -219,7 +219,7 @@ TEST_CASE("a change of an object cannot change fields that the server owns") {
   CHECK(admit_change(admission_of("jobs"), before, {{"spec", before.at("spec")}}, false) == before);
 }
 
-TEST_CASE("a change of a Job's status changes the given fields of the status, and no other part of the Job") {
+TEST_CASE("an update of a Job's status replaces the status, and changes no other part of the Job") {
   json before = stored("jobs", job_named("j"));
   before["status"]["active"] = 1;
   json expected = before;

@@ -90,7 +90,8 @@ TEST_CASE("a new object gets the initial status of its kind, and the status that
         std::vector<std::string>{"default", "default"});
 }
 
-TEST_CASE("an unknown field causes a warning, but with Strict an error, and with Ignore nothing") {
+TEST_CASE(
+    "an unknown field causes a warning, an error with fieldValidation=Strict, and nothing with Ignore") {
   Cluster cluster;
   const json typo = map_named("a", {{"dat", 1}, {"x", 2}});
   const std::string both = "unknown field \"dat\", unknown field \"x\"";

@@ -102,7 +102,8 @@ TEST_CASE("a request with dryRun=All is checked like a real request, and stores 
   CHECK(cluster.ask("GET", maps + "/a").at("data").at("k") == "v");
 }
 
-TEST_CASE("a misspelt field of a Job is an error with Strict and a warning with Warn, and is never stored") {
+TEST_CASE(
+    "fieldValidation=Strict refuses a misspelt field of a Job, and Warn drops the field with a warning") {
   const json typo = job_named("j", {{"backofLimit", 1}}, {{"comand", {"x"}}});
   Cluster cluster;
   const json refused = cluster.ask("POST", jobs + "?fieldValidation=Strict", typo);
@@ -154,7 +155,7 @@ TEST_CASE("a Job is refused if Kubernetes would refuse it, or if local processes
   }
 }
 
-TEST_CASE("a Job gets the defaults and labels of the real API") {
+TEST_CASE("a Job gets the same defaults and labels as in Kubernetes") {
   Cluster cluster;
   const json made = cluster.ask("POST", jobs, job_named("j", {{"backoffLimitPerIndex", 1}}));
   const json& spec = made.at("spec");
@@ -240,7 +241,7 @@ TEST_CASE("a list can be filtered and divided into pages, and all pages show the
   CHECK(second.at("metadata").at("resourceVersion") == first.at("metadata").at("resourceVersion"));
 }
 
-TEST_CASE("a list shows the requested version with Exact, and a newer version with NotOlderThan") {
+TEST_CASE("resourceVersionMatch=Exact lists the requested version, and NotOlderThan the newest version") {
   Cluster cluster;
   const json first = cluster.ask("POST", maps, map_named("a"));
   const std::string then = first.at("metadata").at("resourceVersion");

@@ -82,7 +82,7 @@ TEST_CASE("a pod without an index is released if it has ended or is being delete
   CHECK(passed(job(1), {running}).release == only_name(running));
 }
 
-TEST_CASE("a success policy waits two seconds after a success, but not after a failure") {
+TEST_CASE("a success policy ends the Job two seconds after the last success, also if a pod failed later") {
   const json some = {{"successPolicy", {{"rules", {{{"succeededCount", 1}}}}}}};
   const json good = ended_at(pod(0, "Succeeded"), "2026-11-21T11:59:58Z");
   const JobActions actions = passed(job(3, some), {good, pod(1, "Failed", 1)});

@@ -157,7 +157,7 @@ TEST_CASE("each index has its own delay, which follows from its pod with the mos
   CHECK(due.create.at(0).ignored == 0);
 }
 
-TEST_CASE("an index fails when it has more failures than its limit") {
+TEST_CASE("an index fails when it has more failures than backoffLimitPerIndex") {
   for (const auto& [failures, limit, given_up] : {std::tuple(1, 2, false), {2, 2, true}, {0, 0, true}}) {
     CAPTURE(failures);
     const json status =
@@ -255,7 +255,7 @@ TEST_CASE("a Job that ends gets a condition, a message, a time and an event for 
   }
 }
 
-TEST_CASE("a Job that has decided to fail fails, also if its last pods succeed") {
+TEST_CASE("a Job whose failure is decided ends as Failed, also if its last pods succeed") {
   json decided = job(2);
   decided["status"]["conditions"] =
       R"([{"type": "FailureTarget", "status": "True", "reason": "Why", "message": "because"}])"_json;
@@ -271,7 +271,7 @@ TEST_CASE("a Job that has decided to fail fails, also if its last pods succeed")
   CHECK(stepped(decided, {}).status.at("conditions").back().at("type") == "Complete");
 }
 
-TEST_CASE("a success policy waits two seconds, so that other ranks may end too") {
+TEST_CASE("a success policy ends a Job only after two seconds, so that other ranks may end, too") {
   const json some = {{"successPolicy", {{"rules", {{{"succeededCount", 1}}}}}}};
   const std::vector<json> pods = {pod(0, "Succeeded"), pod(1, "Running")};
   const JobActions early = stepped(job(2, some), pods, noon + std::chrono::milliseconds(1999));

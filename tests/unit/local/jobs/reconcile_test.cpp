@@ -210,7 +210,8 @@ TEST_CASE("a success policy ends the Job early and stops the remaining pods") {
   CHECK(conditions(reconciled(job(2, by_index), {pod(0, "Succeeded")}, noon + seconds(3))).size() == 2);
 }
 
-TEST_CASE("suspending stops the pods and removes the start time, and resuming starts the pods again") {
+TEST_CASE(
+    "a suspended Job stops its pods and loses its start time, and a resumed Job starts its pods again") {
   const json running = pod(0, "Running");
   json suspended = job(1, {{"suspend", true}});
   const JobActions actions = decide(suspended, {running});
@@ -278,7 +279,7 @@ TEST_CASE("a Job without backoffLimitPerIndex counts the failures of all its ind
         std::vector<std::string>{"FailureTarget=BackoffLimitExceeded", "Failed=BackoffLimitExceeded"});
 }
 
-TEST_CASE("a smaller parallelism stops the highest indexes") {
+TEST_CASE("a smaller parallelism stops the pods with the highest indexes") {
   const json low = pod(0, "Running"), high = pod(1, "Running");
   CHECK(decide(job(2, {{"parallelism", 1}}), {low, high}).remove ==
         std::vector<std::string>{high["metadata"]["name"]});

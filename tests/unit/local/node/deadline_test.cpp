@@ -115,7 +115,7 @@ TEST_CASE("if a pod cannot be started before its deadline, it fails without a pr
   CHECK(node.at("/metadata/resourceVersion") == version);
 }
 
-TEST_CASE("the kubelet asks a deleted pod to end once, and not again at the deadline of the pod") {
+TEST_CASE("the kubelet asks a deleted pod to end, and does not ask again at the deadline of the pod") {
   using namespace deadlines;
   Node node;
   start_limited(node, 5);

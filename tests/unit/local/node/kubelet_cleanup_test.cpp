@@ -136,7 +136,7 @@ TEST_CASE("the kubelet reaps a supervisor that ends after its pod is gone") {
   CHECK_FALSE(std::filesystem::exists(process));
 }
 
-TEST_CASE("the kubelet asks a supervisor to stop once, and again if the grace period becomes shorter") {
+TEST_CASE("the kubelet repeats the request to stop a supervisor only if the grace period becomes shorter") {
   Node node;
   node.start();
   node.runs();

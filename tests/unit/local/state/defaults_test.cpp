@@ -86,7 +86,7 @@ TEST_CASE("the default of a field of a Job may depend on another field") {
   CHECK(labelled.at("template").at("metadata").at("labels").at("job-name") == "j");
 }
 
-TEST_CASE("pods and containers get the defaults of the real API") {
+TEST_CASE("pods and containers get the same defaults as in Kubernetes") {
   const json spec = R"({"containers": [{"name": "a"}], "initContainers": [{"name": "b"}],
     "volumes": [{"name": "c", "configMap": {}}, {"name": "s", "secret": {}}, {"name": "h", "hostPath": {}},
                 {"name": "e", "emptyDir": {}}]})"_json;
