@@ -31,7 +31,8 @@ struct Paths {
 // $XDG_STATE_HOME/mlk/local. Throws Error{failure} if the folder belongs to another user, or is a link.
 Paths default_paths();
 
-// Creates the folder with mode 0700, or sets this mode. Throws Error{failure} if it belongs to another user.
+// Creates the folder with mode 0700, or sets this mode. Throws Error{failure} if it belongs to another user,
+// or is a link or a file.
 void make_state_folder(const std::filesystem::path& folder);
 
 struct Address {

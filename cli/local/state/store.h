@@ -69,9 +69,9 @@ class Store {
   bool remove(const std::string& plural, const std::string& name_space, const std::string& name,
               const std::function<void(const json&)>& check = nullptr);
 
-  // Waits until `deadline` for changes after `revision`. Empty if there was no change. An empty plural means
-  // all kinds. Throws StatusError 410 if the history does not reach back that far. Sets `revision` to the
-  // last version that was read.
+  // Waits for a change after `revision`, at most until `deadline`. Empty if there was no change. An empty
+  // plural means all kinds. Throws StatusError 410 if the history does not reach back that far. Sets
+  // `revision` to the last version that was read.
   std::vector<Change> changes_after(std::uint64_t& revision, const std::string& plural,
                                     std::chrono::steady_clock::time_point deadline) const;
   void wake_watches();  // makes changes_after() return early, once

@@ -29,7 +29,7 @@ struct Echo : FakeServer {
 
 }  // namespace
 
-TEST_CASE("requests wait until the source has a credential, and then send this credential") {
+TEST_CASE("requests wait until the credential source has a credential, and then send this credential") {
   Echo echo("Authorization");
   Ends ends(echo.server());
   std::future<Outcome> first = ask(*ends.loop, {.path = "/a"}), second = ask(*ends.loop, {.path = "/b"});
@@ -49,7 +49,7 @@ TEST_CASE("the wait for a credential does not count against the timeout of a req
   CHECK(outcome.get().response.body == "Bearer one");
 }
 
-TEST_CASE("a stream opens when its credential is accepted, not with a 401 answer") {
+TEST_CASE("a stream does not open with a 401 answer, but with the answer to the next credential") {
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
   Ends ends({.url = server.listen(), .insecure = true});
   server.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
@@ -71,7 +71,7 @@ TEST_CASE("a stream opens when its credential is accepted, not with a 401 answer
   CHECK(lines.starts_with("a line"));
 }
 
-TEST_CASE("requests that wait for a credential fail if the source reports an error") {
+TEST_CASE("requests that wait for a credential fail if the credential source reports an error") {
   Ends ends({.url = "https://127.0.0.1:1"});
   std::future<Outcome> outcome = ask(*ends.loop, {.path = "/a"});
   REQUIRE(eventually([&] { return ends.credentials->asked == 1; }));
@@ -220,7 +220,8 @@ TEST_CASE("the loop repeats a request once after 401 if there is a new credentia
   }
 }
 
-TEST_CASE("the loop repeats a request to a busy server after Retry-After if the timeout allows this") {
+TEST_CASE(
+    "the loop repeats a request to a busy server after the time in Retry-After if the timeout allows this") {
   FakeServer server;
   std::atomic<int> count = 0;
   std::string after = "0";
@@ -272,7 +273,8 @@ TEST_CASE("a response has at most thirty-two warnings, and no warning without a 
   CHECK(warnings() == std::vector<std::string>{"open", "\\"});
 }
 
-TEST_CASE("a request fails if the answers in progress together exceed most_held") {
+TEST_CASE(
+    "a request fails if the unfinished answers exceed most_held; answers that have ended do not count") {
   FakeServer server;
   std::string body(1 << 20, 'x');
   server.http->Get(

@@ -52,7 +52,7 @@ TEST_CASE("the loop sleeps while all requests wait for a credential") {
   CHECK(ends.credentials->turns < 100);
 }
 
-TEST_CASE("the failure is for_good if the source refuses to give any credential") {
+TEST_CASE("the failure is for_good if the credential source refuses to give any credential") {
   Ends ends({.url = "http://127.0.0.1:1"});
   ends.credentials->refuse(mlk::Error(mlk::ExitCode::cluster, "no login", "log in"));
   const Failure failure = ask(*ends.loop, {.path = "/a"}).get().failure;
@@ -97,7 +97,7 @@ TEST_CASE("the timeout of a request does not count the time on a dead connection
   CHECK(count == 2);
 }
 
-TEST_CASE("the loop wakes up at the end of Retry-After, and sends the request again") {
+TEST_CASE("the loop wakes up at the end of the time in Retry-After, and sends the request again") {
   std::atomic<int> count = 0;
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {

@@ -47,7 +47,7 @@ TEST_CASE("has_login is true if a URL has a user name or a password") {
   CHECK(parts_of("https://:secret@x")->has_login);
 }
 
-TEST_CASE("parts_of() refuses a text without a host or with an invalid port") {
+TEST_CASE("parts_of() refuses a text without a host, with an invalid port or with a blank") {
   for (const char* text : {"", "https://", "https://x:port", "https://x:99999", "https://a b"})
     CHECK_MESSAGE(!parts_of(text), text);
 }

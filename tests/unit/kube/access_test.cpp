@@ -44,7 +44,7 @@ TEST_CASE(
   CHECK(whoami(client).groups == Texts{"g"});
 }
 
-TEST_CASE("questions about another user's access impersonate that user, and other requests do not") {
+TEST_CASE("mlk impersonates a user to ask about the access of this user, and in no other request") {
   FakeServer server;
   std::mutex mutex;
   Texts names;
@@ -63,7 +63,7 @@ TEST_CASE("questions about another user's access impersonate that user, and othe
   CHECK(names == Texts{""});
 }
 
-TEST_CASE("require_version() refuses an older Kubernetes than the required version") {
+TEST_CASE("require_version() refuses a Kubernetes that is older than the required version") {
   FakeServer server;
   std::string version = R"({"major":"1","minor":"30+","gitVersion":"v1.30.1-gke"})";
   server.http->Get("/version", [&](const auto&, auto& response) { answer(response, 200, version); });

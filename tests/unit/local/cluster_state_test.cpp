@@ -114,7 +114,7 @@ TEST_CASE("a fresh cluster has the namespace default with a service account, and
                {"nodeInfo", {{"kubeletVersion", "v1.37.0+mlk"}}}}}});
 }
 
-TEST_CASE("seed() adds the objects that a fresh cluster needs, and does not change existing objects") {
+TEST_CASE("seed() adds the objects that a fresh cluster needs, and a second call changes nothing") {
   const Folder folder;
   Store store(folder.path() / "objects");
   seed(store, noon);
@@ -166,7 +166,7 @@ TEST_CASE("a uid is a UUID of version 4 with random digits") {
   CHECK_THROWS_AS(uid_of(json{{"metadata", json::object()}}), json::out_of_range);
 }
 
-TEST_CASE("the random part of a name has five of the letters that Kubernetes uses") {
+TEST_CASE("the random part of a name has five of the letters and digits that Kubernetes uses") {
   std::vector<std::set<char>> seen(5);
   for (int i = 0; i < 2000; ++i) {
     const std::string suffix = random_suffix();
@@ -254,7 +254,7 @@ TEST_CASE("read_address() returns the process id and the port of the server, wit
   CHECK(read("{") == "none");
 }
 
-TEST_CASE("lost() is true if the address of a server is stored, and no server holds the lock") {
+TEST_CASE("lost() is true if the process id of a server is stored, and no server holds the lock") {
   const Home home;
   CHECK_FALSE(lost());
   std::filesystem::create_directories(home.paths.root);

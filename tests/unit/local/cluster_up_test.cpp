@@ -322,7 +322,7 @@ TEST_CASE("down() waits until the server has ended, also if the disk is full") {
   }
 }
 
-TEST_CASE("down() gives a pod at most the period that the caller allows, and names the stopped pods") {
+TEST_CASE("down() gives a pod at most the grace period that the caller allows, and names the stopped pods") {
   struct Case {
     std::optional<long> own, asked;
     long given;

@@ -105,7 +105,7 @@ TEST_CASE("an id-token is sent until ten seconds before the expiry, and gives an
         std::string("the id-token of auth-provider oidc is missing"));
 }
 
-TEST_CASE("the token file is read again every minute, and the client certificate stays") {
+TEST_CASE("the token file is read again every minute, and the client certificate stays the same") {
   const TemporaryFolder folder;
   Config config;
   config.token = "old";

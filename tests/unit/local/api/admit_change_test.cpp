@@ -87,7 +87,7 @@ TEST_CASE("a missing generation of a Job counts as 1, and a Service has no gener
                   .contains("generation"));
 }
 
-TEST_CASE("a Pod or Service gets no defaults if it has no spec") {
+TEST_CASE("an object without a spec gets no defaults, except the name label of a Namespace") {
   const json bare = R"({"metadata": {"name": "a", "uid": "u"}})"_json;
   for (const char* plural : {"pods", "services", "configmaps", "leases", "events", "nodes"})
     CHECK_MESSAGE(defaulted(plural, bare) == bare, plural);

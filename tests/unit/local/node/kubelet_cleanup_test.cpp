@@ -213,7 +213,7 @@ TEST_CASE("the volumes of a pod are removed when the pod ends, but claims and th
   CHECK(node.logs.tail(Node::uid, 5, 100) == "words\n");
 }
 
-TEST_CASE("the pods of a service use the same port while at least one of them exists") {
+TEST_CASE("the pods of a service use the same port while at least one of them starts or runs") {
   Node node;
   node.store.create("services", {{"apiVersion", "v1"},
                                  {"kind", "Service"},

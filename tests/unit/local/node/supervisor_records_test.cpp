@@ -150,7 +150,7 @@ TEST_CASE("a program can write more to stdout or stderr than a pipe holds") {
   }
 }
 
-TEST_CASE("a supervisor does not start its program if the pod was stopped before") {
+TEST_CASE("a supervisor starts no program if the pod was stopped, was started before, or has no program") {
   const Supervised stopped;
   stopped.pod.write(Start{"default/p", 5, {"true"}, {}, "/"});
   stopped.pod.write(Stop{5, "shutdown"});

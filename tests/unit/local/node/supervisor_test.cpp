@@ -96,7 +96,8 @@ TEST_CASE("the signals TERM, PIPE, INT and HUP end a process of the program, as 
     CHECK_MESSAGE(log.find(line) != std::string::npos, log);
 }
 
-TEST_CASE("a supervisor runs the program with its environment, and stores its output and its end") {
+TEST_CASE(
+    "a supervisor runs the program with the recorded environment, and stores its output and exit code") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
