@@ -20,7 +20,7 @@ struct UrlParts {
 // nullopt if the text is not a URL with a scheme and a host. Pure.
 [[nodiscard]] std::optional<UrlParts> parts_of(const std::string& url);
 
-// The host as URLs write it: an address of IPv6 in brackets. Pure.
+// The host as URLs write it: an IPv6 address in brackets. Pure.
 std::string in_url(const std::string& host);
 
 // Whether the host is a loopback address (127.0.0.0/8 or ::1) or the name localhost. False for any other

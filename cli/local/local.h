@@ -63,7 +63,7 @@ std::filesystem::path own_program();
 
 struct UpOptions {
   std::filesystem::path program;               // the program mlk; the server is `PROGRAM local serve`
-  std::map<std::string, std::string> volumes;  // claim -> folder; added to those of earlier calls
+  std::map<std::string, std::string> volumes;  // claim or volume -> folder; added to those of earlier calls
   std::chrono::seconds timeout{20};
 };
 

@@ -15,8 +15,7 @@ namespace mlk::kube {
 
 using CredentialPtr = std::shared_ptr<const Credential>;
 
-// Not safe for several threads. Reads token files but runs no plugin; the owner of this object runs the
-// plugin.
+// Not thread-safe. Reads token files but runs no plugin; the owner of this object runs the plugin.
 class Credentials {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;

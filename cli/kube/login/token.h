@@ -6,8 +6,7 @@
 
 namespace mlk::kube {
 
-// Not safe for several threads. If the file is unreadable or has no usable token, the last token stays in
-// use.
+// Not thread-safe. If the file is unreadable or has no usable token, the last token stays in use.
 class Token {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -33,7 +33,7 @@ struct Request {
   bool flag(const std::string& name) const { return parameter(name) == "true" || parameter(name) == "1"; }
 };
 
-// The target of a stream. Both functions return false when the client has gone.
+// The client that receives a stream. Both functions return false when the client has gone.
 struct Sink {
   std::function<bool(std::string_view)> write;
   std::function<bool()> alive;

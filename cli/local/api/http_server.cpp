@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t body_limit = 3 << 20;
 constexpr std::size_t connection_limit =
-    700;  // threads; fewer than the 1024 descriptors that every process may have
+    700;  // threads; each needs one of the 1024 descriptors that a process may have
 constexpr std::size_t unauthenticated_limit = 64;
 constexpr std::chrono::milliseconds idle_patience{5000};  // between two requests
 

@@ -105,7 +105,7 @@ void correct_end(Store& store, const json& job, Time now) {
 }
 
 // Whether reconcile() needs the pods of this Job that have succeeded and are counted. If not, the caller
-// leaves these pods out, since a sweep has thousands of them.
+// leaves these pods out, since the Job of a sweep over parameters has thousands of them.
 bool needs_counted_successes(const json& job) {
   const json& spec = job.at("spec");
   return !is_finished(job) && (!spec.contains("backoffLimitPerIndex") || spec.contains("successPolicy"));

@@ -20,7 +20,7 @@ namespace {
 // (KEP-2307, KEP-3329, KEP-3850, KEP-3939, KEP-3998):
 //
 //   1. count_flushed()   pods that have lost their finalizer are counted: they move from
-//                        status.uncountedTerminatedPods into the numbers
+//                        status.uncountedTerminatedPods into the counts
 //   2. the verdict       the Job becomes Complete or Failed: by completions, by a rule of podFailurePolicy,
 //                        by backoffLimit, by its deadline, or by successPolicy
 //   3. pods to delete    unfinished pods of a Job that has ended or is suspended; otherwise the pods above
@@ -30,7 +30,7 @@ namespace {
 //
 // The invariant: a finished pod is counted exactly once. It is first listed as uncounted, then loses its
 // finalizer, then is counted. Each step is stored before the next, so a crash between two steps neither loses
-// nor doubles the pod.
+// a pod nor counts it twice.
 
 // Ranks that end within this time count as ending together. One second is too short, since the times in a
 // pod's status are whole seconds.
@@ -140,9 +140,10 @@ class JobSync {
     }
   }
 
-  // Whether the pod must keep its finalizer, so that it still exists. The failed pod of an index stores the
-  // number of failures of the index until the replacement pod stores it. A suspended Job keeps no pods, since
-  // the Job itself ends its pods. When the Job resumes, these ends do not count as failures of the ranks.
+  // Whether the pod must keep its finalizer, which keeps the pod in existence. The failed pod of an index
+  // stores the number of failures of the index until the replacement pod stores it. A suspended Job keeps no
+  // pods, since the Job itself ends its pods. When the Job resumes, these ends do not count as failures of
+  // the ranks.
   bool is_held(const JobPod& pod) const {
     if (spec_.value("suspend", false)) return false;
     if (!by_index_ || pod.index < 0 || failed_indexes_.contains(pod.index) || completed_.contains(pod.index))

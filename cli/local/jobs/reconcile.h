@@ -27,9 +27,9 @@ struct JobActions {
 
 // The caller applies the actions in the order of the members above, and makes each durable before the next.
 // Then a crash between two actions neither loses a pod nor counts it twice: a finished pod is first listed in
-// status.uncountedTerminatedPods, then loses its finalizer, and is added to the numbers last. `pods`: all
-// pods of the Job. Pods that have succeeded and are counted may be left out if the Job has
-// backoffLimitPerIndex and no successPolicy.
+// status.uncountedTerminatedPods, then loses its finalizer, and is added to the counts last. `pods`: all pods
+// of the Job. Pods that have succeeded and are counted may be left out if the Job has backoffLimitPerIndex
+// and no successPolicy.
 JobActions reconcile(const nlohmann::json& job, const std::vector<const nlohmann::json*>& pods, Time now);
 
 bool is_finished(const nlohmann::json& job);  // condition Complete or Failed

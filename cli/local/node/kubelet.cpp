@@ -20,7 +20,7 @@
 namespace mlk::local {
 namespace {
 
-constexpr std::size_t message_limit = 4096;  // of a termination message, as Kubernetes has it
+constexpr std::size_t message_limit = 4096;  // bytes of a termination message, as in Kubernetes
 
 std::string pod_uid_of(const json& pod) { return text_of(pod, {"metadata", "uid"}); }
 bool is_deleted(const json& pod) { return pod.at("metadata").contains("deletionTimestamp"); }
@@ -305,7 +305,8 @@ void Kubelet::sync(const json& pod, Local& local, Time now) {
   if (exit) {
     state.exit = exit;
     state.termination_message = termination_message(pod, *exit);
-    // As in Kubernetes, the pod's own volumes are removed at its end. They include its copies of ConfigMaps.
+    // As in Kubernetes, the volumes inside the pod's folder are removed when the pod ends. They include the
+    // pod's copies of ConfigMaps.
     std::error_code ignored;
     std::filesystem::remove_all(folder.path() / "volumes", ignored);
     local.stage = Local::Stage::ended;

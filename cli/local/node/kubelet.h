@@ -26,7 +26,8 @@ class Kubelet {
           std::vector<std::string> gpus = {});
 
   void notice(const std::string& uid);  // the supervisor of this pod has news
-  // Syncs processes and objects. `sweep`: read every folder, also folders without a notice.
+  // Syncs processes and objects. `sweep`: also reads the folders of pods that have sent no notice, removes
+  // the folders of pods that are gone, and forgets addresses that no pod uses any more.
   void step(Time now, bool sweep);
 
  private:

@@ -132,7 +132,7 @@ void PodLogs::read(const std::string& uid, const LogOptions& options,
 
   bool more = true;
   if (options.tail_lines) {
-    // To find the last lines, the reader reads the whole file and keeps only a window of bounded size.
+    // To find the last entries, reads the whole log, but keeps only the wanted number of entries.
     std::deque<std::string> last;
     const auto wanted = static_cast<std::size_t>(std::max<long long>(0, *options.tail_lines));
     files.each_line([&](std::string_view line) {

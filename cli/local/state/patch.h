@@ -1,4 +1,4 @@
-// The kinds of PATCH. Pure.
+// The patches of PATCH requests: JSON, merge, strategic and apply patches. Pure.
 #pragma once
 
 #include <string>

@@ -21,7 +21,7 @@ struct Paths {
   std::filesystem::path kubeconfig() const { return root / "kubeconfig"; }
   std::filesystem::path server() const { return root / "server.json"; }    // address of the server
   std::filesystem::path lock() const { return root / "lock"; }             // held while a server runs
-  std::filesystem::path volumes() const { return root / "volumes.json"; }  // --volume claim=DIR
+  std::filesystem::path volumes() const { return root / "volumes.json"; }  // --volume NAME=DIR
   std::filesystem::path fifo() const {
     return root / "notices";
   }  // a named pipe: supervisors notify the server of new records

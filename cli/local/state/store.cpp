@@ -68,7 +68,7 @@ Store::Key Store::key_of(const std::string& plural, const json& object) {
 }
 
 std::filesystem::path Store::file_of(const Key& key) const {
-  // A file name has at most 255 bytes, so long names are cut. No object's name contains the ~.
+  // A file name has at most 255 bytes, so long names are cut. No object's name contains a ~.
   const std::string file =
       key.name.size() <= 200 ? key.name : key.name.substr(0, 150) + "~" + sha256_hex(key.name).substr(0, 32);
   return folder_ / key.plural / (key.name_space.empty() ? "~" : key.name_space) / (file + ".json");
