@@ -27,7 +27,8 @@ class ApiError : public Error {
 
   // The HTTP status. Without an answer 0, but 401 if credentials are missing and a retry cannot help.
   int status() const { return status_; }
-  // "NotFound", "AlreadyExists", "Forbidden" ...; without an answer "Unreachable" or "NoCredentials".
+  // "NotFound", "AlreadyExists", "Forbidden" ...; "Unreadable" or "TooLarge" for an answer that mlk cannot
+  // use; without an answer "Unreachable" or "NoCredentials".
   const std::string& reason() const { return reason_; }
 
  private:
@@ -60,8 +61,8 @@ struct ListOptions {
   // objects of the kind from its storage, even if the selectors match only a few.
   bool from_cache = false;
   // The client calls this function for each object that arrives. The function removes the fields that the
-  // caller never reads, so that they take no memory. It runs in the thread that lists or watches; it must be
-  // quick.
+  // caller never reads, so that they take no memory. The function runs in the thread that lists or watches,
+  // and must be quick.
   std::function<void(nlohmann::json&)> transform{};
 };
 

@@ -52,8 +52,8 @@ bool is_by_kubelet(std::string_view line);
 // Whether a line of the kubelet says that the node can follow no more logs; mlk then polls the logs. Pure.
 bool lacks_inotify(std::string_view line);
 
-// Whether a stream ended because the pod is gone. Only the API server knows this. Another 404 comes from the
-// node: a kubelet that has just started does not know its pods yet. Pure.
+// Whether a stream ended because the pod is gone. Only the API server knows this. Another 404 may come from
+// the node: a kubelet that has just started does not know its pods yet. Pure.
 [[nodiscard]] bool pod_is_gone(const StreamEnd& end);
 
 // Makes the error that says why a log did not arrive, from a StreamEnd that is an error. The text is the same

@@ -28,7 +28,7 @@ inline const Resource role_bindings{"rbac.authorization.k8s.io", "v1", "rolebind
 }  // namespace resources
 
 // "/api/v1/namespaces/NS/pods" or "/apis/batch/v1/namespaces/NS/jobs/NAME"; names are percent-encoded. The
-// path is cluster-wide if the namespace is empty, or if the kind does not belong to namespaces.
+// path is cluster-wide if the namespace is empty, or if objects of the kind belong to no namespace.
 std::string path_of(const Resource& resource, const std::string& name_space, const std::string& name = "");
 std::string api_version_of(const Resource& resource);  // "v1", "batch/v1"
 

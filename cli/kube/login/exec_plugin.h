@@ -48,7 +48,7 @@ std::string exec_info(const ExecPlugin& plugin, const Config& config, bool inter
 // wrong apiVersion.
 Credential parse_exec_credential(std::string_view output, const ExecPlugin& plugin);
 
-// The error for a failed run of the program. Contains the stderr of the program without secrets. Pure.
+// The error for a failed run of the program. Contains the end of its stderr, without secrets. Pure.
 Error exec_failure(const ExecPlugin& plugin, const ProcessResult& result, std::chrono::seconds patience);
 // The error for a program that does not exist.
 Error exec_missing(const ExecPlugin& plugin, const std::string& why);

@@ -22,8 +22,8 @@ LoginView login_of(const Config& config);
 // "expired 2026-11-26T10:00:00Z (2h ago)" or "until ... (3d left)".
 std::string text_of_end(Time end, Time now);
 
-// The expiry that the issuer gave for the credential; otherwise the expiry that its token or its certificate
-// contains, or the earlier one of both.
+// The expiry that the issuer gave for the credential; otherwise the expiry in its token or in its
+// certificate, whichever is earlier.
 std::optional<Time> end_of(const Credential& credential);
 
 // notAfter of the first certificate of a PEM text.

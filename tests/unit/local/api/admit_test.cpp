@@ -185,7 +185,7 @@ TEST_CASE("the server ignores the uid, version, times and status that a client s
   CHECK(name_space.at("status").at("phase") == "Active");
 }
 
-TEST_CASE("a name from generateName is cut to 58 bytes before the suffix is added") {
+TEST_CASE("generateName is cut to 58 bytes before the suffix is added") {
   const auto name = [](const json& metadata) {
     return admitted("configmaps", {{"metadata", metadata}}).at("metadata").at("name").get<std::string>();
   };

@@ -109,7 +109,7 @@ TEST_CASE("a pod fails if its program cannot be started, and its status has the 
                                  "Warning Failed: Error: failed to start container main: no such file"});
 }
 
-TEST_CASE("a pod is lost if its supervisor ends without a record while the program runs") {
+TEST_CASE("a pod is lost if its supervisor ends and has not recorded the end of the program") {
   Node node("exit 0");
   node.start();
   node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});

@@ -157,7 +157,7 @@ TEST_CASE("list() sorts the objects of one kind by namespace and name") {
   CHECK(snapshot.revision == store.revision());
 }
 
-TEST_CASE("an object of more than 1.5 MiB is refused, and the stored object stays") {
+TEST_CASE("an object of more than 1.5 MiB is refused, and the stored object stays unchanged") {
   const Folder folder;
   Store store(folder.path());
   json full = stored_thing("ns", "a", "");

@@ -86,7 +86,7 @@ TEST_CASE("a store does not load a temporary file, or a file that a crash has cu
   CHECK(std::filesystem::exists(place / "bad.json.broken"));
 }
 
-TEST_CASE("an invalid content of the file `revision` is ignored") {
+TEST_CASE("invalid content of the file `revision` is ignored") {
   for (const char* text : {"", "x", "-1", "99999999999999999999999", "[[[["}) {
     CAPTURE(text);
     const Folder folder;
