@@ -7,8 +7,8 @@
 
 namespace mlk::image {
 
-// The paths of files that differ, as "+new", "-gone" and "changed", in the order of the paths. Folders are
-// ignored. Throws as read_tar().
+// The files that differ, in the order of their paths: "+PATH" is only in `after`, "-PATH" is only in
+// `before`, and "PATH" has changed. Folders are ignored. Throws as read_tar().
 std::vector<std::string> changed_paths(std::string_view before, std::string_view after);
 
 }  // namespace mlk::image

@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t large_file = 10 << 20;
 constexpr std::uint64_t most_of_a_layer = std::uint64_t{16} << 30;
 
-// Code that may become a layer is compressed for an archive only if it has at most this many times the bytes
-// that an archive may have: programs rarely shrink to a tenth.
+// If code may become a layer, mlk compresses an archive only if the files have at most this many times the
+// bytes that the archive may have: programs rarely shrink to a tenth.
 constexpr std::size_t most_gain = 16;
 
 using Take = std::function<void(std::string_view)>;
@@ -119,7 +119,8 @@ class TarOfFolder {
     take({zeros, tar_padding(entry.size)});
   }
 
-  // Runs `action`. If it throws an error that names a path, puts the text `before` in front of this path.
+  // Runs `action`. The message of each Error that `action` throws begins with a path. Puts "code: " and
+  // `before` in front of this path.
   template <typename Action>
   static void named(const std::string& before, const Action& action) {
     try {
@@ -204,8 +205,8 @@ void warn_and_count(const fs::path& folder, Code& out) {
                 "leave files out with exclude: or a file .mlkignore, and put data on a volume (data:)");
 }
 
-// Warns of pointers of Git LFS. Reads the files only if there is a file .gitattributes: without such a file
-// git writes no pointers, and mlk need not read the files here.
+// Warns of pointers of Git LFS. Reads files only if the code has a file .gitattributes, because projects with
+// Git LFS usually have one.
 void warn_of_pointers(const fs::path& folder, Code& out) {
   const auto tells_git = [](const TreeEntry& entry) {
     return name_of_path(entry.of_tar.path) == ".gitattributes";
@@ -230,7 +231,7 @@ void warn_of_pointers(const fs::path& folder, Code& out) {
                   all > most_shown ? ", ..." : ""));
 }
 
-// Computes the digest and compresses the archive. Reads all files once.
+// Computes the digest and compresses the archive. Reads each file only once.
 PackedCode read_and_pack(const fs::path& folder, const Code& code, const ArchiveBounds& bounds) {
   PackedCode out;
   Sha256 digest;
@@ -282,7 +283,7 @@ std::string write_layer(LayerWriter& writer, const fs::path& folder, const Tree&
   return digest.hex();
 }
 
-// Computes the digest and writes the layer. Reads all files once.
+// Computes the digest and writes the layer. Reads each file only once.
 PackedCode read_into_layer(const fs::path& folder, const Tree& tree, const CodeLayers& layers) {
   LayerWriter writer(layers.file_of("new"), layers.go_on);
   const std::string digest = write_layer(writer, folder, tree, layers.prefix);

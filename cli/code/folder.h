@@ -17,7 +17,8 @@ struct NamedEntry {
   Kind kind = Kind::other;
 };
 
-// The values that change when a program writes to a file. Times are in nanoseconds since 1970.
+// At least one of these values changes when a program changes or replaces a file. Times are in nanoseconds
+// since 1970.
 struct Stamp {
   std::int64_t modified = 0;  // programs may set it to any time
   std::int64_t changed = 0;   // only the system sets it

@@ -159,7 +159,7 @@ bool matches_path(const Parts& pattern, std::span<const std::string_view> path, 
   return p == pattern.size();
 }
 
-// Removes blanks at the end, up to a blank that is escaped by a backslash.
+// Removes the carriage return and the blanks at the end of a line. Stops at a blank that a backslash escapes.
 std::string_view without_line_end(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   while (line.ends_with(' ')) {
@@ -207,8 +207,8 @@ void IgnoreRules::add(std::string_view text, const std::string& folder) {
 }
 
 std::optional<bool> IgnoreRules::leaves_out(const std::string& path, bool is_folder) const {
-  // Most rules are for a name in any folder. These rules need only the name. So mlk splits the path only for
-  // the other rules.
+  // Most rules are for a name in any folder, and need only the name. mlk splits the path only for the other
+  // rules.
   const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
   PartsOfPath parts;
   const auto matches = [&](const Rule& rule) {
@@ -241,7 +241,7 @@ bool Includes::matches(const std::string& path) const {
   const PartsOfPath parts = parts_of(path);
   bool any = false;
   for (const Pattern& pattern : patterns_) {
-    // A matching folder includes everything in it.
+    // If a folder matches, everything in the folder is included.
     bool matches = false;
     for (std::size_t size = 1; size <= parts.size() && !matches; ++size)
       matches = matches_path(pattern.parts, std::span(parts).first(size), Case::counts);

@@ -1,4 +1,5 @@
-// Patterns of files that do not travel, as gitignore(5) describes them. Pure.
+// Patterns of paths that do not travel, as gitignore(5) describes them, and patterns of paths that travel
+// nevertheless. Pure.
 #pragma once
 
 #include <atomic>
@@ -18,8 +19,8 @@ class IgnoreRules {
  public:
   explicit IgnoreRules(Case letters = Case::counts) : case_(letters) {}
 
-  // Adds the lines of an ignore file in `folder` ("" is the top folder). New lines have priority over the
-  // lines of earlier calls.
+  // Adds the lines of an ignore file in `folder` ("" is the top folder). The lines of a later call have
+  // priority over those of earlier calls.
   void add(std::string_view text, const std::string& folder);
 
   // Whether the last matching rule leaves the path out; nullopt if no rule matches. The caller does not ask

@@ -81,7 +81,8 @@ bool is_old_enough(const Tree& tree, std::chrono::system_clock::time_point liste
   });
 }
 
-// The text of a file. Empty if the file does not exist, or if another user could have written it.
+// The text of a file. Empty if there is no regular file at this path, if another user could have written it,
+// or if it has more than `most_bytes` bytes.
 std::string read_own(const fs::path& path, std::size_t most_bytes) {
   const OpenFile file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat status{};

@@ -14,7 +14,7 @@ namespace mlk::image {
 
 struct PackedCode {
   std::string digest;   // sha256 of the uncompressed archive, hexadecimal
-  std::string archive;  // empty if it has more bytes than allowed
+  std::string archive;  // empty if it or the files have more bytes than allowed
 };
 
 struct ArchiveBounds {
@@ -28,14 +28,14 @@ class KeptCode {
   KeptCode(std::filesystem::path cache, const std::filesystem::path& folder, const TreeRules& rules,
            const ArchiveBounds& bounds);
 
-  // Finds the record of a tree with the same paths, sizes, times and inodes, and marks the record as used.
-  // nullopt if there is no such record, or if it is damaged, has another version, or could have been written
-  // by another user. Throws no Error.
+  // Finds the record of a tree that has the same entries, with the same values in all fields, and marks the
+  // record as used. nullopt if there is no such record, or if it is damaged, has another version, or could
+  // have been written by another user. Throws no Error.
   std::optional<PackedCode> find(const Tree& tree) const;
 
   // `listed`: when the listing of the tree began. Stores no record if a file is so young that it may change
-  // again within the same tick of the file system's clock, or if the record cannot be written. Removes the
-  // least recently used records over `most_records`.
+  // again within the same tick of the file system's clock, or if the record cannot be written. If there are
+  // then more than `most_records` records, removes the least recently used ones.
   void store(const Tree& tree, const PackedCode& packed, std::chrono::system_clock::time_point listed) const;
 
   static constexpr std::size_t most_records = 64;

@@ -15,8 +15,8 @@ struct Revision {
   bool clean = false;  // the folder has no changes and no untracked files
 };
 
-// The revision of the repository that contains the folder. nullopt if git is missing or fails, or if there is
-// no repository. Waits for git, 10 s at most per call of git.
+// The revision of the repository that contains the folder. nullopt if git is missing or fails, if there is no
+// repository, or if harmless_settings() returns nullopt. Waits for git, 10 s at most per call of git.
 std::optional<Revision> revision_of(const std::filesystem::path& folder);
 
 // Settings that prevent git from starting programs that the configuration of the repository names. `names`:

@@ -118,7 +118,8 @@ bool holds_something(const Listing& folder) {
 // Moves all entries to `to` in the order of the bytes of their paths. In this order "a-b" is between "a" and
 // "a/c".
 void put_in_order(Listing& from, Tree& to) {
-  std::vector<std::pair<std::string_view, Listing*>> folders;  // each folder twice: entry, content
+  // Has each folder twice: once for its entry, and once for its content.
+  std::vector<std::pair<std::string_view, Listing*>> folders;
   for (Listing& folder : from.folders) {
     folders.emplace_back(folder.name(), &folder);
     folders.emplace_back(folder.path, &folder);
@@ -289,7 +290,7 @@ class Lister {
     return files;
   }
 
-  // The ignore rules that git stores outside of the folders.
+  // The rules of git's ignore files that are not named .gitignore: the user's file and the repository's file.
   std::shared_ptr<const IgnoreFiles> git_ignores(const fs::path& repository) {
     const IgnoreSettings settings = ignore_settings(repository);
     case_for_git_ = settings.ignores_case ? Case::is_ignored : Case::counts;

@@ -1,5 +1,5 @@
-// Lists what travels from a folder: its files, folders and links, but not the paths that .mlkignore or
-// .gitignore names.
+// Lists the files, folders and links of a folder that travel with a run. Rules leave out the other paths, for
+// example the rules in .mlkignore and .gitignore.
 #pragma once
 
 #include <cstddef>
@@ -30,21 +30,21 @@ struct Tree {
       entries{};  // in the order of the bytes of their paths: a folder comes before its content
   std::vector<std::string> no_files{};  // sockets, pipes and devices, which cannot travel
   std::vector<std::string> vain{};      // patterns of `include` that match nothing
-  // The paths that do not travel, in the order of their bytes, folders with a slash at the end. `secrets`:
-  // hidden names and files that usually hold secrets. `ignored`: paths that git ignores.
+  // Two kinds of paths that do not travel, in the order of their bytes, folders with a slash at the end.
+  // `secrets`: hidden names and files that usually hold secrets. `ignored`: paths that git ignores.
   std::vector<std::string> secrets{}, ignored{};
   bool are_ignored_known = true;  // false: mlk does not know which files git's settings ignore
 };
 
 inline constexpr std::size_t most_tree_entries = 100'000;  // files, links and folders
 
-// Leaves out folders of version control, virtual environments, caches, files that mlk has written, hidden
-// names (except .gitignore and a few others that describe the folder) and files that usually hold secrets.
-// Leaves out paths that files .mlkignore name, and then paths that git ignores: mlk reads the files
-// .gitignore in the folder and above it up to the top of the repository, .git/info/exclude, the user's file
-// for all repositories, and core.ignoreCase. Does not follow links. Throws Error{usage} for a link that leads
-// out of the folder, for too many files, and for paths that are too long or too deep. Throws Error{not_found}
-// or Error{failure} if a folder cannot be read.
+// Leaves out folders of version control, virtual environments, caches and other files of tools, files that
+// mlk has written, hidden names (except .gitignore and a few others that describe the folder) and files that
+// usually hold secrets. Leaves out paths that files .mlkignore name, and then paths that git ignores: mlk
+// reads the files .gitignore in the folder and above it up to the top of the repository, .git/info/exclude,
+// the user's file for all repositories, and core.ignoreCase. Does not follow links. Throws Error{usage} for a
+// link that leads out of the folder, for too many files, and for paths that are too long or too deep. Throws
+// Error{not_found} or Error{failure} if a folder cannot be read.
 Tree list_tree(const std::filesystem::path& folder, const TreeRules& rules,
                std::size_t most_entries = most_tree_entries);
 
