@@ -24,7 +24,7 @@ struct Addition {
 // Settings of the image configuration.
 struct Settings {
   Platform platform{};                                     // used only without a base
-  std::vector<std::pair<std::string, std::string>> env{};  // each replaces the variable of the same name
+  std::vector<std::pair<std::string, std::string>> env{};  // sets or replaces variables of the base
   std::string workdir{}, user{};                           // empty: as in the base
   std::vector<std::string> entrypoint{};  // empty: as in the base; otherwise the base's command is removed
 };

@@ -26,7 +26,7 @@ constexpr int level = 3;  // higher levels cost more time than they save on most
 fs::path note_of(const fs::path& file) { return file.string() + ".json"; }
 
 // The note stores this name, so that find_layer() refuses a file that was renamed together with its note. The
-// name includes the parent folder, because a layer with its own folder is identified by that folder's name.
+// name includes the parent folder, because the files of some layers have the same name in different folders.
 std::string name_in_note(const fs::path& file) {
   return (file.parent_path().filename() / file.filename()).generic_string();
 }

@@ -23,8 +23,8 @@ struct Layer {
   std::filesystem::path file;
 };
 
-// Writes a layer to a temporary file in the folder of the final file. finish() renames the temporary file.
-// Throws Error{failure}, also if the disk is full.
+// Writes a layer to a temporary file in the folder of the final file. finish() renames the temporary file,
+// and writes a note for find_layer(). Throws Error{failure}, also if the disk is full.
 class LayerWriter {
  public:
   // `file`: the final path, or any path in the same folder if finish(file_of) chooses the final path.
@@ -61,13 +61,13 @@ class LayerWriter {
 // The folder in which mlk stores all layers, ~/.cache/mlk/layers. Throws as cache_home().
 std::filesystem::path layer_cache();
 
-// Reads what finish() returned for this file from the note that finish() wrote beside the file. Returns
-// nullopt if the file or the note is missing, was cut off or renamed, or could have been written by other
-// users. Marks the layer as used now. Throws Error{failure} for a folder of another user.
+// Returns the Layer that finish() has returned for this file, as the note beside the file describes it.
+// Returns nullopt if the file or the note is missing, was cut off or renamed, or could have been written by
+// other users. Marks the layer as used now. Throws Error{failure} for a folder of another user.
 std::optional<Layer> find_layer(const std::filesystem::path& file);
 
-// Does the same as find_layer(), but also reads the file and compares its content with the digest. If the
-// digest or `diff_id` differs, removes the layer and returns nullopt.
+// Does the same as find_layer(), but also checks that the layer has this `diff_id`, and that the bytes of the
+// file match the digest. Otherwise removes the layer and returns nullopt.
 std::optional<Layer> find_whole_layer(const std::filesystem::path& file, const std::string& diff_id,
                                       const std::function<bool()>& go_on = {});
 

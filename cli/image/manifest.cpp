@@ -23,7 +23,7 @@ constexpr JsonBounds bounds{.depth = 50, .values = 200'000};
   throw Error(ExitCode::failure, fmt::format("{}: {}", name, why));
 }
 
-// The text of a member, or "" if the member is absent. Fails if the member is no text.
+// The text of a member, or "" if the member is absent or null. Fails if the member is no text.
 std::string checked_text(const json& object, const char* key, const std::string& name) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return "";
@@ -94,7 +94,7 @@ std::string_view usual_variant(std::string_view architecture) {
 }
 
 // How far an entry is from the wanted platform. mlk chooses the entry with the smallest distance. nullopt:
-// the programs of the entry may not run on this platform.
+// the programs of the entry may fail on this platform.
 std::optional<int> distance(const Platform& platform, const Platform& wanted) {
   if (platform.os != wanted.os || platform.architecture != wanted.architecture) return std::nullopt;
   const std::string usual(usual_variant(wanted.architecture));

@@ -29,12 +29,12 @@ inline constexpr MediaTypes docker_types{"application/vnd.docker.distribution.ma
 
 struct Platform {
   std::string os = "linux", architecture{}, variant{};  // as Go names them: amd64
-  std::vector<std::string> features{};                  // of the operating system, which the programs need
+  std::vector<std::string> features{};                  // what the programs need from the operating system
   bool is_unsaid = false;                               // true for an index entry without a platform
   std::string text() const;
 };
 
-// Parses "linux/arm64/v8", or an architecture alone. Throws Error{usage}.
+// Parses "linux/arm64/v8", "linux/arm64" or "arm64". Throws Error{usage}.
 Platform parse_platform(std::string_view text);
 
 // The annotation by which mlk marks the purpose of its own layers: "code", "python".
@@ -57,7 +57,7 @@ struct Manifest {
 struct Index {
   struct Entry {
     Descriptor manifest;
-    Platform platform;  // without an architecture if is_unsaid, or if it is "unknown", as for a signature
+    Platform platform;  // has no architecture if the index names none or, as for a signature, "unknown"
   };
   std::vector<Entry> entries;
 };
@@ -71,9 +71,9 @@ std::variant<Manifest, Index> parse_manifest(std::string_view bytes, const std::
 // Returns the entry for the platform. First choice is an entry of the same variant, where amd64 is amd64/v1,
 // arm64 is arm64/v8 and arm is arm/v7. Second choice is the newest of the older variants. Third choice, if
 // `wanted` has no variant, is the oldest of the newer variants. Among equal entries, returns the first entry.
-// Returns an entry that needs features of the system only if no other entry fits. If no entry names a
-// platform, and exactly one entry has no platform at all (is_unsaid), returns that entry. Throws
-// Error{not_found}, with the available platforms in the hint.
+// Returns an entry that needs features of the system only if no other entry fits. If no entry has an
+// architecture, and `is_unsaid` is true for exactly one entry, returns this entry. Throws Error{not_found},
+// with the available platforms in the hint.
 const Index::Entry& choose(const Index& index, const Platform& wanted, const std::string& name);
 
 struct Configuration {

@@ -25,11 +25,11 @@ namespace fs = std::filesystem;
 
 // Starts pip with three changes. (1) Markers are evaluated for the image. pip has no option for this, but all
 // versions of pip call default_environment(), and pip's report contains the result. If a marker reads an
-// unknown value, all possible values must give the same result. pip also checks Requires-Python against the
-// Python of the image. (2) pip cannot start certain programs, which wheels do not need. git and Python itself
-// would run code from a repository or a setup.py. The other programs only describe this machine to indexes,
-// and they cost time. (3) The scripts of packages run with the first python3 in PATH. Standard input is a
-// JSON object.
+// unknown value, the marker must give the same result for all samples of this value. pip also checks
+// Requires-Python against the Python of the image. (2) pip cannot start certain programs, which wheels do not
+// need. git and Python itself would run code from a repository or a setup.py. The other programs only
+// describe this machine to indexes, and they cost time. (3) The scripts of packages run with the first
+// python3 in PATH. Standard input is a JSON object.
 constexpr char starts_pip[] = R"python(
 import json, os, re, runpy, subprocess, sys
 
@@ -149,7 +149,8 @@ std::optional<std::string> unquoted(std::string_view text) {
   return out;
 }
 
-// The value of one of path_keys, with `folder` before each relative path. URLs do not change.
+// The value of one of path_keys, with `folder` before each relative path. URLs, and paths that begin with ~
+// or $, do not change.
 std::string with_absolute_paths(const std::string& value, const fs::path& folder) {
   std::vector<std::string> out;
   for (const std::string& word : split(value, ' ')) {

@@ -1,5 +1,5 @@
 // Calls the pip of this machine. pip runs in a folder of mlk's own, ignores the settings that users have for
-// their own installations, and chooses packages for a PythonTarget, which is mostly an image.
+// their own installations, and chooses packages for a PythonTarget, usually the Python of an image.
 #pragma once
 
 #include <filesystem>

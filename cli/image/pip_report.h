@@ -18,7 +18,7 @@ struct ResolvedPackage {
 
 // Returns the packages sorted. Throws Error{failure} if `report` is no report, or was made for other values
 // of markers. Throws Error{usage} for a package that is no wheel or has no digest: without a digest mlk would
-// not notice that the package differs from the cached one.
+// not notice that a package has changed since mlk cached it.
 std::vector<ResolvedPackage> parse_pip_report(const std::string& report, const MarkerEnvironment& markers);
 
 // A file of requirements for exactly these packages. `urls`: the URLs as the user wrote them, with logins.

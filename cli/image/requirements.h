@@ -1,7 +1,7 @@
-// Reads files of requirements as pip does, and refuses lines that are not safe for the pip of this machine.
-// Only lines that name wheels are safe. If a line names a folder, a repository or an archive of sources, pip
-// would build it on this machine and so execute its code. Also, mlk could identify the content only by the
-// path, and the content may change under the same path. Pure, except own_variable().
+// Reads files of requirements as pip does, and refuses lines that are not safe for the pip of this machine. A
+// line is safe only if pip can install a wheel for it. If a line names a folder, a repository or an archive
+// of sources, pip would build it on this machine and so execute its code. Also, mlk could identify the
+// content only by the path, and the content may change under the same path. Pure, except own_variable().
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ std::string without_logins(std::string text, const std::string& instead);
 struct Requirements {
   std::string wanted;               // the text of a file for pip, with absolute paths
   std::string constraints;          // the text of a file for -c of pip; empty: no constraints
-  std::string options;              // all option lines: indexes and other sources of wheels
+  std::string options;              // the lines that have only options, such as --index-url
   std::vector<std::string> urls{};  // of wheels, as the user wrote them, with logins
   // The wheel files on this machine that lines name, and the folders and HTML files that --find-links names.
   // They need not exist, and may lie outside of the folder of the code.
