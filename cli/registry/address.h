@@ -12,7 +12,8 @@ std::string url_of(const std::string& registry, bool encrypted);
 // The reason why mlk does not go from the URL `from` to the URL `to`, which an answer names; empty: mlk may
 // go. The reasons: `to` is no URL of http or https, or is not encrypted although `from` is, or leads from a
 // remote host to this machine, or leads to the link-local address of another host, where the servers of
-// clouds hand out logins. 0.0.0.0, :: and IPv4 addresses in the form of IPv6 count as link-local.
+// clouds hand out logins. 0.0.0.0, :: and IPv4 addresses that are written as IPv6 addresses count as
+// link-local.
 std::string wrong_with_target(const std::string& from, const std::string& to);
 
 // Returns the whole URL for `location`, the text of a header Location or Link in an answer of the URL `base`.

@@ -182,7 +182,7 @@ class Upload {
     registry_.wait(milliseconds(250 << losses_), "lost an upload");
   }
 
-  // Returns false if the registry has forgotten the upload. Then the upload must begin again.
+  // Returns false if the upload must begin again, for example because the registry has forgotten it.
   bool send_part(std::string_view part) {
     while (!part.empty()) {
       const std::string range = fmt::format("{}-{}", stored_, stored_ + part.size() - 1);
@@ -220,8 +220,8 @@ class Upload {
     return false;
   }
 
-  // The number of bytes that the registry has stored. Clears the session if the registry has forgotten the
-  // upload.
+  // The number of bytes that the registry has stored. Clears session_ if the request fails, for example
+  // because the registry has forgotten the upload.
   std::uint64_t stored_by_registry() {
     const Reply reply = registry_.send({.url = session_}, push_scope(repository_));
     if (!reply.ok()) {

@@ -14,10 +14,10 @@
 
 namespace mlk::registry {
 
-// A login of a registry. Never print it.
+// A login for a registry. Never print it.
 struct Login {
   std::string user, password;
-  std::string identity_token;  // in place of user and password; mlk exchanges this token for others
+  std::string identity_token;  // in place of user and password; mlk exchanges it for access tokens
 };
 
 // A config.json of Docker, or an auth.json of the containers tools, whose format is a subset of that of

@@ -52,8 +52,8 @@ Registry::Source file_source(const image::Layer& layer) {
   };
 }
 
-// Calls `act` for the items in several threads, in the order of the items. While requests are fast, the pool
-// starts only few threads, so that mlk needs only few connections.
+// Calls `act` for each item, in several threads. The calls begin in the order of the items. While requests
+// are fast, the pool starts only few threads, so that mlk needs only few connections.
 template <typename Item>
 void for_each_at_once(const std::vector<Item>& items, const std::function<void(const Item&)>& act) {
   ThreadPool pool({.most = at_once, .pace = std::chrono::milliseconds(3), .first = 3});

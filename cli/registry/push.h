@@ -47,10 +47,11 @@ class BaseMount {
   std::shared_future<std::set<std::string>> mounted_;
 };
 
-// `base`: the source of the lower layers. If base and target are in one registry, push() mounts the layers of
-// the base. Otherwise push() streams these layers through this machine, without storing them. Up to four
-// blobs are sent at once. `mount`: the BaseMount of the same base and target, if there is one. Writes the tag
-// last, so that a tag never names an image with a missing part. Throws as Registry.
+// `base`: the source of the lower layers. push() asks the registry to mount these layers from another
+// repository of the same registry. If this is not possible, push() streams them through this machine, without
+// storing them. Up to four blobs are sent at once. `mount`: the BaseMount of the same base and target, if
+// there is one. Writes the tag last, so that a tag never names an image with a missing part. Throws as
+// Registry.
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
             const std::optional<FoundImage>& base, PushProgress& progress, const BaseMount* mount = nullptr);
 
