@@ -17,8 +17,8 @@ namespace mlk::registry {
 void save_oci(const std::filesystem::path& folder, const std::string& name, const image::Composed& composed,
               const std::optional<FoundImage>& base, const std::function<bool()>& go_on = {});
 
-// Writes an archive for `docker load` and `ctr images import`. Uses OutputFile, which replaces an existing
-// file only at the end. `name`: the tag of the image; empty: no tag.
+// Writes an archive for `docker load` and `ctr images import`. Uses OutputFile. `name`: the tag of the image;
+// empty: no tag.
 void save_docker_archive(const std::filesystem::path& file, const std::string& name,
                          const image::Composed& composed, const std::optional<FoundImage>& base,
                          const std::function<bool()>& go_on = {});
