@@ -103,8 +103,7 @@ TEST_CASE("pack_code() refuses code above 64 MiB without an image, and above 16 
         std::string::npos);
 }
 
-TEST_CASE(
-    "if no archive of the allowed size is possible, pack_code() writes a layer for code of at most 64 MiB") {
+TEST_CASE("if no archive is allowed, pack_code() writes a layer for code of at most 64 MiB") {
   const TemporaryFolder folder;
   write(folder.path() / "zeros", "");
   const auto layers_of = [&](std::uintmax_t size, std::size_t most) {

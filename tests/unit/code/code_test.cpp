@@ -38,8 +38,7 @@ using mlk::test::code::write;
 
 }  // namespace
 
-TEST_CASE(
-    "pack_code() leaves out version control, virtual environments, caches, passwords and ignored files") {
+TEST_CASE("pack_code() leaves out .git, virtual environments, caches, most hidden files and ignored files") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   for (const char* file : {"train.py", "src/model.py", "src/__pycache__/model.pyc", ".git/config",

@@ -152,7 +152,7 @@ void played_git(const TemporaryFolder& folder, const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("ignore_settings() starts git if git's files or variables may change the ignore settings") {
+TEST_CASE("ignore_settings() starts git only if git's files or variables may change the ignore settings") {
   using Files = std::vector<std::filesystem::path>;
   const std::string says_so = "[core]\n\tignoreCase = true\n", says_nothing = "[core]\n\tbare = false\n";
   struct Row {
@@ -197,7 +197,7 @@ TEST_CASE("ignore_settings() starts git if git's files or variables may change t
   CHECK(mlk::image::ignore_settings(top).files == Files{top / ".git/info/exclude"});
 }
 
-TEST_CASE("the user's default ignore file applies if git's settings name no other file") {
+TEST_CASE("ignore_settings(), revision_of() and tracked_files() read a repository without a commit") {
   const TemporaryFolder folder;
   const std::filesystem::path top = folder.path() / "top";
   folder.write("top/f", "");

@@ -36,7 +36,7 @@ TEST_CASE("describe_what_stays() names an uncommitted secret if its name is not 
 }
 
 TEST_CASE(
-    "describe_what_stays() says that ignored files may travel if git does not tell which files it ignores") {
+    "if git does not tell which files it ignores, describe_what_stays() says that such files may travel") {
   const std::string unknown =
       "code: git does not tell which files its settings ignore, so such files may travel; see: git status";
   CHECK(describe_what_stays({.are_ignored_known = false}, {}) == PathsThatStay{unknown});

@@ -34,7 +34,7 @@ TEST_CASE("gunzip() restores bytes that gzip() compressed into one or several me
   }
 }
 
-TEST_CASE("GzipStream accepts empty parts, and compresses more at a higher level") {
+TEST_CASE("GzipStream accepts empty parts, and gives fewer bytes at a higher level") {
   std::string text;
   for (int i = 0; i < 30'000; ++i) text += std::to_string(i) + " ";
   const auto packed = [&](int level) {

@@ -233,7 +233,7 @@ TEST_CASE("check_layer() deletes a layer that was damaged on the disk") {
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("find_layer() refuses a layer that was renamed, or whose files other users may write") {
+TEST_CASE("find_layer() refuses a layer that was renamed, or that other users may change") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer", note = folder.path() / "layer.json";
   write_small(file);

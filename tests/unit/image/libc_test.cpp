@@ -148,7 +148,9 @@ TEST_CASE(
   CHECK_FALSE(found_in_tar(std::string(512, '\0') + header_with("etc/alpine-release")));
 }
 
-TEST_CASE("LibcOfLayer ignores entries that only describe the next entry, and reads all other types") {
+TEST_CASE(
+    "LibcOfLayer ignores entries that only describe the next entry, and reads files, links and other "
+    "entries") {
   for (const char type : {'L', 'K', 'x', 'g'})
     CHECK_MESSAGE(!found_in_tar(header_with("etc/alpine-release", type)), type);
   for (const char type : {'0', '\0', '1', '2', '7'})

@@ -168,7 +168,7 @@ TEST_CASE("choose() treats amd64 as amd64/v1, arm64 as arm64/v8 and arm as arm/v
   }
 }
 
-TEST_CASE("choose() takes an entry that needs features of the system if no other entry fits") {
+TEST_CASE("choose() takes an entry that needs features of the system only if no other entry fits") {
   json special = platform("amd64");
   special["os.features"] = {"win32k"};
   CHECK(chosen(read_index(index_of({entry('1', special), entry('2', platform("amd64", "v3"))})),

@@ -133,7 +133,7 @@ TEST_CASE("values of options may have quotes and backslashes, as in a shell") {
   CHECK(links(R"(a'b'"c")") == links("abc"));
 }
 
-TEST_CASE("-r and -c take paths from the folder of their own file, and -c reads only constraints") {
+TEST_CASE("paths after -r and -c are relative to the file with this option, and -c reads only constraints") {
   const Requirements found = read_all({{"requirements.txt", "-r sub/more.txt\n-c limits.txt\nsix\n"},
                                        {"sub/more.txt", "--requirement=again.txt\ncowsay\n"},
                                        {"sub/again.txt", "tomli\n"},
@@ -328,7 +328,7 @@ TEST_CASE("read_requirements() replaces ${NAME} if NAME is in capital letters an
 }
 
 TEST_CASE(
-    "read_requirements() reads options in a -c file, and takes wheel paths from the first file's folder") {
+    "read_requirements() reads options in a -c file, and all wheel paths are relative to the first file") {
   const Requirements found = read_all({{"requirements.txt", "-c sub/c.txt\n-r sub/r.txt\nsix\n"},
                                        {"sub/c.txt", "--no-index\nsix<2\n"},
                                        {"sub/r.txt", "./w/own.whl\n-r ../more.txt\n"},
@@ -369,7 +369,7 @@ TEST_CASE("the error for a long line shows only the beginning of the line") {
   CHECK(told.find(std::string(201, 'a')) == std::string::npos);
 }
 
-TEST_CASE("without_logins() does not take an @ in the path, query or fragment of a URL for a login") {
+TEST_CASE("without_logins() replaces a login before the host of a URL, but no text before an @ elsewhere") {
   using mlk::image::without_logins;
   for (const char* same :
        {"https://x?a@b", "https://x#a@b", "https://x a@b", "https://x", "https://", "a@b", "://x/@y"})

@@ -68,7 +68,8 @@ TEST_CASE("words_of() is empty for an answer that is nested deeply or has very m
   CHECK(with_detail(values(10'100)).empty());
 }
 
-TEST_CASE("may_pass() is true for temporary statuses, and for connections that are refused, late or broken") {
+TEST_CASE(
+    "may_pass() is true for temporary statuses, and for connections that are refused, break or time out") {
   for (const int status : {408, 425, 429, 500, 502, 503, 504}) CHECK(may_pass(answered(status)));
   for (const int status : {0,   200, 201, 301, 307, 400, 401, 403, 404, 405, 407, 409,
                            416, 424, 426, 428, 430, 431, 499, 501, 505, 506, 507, 599})
@@ -92,7 +93,7 @@ TEST_CASE("is_redirect() is true for 301, 302, 303, 307 and 308 only") {
     CHECK_FALSE(mlk::registry::is_redirect(status));
 }
 
-TEST_CASE("describe() has words for each failure") {
+TEST_CASE("describe() has a text for each kind of failure") {
   using Kind = Failure::Kind;
   const std::vector<std::pair<Kind, const char*>> words{
       {Kind::refused, "nothing listens there"},

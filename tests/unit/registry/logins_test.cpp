@@ -280,7 +280,7 @@ TEST_CASE("find_login() refuses a file of more than 4 MiB, twenty levels or 100,
 }
 
 TEST_CASE(
-    "find_login() respects every path in a key except /v1 and /v2, and finds no login for a wrong scheme") {
+    "find_login() respects every path in a key except /v1 and /v2, and ignores keys with a wrong scheme") {
   CHECK(found_in({auths("r.example//", "me:secret")}, "r.example/x") == "me:secret");
   for (const char* key : {"r.example/v3", "https://r.example/v1/x", "r.example/v", "ftp://r.example",
                           "https:/r.example", "http:r.example"})

@@ -294,7 +294,7 @@ TEST_CASE("push() does not mount a layer from the target repository itself") {
   CHECK(played.count(mounts) == 0);
 }
 
-TEST_CASE("mlk finds out only once whether a registry speaks TLS if target and base are in this registry") {
+TEST_CASE("if target and base are in one registry, mlk finds out only once whether the registry speaks TLS") {
   PlayedRegistry played, other;
   const Built built(played);
   const auto greetings = [](PlayedRegistry& of) { return asked_whole(of, "GET /v2/"); };
@@ -397,7 +397,7 @@ TEST_CASE("push() sends HEAD for the manifest only if the target has a tag") {
   CHECK(to.count("PUT /v2/team/x/manifests/new") == 1);
 }
 
-TEST_CASE("push() uploads a large layer from its file, also if the first part fails in the middle") {
+TEST_CASE("push() uploads a large layer from its file, also if the registry stores only a piece of a part") {
   PlayedRegistry to;
   Built built;
   std::string bytes = mlk::random_bytes(1 << 20);

@@ -43,7 +43,7 @@ TEST_CASE("mlk repeats a request after 429 and 503, also if Retry-After is a dat
   CHECK(refused == 3);
 }
 
-TEST_CASE("mlk waits as usual before it repeats a request if Retry-After is 0") {
+TEST_CASE("if Retry-After is 0, mlk waits as usual before it repeats a request") {
   PlayedRegistry played;
   std::vector<std::chrono::steady_clock::time_point> asked;
   played.before = [&](const Request& request, Response& response) {

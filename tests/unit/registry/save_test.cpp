@@ -89,7 +89,7 @@ TEST_CASE("save_oci() refuses to write to a file or to a folder that is not empt
   CHECK(mlk::read_file(saved.out.path() / "full/x", plenty) == "mine");
 }
 
-TEST_CASE("saving an image leaves no files and keeps an existing file if a layer is missing") {
+TEST_CASE("if a layer is missing, saving an image leaves no new files and does not change an existing file") {
   Saved saved;
   saved.out.write("archive.tar", "mine");
   saved.from.blobs["base/y"].erase(saved.composed.of_base[1].digest);
@@ -156,7 +156,7 @@ TEST_CASE("tar can read a Docker archive, and the archive's manifest names the l
   CHECK(mlk::sha256_hex(unpacked(layers[3])) == saved.composed.own[0].blob.digest.substr(7));
 }
 
-TEST_CASE("save_docker_archive() writes an own layer once if the image has this layer twice") {
+TEST_CASE("save_docker_archive() writes a layer above the base only once if the image has this layer twice") {
   Saved saved;
   const mlk::image::Layer layer = own_layer(saved.folder, "code");
   saved.composed = mlk::image::compose(saved.base->image, {layer, layer}, {});
