@@ -143,14 +143,14 @@ def test_a_sweep_is_not_trained_again_after_its_job_is_gone(cluster, name, exper
     assert recorded or GONE in cluster.mlk("status", sweep).stdout
 
 
-def test_a_bare_name_means_the_latest_run_when_runs_were_created_in_the_same_second(cluster, name, experiment):
+def test_a_bare_name_means_the_newest_run_even_if_several_runs_were_created_in_the_same_second(cluster, name, experiment):
     runs = [cluster.mlk("submit", "--set", f"env.N='{n}'", experiment(text(name, "true")), check=0).stdout.strip() for n in range(6)]
     assert len(set(runs)) == 6
     assert cluster.mlk("status", name, "-o", "json", check=0).json()["run"] == runs[-1]
     assert cluster.mlk("ls", name, "-o", "name", check=0).stdout.split() == runs[::-1]
 
 
-def test_status_reports_a_deleted_service_and_submit_creates_it_again(cluster, name, experiment):
+def test_mlk_status_reports_a_deleted_service_and_mlk_submit_creates_it_again(cluster, name, experiment):
     file = experiment(text(name, "sleep 300").replace("mode: single", "mode: allreduce").replace("count: 1", "count: 2"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     why = "its Service is gone, so ranks do not find each other"
@@ -182,7 +182,7 @@ def orphaned(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_status_ls_wait_logs_submit_and_stop_report_pods_that_still_run_after_their_job_was_deleted(cluster, orphaned, start):
+def test_the_commands_status_ls_wait_logs_submit_and_stop_report_pods_that_still_run_after_their_job_was_deleted(cluster, orphaned, start):
     file, run = orphaned
     why = f"{GONE}; 2 of its pods still run; deleting the run ends them"
     seen = status(cluster, run)
@@ -201,7 +201,7 @@ def test_status_ls_wait_logs_submit_and_stop_report_pods_that_still_run_after_th
 
 
 @pytest.mark.nodes
-def test_submit_again_ends_the_pods_of_the_first_run_before_the_second_run_trains(cluster, orphaned):
+def test_mlk_submit_with_again_ends_the_pods_of_the_first_run_before_the_second_run_trains(cluster, orphaned):
     file, run = orphaned
     would = cluster.mlk("submit", "--again", "--dry-run=server", file, check=0)
     assert would.stdout.strip() == f"{run}-2" and "would be ended first" in would.stderr
@@ -215,7 +215,7 @@ def test_submit_again_ends_the_pods_of_the_first_run_before_the_second_run_train
 
 
 @pytest.mark.nodes
-def test_submit_creates_no_second_job_for_a_role_whose_pods_still_run(cluster, name, experiment):
+def test_mlk_submit_creates_no_second_job_for_a_role_whose_pods_still_run(cluster, name, experiment):
     file = experiment(text(name, "sleep 300").replace("mode: single", "mode: ps") + "servers: {count: 1, cpu: 50m, memory: 32Mi}\n")
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: status(cluster, run)["phase"] == "Running", f"{run} runs")
@@ -232,7 +232,7 @@ def test_submit_creates_no_second_job_for_a_role_whose_pods_still_run(cluster, n
 
 
 @pytest.mark.nodes
-def test_a_run_continues_until_mlk_delete_if_only_the_config_map_of_the_run_is_deleted(cluster, name, experiment):
+def test_pods_of_a_run_whose_config_map_was_deleted_still_run_until_mlk_delete_ends_them(cluster, name, experiment):
     file = experiment(text(name, "sleep 300"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: status(cluster, run)["phase"] == "Running", f"{run} runs")

@@ -111,14 +111,14 @@ def test_a_program_runs_as_root_or_as_the_user_of_the_image_if_pod_security_allo
     assert "runAsNonRoot" in refused.stderr
 
 
-def test_status_names_the_user_of_the_program_if_this_user_may_not_write_a_file(real, images, places, submit):
+def test_mlk_status_names_the_user_of_the_program_if_this_user_may_not_write_a_file(real, images, places, submit):
     place = places["restricted"]
     run = submit(place, f"{images}:nobody", code="open('/etc/passwd', 'a')", check=5).stdout.strip()
     why = real.mlk("status", run, "-n", place, "-o", "json").json()["why"]
     assert "the program ran as uid 1000, a user without this right in the image; `user:` names another" in why
 
 
-def test_a_run_that_may_not_write_checkpoints_fails_at_once_and_status_names_the_folder_and_suggests_another_user(real, images, places, submit):
+def test_a_run_that_may_not_write_checkpoints_fails_at_once_and_mlk_status_names_the_folder_and_suggests_another_user(real, images, places, submit):
     place = places["none"]  # the other levels refuse folders of the node
     run = submit(place, f"{images}:nobody", "--set", "checkpoint.volume={hostPath: /etc}", check=5).stdout.strip()
     status = real.mlk("status", run, "-n", place, "-o", "json").json()

@@ -17,31 +17,31 @@ def refuse(path, code=2, timeout=10):
     return refused.stderr
 
 
-def test_submit_refuses_a_file_of_a_gigabyte_and_does_not_read_it(tmp_path):
+def test_mlk_submit_refuses_a_file_of_a_gigabyte_and_does_not_read_it(tmp_path):
     path = tmp_path / "huge.yaml"
     with open(path, "wb") as file:
         file.truncate(1 << 30)
     assert "too large" in refuse(path)
 
 
-def test_submit_refuses_a_folder_as_the_experiment_file(tmp_path):
+def test_mlk_submit_refuses_a_folder_as_the_experiment_file(tmp_path):
     assert "is a folder" in refuse(tmp_path)
 
 
-def test_submit_refuses_a_binary_file_as_the_experiment_file():
+def test_mlk_submit_refuses_a_binary_file_as_the_experiment_file():
     small = mlk.EXAMPLES / "data/digits/t10k-labels-idx1-ubyte.gz"
     assert str(small) in refuse(small)
 
 
-def test_submit_refuses_a_device_as_the_experiment_file():
+def test_mlk_submit_refuses_a_device_as_the_experiment_file():
     refuse("/dev/zero")
 
 
-def test_submit_names_the_experiment_file_if_the_file_does_not_exist(tmp_path):
+def test_mlk_submit_names_the_experiment_file_if_the_file_does_not_exist(tmp_path):
     assert "nowhere.yaml" in refuse(tmp_path / "nowhere.yaml", code=3)
 
 
-def test_submit_refuses_an_empty_experiment_file(tmp_path):
+def test_mlk_submit_refuses_an_empty_experiment_file(tmp_path):
     path = tmp_path / "empty.yaml"
     path.touch()
     refuse(path)
@@ -64,7 +64,7 @@ def open_folder():
 
 
 @pytest.mark.parametrize("unreadable", ["data", "config/mlk/templates/jobs"])
-def test_render_names_a_folder_that_the_user_may_not_read(open_folder, unreadable):
+def test_mlk_render_names_a_folder_that_the_user_may_not_read(open_folder, unreadable):
     for folder in ("data", "config/mlk/templates/jobs"):
         (open_folder / folder).mkdir(parents=True)
     (open_folder / "data/a").touch()
@@ -79,7 +79,7 @@ def test_render_names_a_folder_that_the_user_may_not_read(open_folder, unreadabl
     assert refused.stderr == f"mlk: error: cannot read the folder {open_folder / unreadable}: Permission denied\n"
 
 
-def test_submit_names_the_limit_if_the_data_files_are_too_large(tmp_path):
+def test_mlk_submit_names_the_limit_if_the_data_files_are_too_large(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "big").write_bytes(os.urandom(1 << 20))

@@ -30,7 +30,7 @@ def maps_of(cluster, run):
 
 
 @pytest.mark.nodes
-def test_submit_finds_the_same_run_after_an_ignored_file_was_edited_and_makes_a_new_run_after_code_was_edited(cluster, name, experiment, tmp_path):
+def test_mlk_submit_finds_the_same_run_after_an_ignored_file_was_edited_and_makes_a_new_run_after_code_was_edited(cluster, name, experiment, tmp_path):
     write_code(tmp_path)
     (tmp_path / ".mlkignore").write_text("secret\n")
     (tmp_path / "secret").write_text("do not send\n")
@@ -48,7 +48,7 @@ def test_submit_finds_the_same_run_after_an_ignored_file_was_edited_and_makes_a_
 
 
 @pytest.mark.nodes
-def test_submit_sends_code_once_for_several_runs_and_the_code_is_deleted_with_the_last_of_these_runs(cluster, name, experiment, tmp_path):
+def test_mlk_submit_sends_code_once_for_several_runs_and_the_code_is_deleted_with_the_last_of_these_runs(cluster, name, experiment, tmp_path):
     write_code(tmp_path)
     (tmp_path / "of").write_text(name)   # no other test has this code
     first = cluster.mlk("submit", "--wait", write_experiment(experiment, name), check=0, timeout=120).stdout.strip()
@@ -102,7 +102,7 @@ def test_trials_have_the_code_of_their_sweep_if_each_trial_is_a_run(embedded, na
     assert [owner["name"] for owner in code_maps(embedded)[maps[0]]["metadata"]["ownerReferences"]] == [sweep]
 
 
-def test_status_and_diff_show_the_commit_of_the_code_of_a_run(embedded, name, experiment, tmp_path):
+def test_mlk_status_and_mlk_diff_show_the_commit_of_the_code_of_a_run(embedded, name, experiment, tmp_path):
     write_code(tmp_path)
     file = write_experiment(experiment, name)
 

@@ -73,7 +73,7 @@ def test_an_object_of_a_custom_kind_is_created_and_deleted_with_its_run(real, ga
     mlk.wait_until(lambda: not real.kubectl("get", f"gadgets.{group}", "-n", real.namespace, "-o", "json").json()["items"], "the gadget to be deleted with its run")
 
 
-def test_submit_creates_nothing_if_a_template_makes_a_kind_that_the_cluster_does_not_serve(cluster, name, submit):
+def test_mlk_submit_creates_nothing_if_a_template_makes_a_kind_that_the_cluster_does_not_serve(cluster, name, submit):
     done = submit(cluster, "nowhere.example.dev/v1")
     assert done.code == 6, done
     assert "mine.yaml makes Gadget" in done.stderr and "nowhere.example.dev/v1" in done.stderr

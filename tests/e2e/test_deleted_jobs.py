@@ -95,7 +95,7 @@ def delete_job(real, run, way):
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("way", WAYS)
-def test_wait_and_logs_end_with_1_and_the_run_is_not_trained_again_if_its_job_is_deleted_while_it_runs(real, name, experiment, start, way):
+def test_mlk_wait_and_mlk_logs_end_with_1_and_the_run_is_not_trained_again_if_its_job_is_deleted_while_it_runs(real, name, experiment, start, way):
     file = experiment(PROGRAM.format(name=name, run=RUNS_ON))
     run = real.mlk("submit", file, check=0).stdout.strip()
     waiting = watch(start, run)

@@ -51,7 +51,7 @@ def submitter(real, folder, images, name):
         yield Submitter(real, folder, images, name, proxy)
 
 
-def test_submit_sends_edited_small_code_in_a_config_map_and_nothing_to_the_registry(submitter):
+def test_mlk_submit_sends_edited_small_code_in_a_config_map_and_nothing_to_the_registry(submitter):
     log, (to_cluster, to_registry) = submitter.submit()
     assert "hello one" in log
     assert 200_000 < to_cluster < 400_000   # base64 of the code, and the other objects
@@ -65,7 +65,7 @@ def test_submit_sends_edited_small_code_in_a_config_map_and_nothing_to_the_regis
     assert to_registry == 0
 
 
-def test_submit_sends_only_the_layer_of_the_code_to_the_registry_if_a_line_of_the_code_was_edited(submitter):
+def test_mlk_submit_sends_only_the_layer_of_the_code_to_the_registry_if_a_line_of_the_code_was_edited(submitter):
     layer = "code: {path: code, layer: true}\n"
     log, (to_cluster, to_registry) = submitter.submit(layer)
     assert "hello one" in log
@@ -80,7 +80,7 @@ def test_submit_sends_only_the_layer_of_the_code_to_the_registry_if_a_line_of_th
     assert 200_000 < to_registry < 230_000
 
 
-def test_submit_sends_code_to_the_registry_as_an_image_layer_if_the_code_is_too_large_for_a_config_map(submitter):
+def test_mlk_submit_sends_code_to_the_registry_as_an_image_layer_if_the_code_is_too_large_for_a_config_map(submitter):
     (submitter.folder.code / "weights.bin").write_bytes(random.Random(2).randbytes(2_000_000))
     log, (to_cluster, to_registry) = submitter.submit()
     assert "hello one" in log

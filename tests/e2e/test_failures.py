@@ -46,7 +46,7 @@ def test_a_run_fails_and_shows_the_last_lines_of_its_program_if_the_program_exit
 
 
 @pytest.mark.nodes
-def test_status_names_the_signal_if_a_signal_killed_the_program(cluster, name, experiment):
+def test_mlk_status_names_the_signal_if_a_signal_killed_the_program(cluster, name, experiment):
     file = experiment(experiment_text(name, "kill -9 $$"))
     submit_and_fail(cluster, file, 5, "SIGKILL")
 
@@ -73,13 +73,13 @@ def test_a_run_cannot_start_if_its_image_name_is_invalid(real, name, experiment)
 
 
 @pytest.mark.nodes
-def test_submit_and_status_name_the_image_if_the_image_does_not_exist(real, name, experiment):
+def test_mlk_submit_and_mlk_status_name_the_image_if_the_image_does_not_exist(real, name, experiment):
     file = experiment(experiment_text(name, image="localhost/nobody-has-this:1"))
     submit_that_waits(real, file, 6, "localhost/nobody-has-this:1 cannot be pulled", env={"MLK_IMAGE": ""})
 
 
 @pytest.mark.nodes
-def test_submit_and_status_quote_the_scheduler_if_a_run_asks_for_a_thousand_cpus(real, name, experiment):
+def test_mlk_submit_and_mlk_status_quote_the_scheduler_if_a_run_asks_for_a_thousand_cpus(real, name, experiment):
     file = experiment(experiment_text(name, cpu="1000"))
     submit_that_waits(real, file, 6, "Insufficient cpu")
 
@@ -91,21 +91,21 @@ def test_a_run_with_a_gpu_cannot_start_if_this_machine_has_no_gpu(embedded, name
 
 
 @pytest.mark.nodes
-def test_submit_and_status_name_the_quota_if_a_run_exceeds_the_quota(real, name, experiment):
+def test_mlk_submit_and_mlk_status_name_the_quota_if_a_run_exceeds_the_quota(real, name, experiment):
     file = experiment(experiment_text(name))
     with mlk.namespace_of_its_own(real, f"quota-{name}") as namespace:
         real.kubectl_admin("create", "quota", "none", "-n", namespace, "--hard=pods=0")
         submit_that_waits(real, file, 6, "exceeded quota", where=["-n", namespace])
 
 
-def test_submit_names_the_namespace_if_the_namespace_does_not_exist(real, name, experiment):
+def test_mlk_submit_names_the_namespace_if_the_namespace_does_not_exist(real, name, experiment):
     file = experiment(experiment_text(name))
     refused = real.mlk("submit", "-n", "nowhere", "--kubeconfig", real.admin_kubeconfig, file, check=4)
     assert "nowhere" in refused.stderr
     assert refused.stdout == ""
 
 
-def test_submit_fails_before_it_creates_an_object_if_the_user_may_not_create_jobs(real, name, experiment):
+def test_mlk_submit_fails_before_it_creates_an_object_if_the_user_may_not_create_jobs(real, name, experiment):
     real.kubectl_admin("create", "namespace", f"closed-{name}")
     try:
         file = experiment(experiment_text(name))
@@ -124,7 +124,7 @@ def write_kubeconfig(path, server, token="x", ca=None):
     return path
 
 
-def test_commands_name_the_server_if_it_cannot_be_reached_and_context_and_completion_do_not_wait_for_it(tmp_path, name, experiment):
+def test_commands_name_an_api_server_that_cannot_be_reached_but_mlk_context_and_mlk_completion_do_not_wait_for_it(tmp_path, name, experiment):
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", "https://127.0.0.1:1")
     file = experiment(experiment_text(name, image="x"))
 
@@ -140,7 +140,7 @@ def test_commands_name_the_server_if_it_cannot_be_reached_and_context_and_comple
         assert time.monotonic() - began < 5 * mlk.SLOW, command
 
 
-def test_submit_reports_a_rejected_token_and_does_not_show_the_token(embedded, tmp_path, name, experiment):
+def test_mlk_submit_reports_a_rejected_token_and_does_not_show_the_token(embedded, tmp_path, name, experiment):
     config = json.loads(mlk.run(mlk.MLK, "local", "status", "-o", "json", check=0, env=embedded.env).stdout)
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", config["server"], token="open-sesame")
     refused = mlk.run(mlk.MLK, "--kubeconfig", kubeconfig, "submit", experiment(experiment_text(name, image="x")), check=4)
@@ -148,7 +148,7 @@ def test_submit_reports_a_rejected_token_and_does_not_show_the_token(embedded, t
     assert "open-sesame" not in refused.stderr + refused.stdout
 
 
-def test_submit_to_a_cluster_says_what_to_do_if_the_experiment_has_no_image(real, name):
+def test_mlk_submit_to_a_cluster_says_what_to_do_if_the_experiment_has_no_image(real, name):
     refused = real.mlk("submit", "--set", f"name={name}", mlk.EXAMPLES / "digits-ps.yaml", check=2, env={"MLK_IMAGE": ""})
     assert "image" in refused.stderr and "--local" in refused.stderr
 

@@ -58,7 +58,7 @@ def test_mlk_image_lists_inspects_and_compares_images(images, builder):
         said_clearly(image(builder, *words, check=3))
 
 
-def test_image_gc_deletes_only_images_that_no_run_uses_and_that_have_no_other_tag(embedded, images, builder, name):
+def test_mlk_image_gc_deletes_only_images_that_no_run_uses_and_that_have_no_other_tag(embedded, images, builder, name):
     where = f"{images.name}/team/trainer"
     built = []
     for word in ("used", "named", "neither", "other"):
@@ -285,7 +285,7 @@ class Asked:
         os.close(self.terminal)
 
 
-def test_image_gc_keeps_an_image_that_a_run_begins_to_use_while_gc_waits_for_the_answer_of_the_user(embedded, images, builder, name):
+def test_mlk_image_gc_keeps_an_image_that_a_run_begins_to_use_while_the_command_waits_for_the_answer_of_the_user(embedded, images, builder, name):
     where = f"{images.name}/team/trainer"
     built = []
     for word in ("wanted", "unwanted"):
@@ -310,7 +310,7 @@ def test_image_gc_keeps_an_image_that_a_run_begins_to_use_while_gc_waits_for_the
     assert f"mlk-{third.split(':')[-1][:12]}" not in tags
 
 
-def test_image_gc_keeps_an_image_that_this_machine_sent_in_the_last_hour(embedded, images, builder):
+def test_mlk_image_gc_keeps_an_image_that_this_machine_sent_in_the_last_hour(embedded, images, builder):
     where = f"{images.name}/team/trainer"
     builder.build(env={"MLK_REGISTRY": f"{images.name}/team"})
     options = {"env": {"DOCKER_CONFIG": builder.env["HOME"], "XDG_CACHE_HOME": builder.env["XDG_CACHE_HOME"]}}

@@ -283,7 +283,7 @@ def test_mlk_local_down_stops_the_pods_and_mlk_local_up_continues_their_job(fres
     k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
 
 
-def test_commands_that_start_the_local_cluster_at_the_same_time_get_the_same_server(fresh_embedded):
+def test_commands_that_start_the_local_cluster_at_the_same_time_get_the_same_local_server(fresh_embedded):
     local(fresh_embedded, "down")
     env = {**os.environ, **fresh_embedded.env}
     starters = [subprocess.Popen([str(mlk.MLK), "local", "up"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
@@ -292,7 +292,7 @@ def test_commands_that_start_the_local_cluster_at_the_same_time_get_the_same_ser
     assert len(set(said)) == 1
 
 
-def test_the_server_refuses_requests_without_the_token_and_only_the_owner_may_read_its_state(embedded):
+def test_the_local_server_refuses_requests_without_the_token_and_only_the_owner_may_read_its_state(embedded):
     state = state_of(embedded)
     context = ssl._create_unverified_context()
     for header in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}):

@@ -102,7 +102,7 @@ def ended(process, code, timeout=120):
     return out, err
 
 
-def test_a_waiting_submit_starts_a_killed_server_again_and_the_run_loses_nothing(fresh_embedded, name):
+def test_a_waiting_submit_starts_a_killed_local_server_again_and_the_run_loses_nothing(fresh_embedded, name):
     waiting = submit(fresh_embedded, name, 7, "--wait")
     run = waiting.stdout.readline().strip()
     until_it_trains(fresh_embedded, run)
@@ -116,7 +116,7 @@ def test_a_waiting_submit_starts_a_killed_server_again_and_the_run_loses_nothing
     assert status["phase"] == "Succeeded" and status["restarts"] == 0
 
 
-def test_the_next_command_starts_a_killed_server_again_and_the_run_loses_nothing(fresh_embedded, name):
+def test_the_next_command_starts_a_killed_local_server_again_and_the_run_loses_nothing(fresh_embedded, name):
     run = ended(submit(fresh_embedded, name, 7), 0)[0].strip()
     until_it_trains(fresh_embedded, run)
     os.kill(server(fresh_embedded)["pid"], signal.SIGKILL)
@@ -139,7 +139,7 @@ def test_the_local_cluster_stays_down_although_a_submit_waits_and_mlk_local_up_c
     ended(waiting, 0)
 
 
-def test_only_one_server_runs_if_two_commands_start_the_local_cluster_at_the_same_time(fresh_embedded):
+def test_only_one_local_server_runs_if_two_commands_start_the_local_cluster_at_the_same_time(fresh_embedded):
     local(fresh_embedded, "down")
     both = [subprocess.Popen([str(mlk.MLK), "local", "up"], env={**os.environ, **fresh_embedded.env}, text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
@@ -224,7 +224,7 @@ def knock(address, done):
 
 
 @as_another_user
-def test_the_owner_can_still_connect_while_another_user_opens_connections_without_end(fresh_embedded):
+def test_the_owner_can_still_connect_while_another_user_opens_one_connection_after_another(fresh_embedded):
     fresh_embedded.mlk("ls", check=0)
     url = urllib.parse.urlsplit(server(fresh_embedded)["server"])
     fork = multiprocessing.get_context("fork")

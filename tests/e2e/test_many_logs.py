@@ -30,7 +30,7 @@ def follow(cluster, kubeconfig, run, timeout):
 @pytest.mark.parametrize("text, said", [
     ("failed to create fsnotify watcher: too many open files", "it is out of inotify instances"),
     ("an error of the node", "it says of the log: an error of the node")])
-def test_logs_loses_no_line_and_reports_the_error_once_if_a_node_sends_an_error_in_place_of_lines(embedded, name, experiment, text, said):
+def test_mlk_logs_loses_no_line_and_reports_the_error_once_if_a_node_sends_an_error_in_place_of_lines(embedded, name, experiment, text, said):
     count, lines = 2, 60
     run = embedded.mlk("submit", experiment(EXPERIMENT.format(name=name, count=count, lines=lines, pause=0.1)), check=0).stdout.strip()
     with FaultProxy(embedded.kubeconfig, plan=[{"do": "end-later", "path": "/log", "text": text, "times": 0}]) as proxy:
@@ -42,7 +42,7 @@ def test_logs_loses_no_line_and_reports_the_error_once_if_a_node_sends_an_error_
 
 
 @pytest.mark.alone
-def test_logs_loses_no_line_of_60_ranks_while_streams_break_and_the_api_server_dies_twice(real, name, experiment):
+def test_mlk_logs_loses_no_line_of_60_ranks_while_streams_break_and_the_api_server_dies_twice(real, name, experiment):
     """Three commands follow the logs at once. They need more inotify instances than a node has."""
     count, lines = 60, 60
     run = real.mlk("submit", experiment(EXPERIMENT.format(name=name, count=count, lines=lines, pause=0.5)), check=0).stdout.strip()

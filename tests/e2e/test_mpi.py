@@ -100,7 +100,7 @@ def test_processes_of_three_pods_form_one_world_and_each_pod_logs_the_lines_of_i
 
 
 @pytest.mark.nodes
-def test_status_names_the_pod_and_the_mpi_rank_and_the_exit_code_of_the_process_that_failed_first(cluster, name, mpi):
+def test_mlk_status_names_the_pod_and_the_mpi_rank_and_the_exit_code_of_the_process_that_failed_first(cluster, name, mpi):
     run = mpi.submit(name, "fail=3", retries=0, wait=["--wait"], check=5)
     first = cluster.mlk("status", run, "-o", "json", check=0).json()["first_failure"]
     assert (first["role"], first["rank"], first["exit_code"]) == ("worker", 1, 7)
@@ -124,7 +124,7 @@ def test_all_processes_of_a_run_start_again_when_its_killed_pod_is_back(cluster,
     assert restarts(cluster, run) == {each: int(each == rank) for each in range(3)}
 
 
-def test_the_other_ranks_count_no_restart_if_a_pod_is_deleted(embedded, name, local_mpi):
+def test_mlk_status_counts_no_restarts_of_the_other_ranks_if_a_pod_is_deleted(embedded, name, local_mpi):
     run = local_mpi.hold(name)
     [pod] = embedded.objects("pods", f"mlk.dev/run={run},batch.kubernetes.io/job-completion-index=1")
     embedded.kubectl("delete", "pod", pod["metadata"]["name"], "-n", embedded.namespace, "--wait=false")
@@ -145,7 +145,7 @@ def test_a_stopped_run_leaves_no_process_and_continues_when_it_is_resumed(embedd
     embedded.mlk("wait", run, check=0, timeout=120)
 
 
-def test_a_run_whose_image_has_no_mpirun_says_so_and_is_not_started_again(embedded, name, experiment, tmp_path):
+def test_a_run_whose_image_has_no_mpirun_fails_with_this_reason_and_is_not_started_again(embedded, name, experiment, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     for tool in ("sh", "tar", "gzip"):

@@ -24,7 +24,7 @@ def test_the_python_example_prints_without_delay_and_continues_from_its_checkpoi
     assert re.search(r"y = (2\.9|3\.0)\d x \+ -(0\.9|1\.0)\d", said), said
 
 
-def test_a_program_finds_its_checkpoint_folder_and_status_shows_the_folder_only_if_a_checkpoint_is_in_it(embedded, name, experiment):
+def test_a_program_finds_its_checkpoint_folder_and_mlk_status_shows_the_folder_only_if_a_checkpoint_is_in_it(embedded, name, experiment):
     """The checkpoint folder exists when the program starts, so the program may write there at once. The number of threads is that of its CPUs,
     and HOME is the HOME of this machine."""
     text = f"name: {name}\nmode: single\nrun: ['sh', '-c', 'COMMAND']\nworkers: {{cpu: 2, memory: 32Mi}}\ncheckpoint: {{volume: {{pvc: {name}}}}}\n"

@@ -88,7 +88,7 @@ def test_a_local_run_imports_its_packages_from_a_folder_of_this_machine(embedded
     assert embedded.mlk("submit", file, env=env, check=0).stdout.strip() == run
 
 
-def test_submit_refuses_requirements_without_wheels_and_a_requirements_file_that_does_not_exist(embedded, name, tmp_path):
+def test_mlk_submit_refuses_requirements_without_wheels_and_a_requirements_file_that_does_not_exist(embedded, name, tmp_path):
     builder = Builder(tmp_path, "python:3")
     write(builder, "import x\n", "this-package-does-not-exist-anywhere==1\n")
     file = experiment(builder, name, "code: {path: code, python: requirements.txt}\n")

@@ -48,7 +48,7 @@ def submit(embedded, name, experiment, tmp_path):
     return do
 
 
-def test_status_names_the_rank_that_fails_first_and_not_the_rank_that_ends_because_it_lost_its_peer(embedded, submit):
+def test_mlk_status_names_the_rank_that_fails_first_and_not_the_rank_that_ends_because_it_lost_its_peer(embedded, submit):
     """Both ranks mostly end in the same second, and Kubernetes records the times of their ends in whole seconds."""
     failed = submit("fail", retries=0, code=5)
     run = failed.stdout.strip()

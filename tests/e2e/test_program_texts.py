@@ -28,7 +28,7 @@ def submitted(cluster, name, experiment, program, code):
     return cluster.mlk("submit", "--wait", experiment(file_of(name, program)), check=code).stdout.strip()
 
 
-def test_status_finds_the_error_of_a_program_above_a_progress_bar_and_shows_no_escape_sequences(cluster, name, experiment):
+def test_mlk_status_finds_the_error_of_a_program_above_a_progress_bar_and_shows_no_escape_sequences(cluster, name, experiment):
     run = submitted(cluster, name, experiment, BARS, 5)
     told = cluster.mlk("status", run, "-o", "json", check=0).json()
     assert told["why"] == "worker/0: exit code 3: RuntimeError: CUDA out of memory"
@@ -36,7 +36,7 @@ def test_status_finds_the_error_of_a_program_above_a_progress_bar_and_shows_no_e
     assert "CUDA out of memory" in cluster.mlk("ls", name, check=0).stdout
 
 
-def test_logs_removes_complete_escape_sequences(cluster, name, experiment):
+def test_mlk_logs_removes_complete_escape_sequences(cluster, name, experiment):
     run = submitted(cluster, name, experiment, SEQUENCES, 0)
     lines = [line.removeprefix("worker/0 ") for line in cluster.mlk("logs", run, check=0).stdout.splitlines()]
     assert lines == ["match rest", "red tput", "Downloading 2/2", "3/3 [====]", "link text"]

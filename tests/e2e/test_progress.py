@@ -40,7 +40,7 @@ def printed(cluster, run):
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("count", [1, 8])
-def test_status_and_ls_show_the_metrics_of_a_program_while_it_runs(cluster, name, experiment, count):
+def test_mlk_status_and_mlk_ls_show_the_metrics_of_a_program_while_it_runs(cluster, name, experiment, count):
     run = cluster.mlk("submit", experiment(counting(name, count=count)), check=0).stdout.strip()
     seen = mlk.wait_until(lambda: printed(cluster, run), "a line of metrics in the log")
     told = status(cluster, run)
@@ -57,7 +57,7 @@ def test_status_and_ls_show_the_metrics_of_a_program_while_it_runs(cluster, name
 
 
 @pytest.mark.nodes
-def test_status_shows_the_newest_metrics_after_a_resume_even_if_their_step_is_smaller_than_before_the_stop(cluster, name, experiment):
+def test_mlk_status_shows_the_newest_metrics_after_a_resume_even_if_their_step_is_smaller_than_before_the_stop(cluster, name, experiment):
     run = cluster.mlk("submit", experiment(counting(name, first=5000)), check=0).stdout.strip()
     mlk.wait_until(lambda: (printed(cluster, run) or 0) > 5005, "the run to come further")
     cluster.mlk("stop", run, check=0, timeout=150)
@@ -73,7 +73,7 @@ def test_status_shows_the_newest_metrics_after_a_resume_even_if_their_step_is_sm
 
 
 @pytest.mark.nodes
-def test_status_shows_the_metrics_of_a_live_rank_after_the_pod_of_another_rank_was_lost(cluster, name, experiment):
+def test_mlk_status_shows_the_metrics_of_a_live_rank_after_the_pod_of_another_rank_was_lost(cluster, name, experiment):
     program = ('case $MLK_RANK in 0) step=7000;; *) step=10;; esac; '
                'while :; do step=$((step + 1)); echo "mlk step=$step loss=0.5 rank=$MLK_RANK"; sleep 0.2; done')
     run = cluster.mlk("submit", experiment(counting(name, count=2, program=program)), check=0).stdout.strip()
@@ -99,7 +99,7 @@ def test_the_record_of_a_run_has_the_last_line_of_metrics_if_the_program_writes_
 
 
 @pytest.mark.nodes
-def test_ls_and_status_answer_within_10_s_and_show_no_metrics_of_a_run_if_its_log_does_not_answer(cluster, name, experiment):
+def test_mlk_ls_and_mlk_status_end_within_10_s_and_show_no_metrics_of_a_run_if_the_request_for_its_log_gets_no_answer(cluster, name, experiment):
     silent = cluster.mlk("submit", experiment(counting(name)), check=0).stdout.strip()
     other = cluster.mlk("submit", experiment(counting(name, first=40)), check=0).stdout.strip()
     for run in (silent, other):
@@ -113,7 +113,7 @@ def test_ls_and_status_answer_within_10_s_and_show_no_metrics_of_a_run_if_its_lo
 
 
 @pytest.mark.nodes
-def test_wait_for_several_runs_exits_with_the_code_of_the_run_that_failed(cluster, name, experiment):
+def test_mlk_wait_for_several_runs_exits_with_the_code_of_the_run_that_failed(cluster, name, experiment):
     def submitted(program):
         return cluster.mlk("submit", experiment(counting(name, program=program).replace("retries: 3, on: [any]", "retries: 0")), check=0).stdout.strip()
     good, bad = submitted("echo fine; sleep 2"), submitted("exit 3")
@@ -128,7 +128,7 @@ def test_wait_for_several_runs_exits_with_the_code_of_the_run_that_failed(cluste
 
 
 @pytest.mark.nodes
-def test_submit_wait_prints_a_line_for_each_change_and_not_for_each_second_if_the_output_is_a_pipe(cluster, name, experiment):
+def test_mlk_submit_with_wait_prints_a_line_for_each_change_and_not_for_each_second_if_the_output_is_a_pipe(cluster, name, experiment):
     file = experiment(counting(name, program="exit 3").replace("retries: 3", "retries: 1"))
     waited = cluster.mlk("submit", "--wait", file, check=5, timeout=120).stderr
     changes = [line for line in waited.splitlines() if line.startswith(("Restarting", "Running", "Starting", "Scheduling"))]
@@ -136,7 +136,7 @@ def test_submit_wait_prints_a_line_for_each_change_and_not_for_each_second_if_th
     assert len(changes) <= 10, waited
 
 
-def test_status_shows_the_tags_and_the_note_and_the_experiment_of_a_run_and_ls_finds_runs_by_tag(cluster, name, experiment):
+def test_mlk_status_shows_the_tags_and_the_note_and_the_experiment_of_a_run_and_mlk_ls_finds_runs_by_tag(cluster, name, experiment):
     text = counting(name) + "tags: [team=vision, paper]\nnote: a first try\nenv: {LEVEL: '3', KEY: {secret: wandb/key}}\n"
     first = cluster.mlk("submit", experiment(text), check=0).stdout.strip()
     second = cluster.mlk("submit", "--set", "workers.memory=20Mi", "--set", "tags=[other]", experiment(text), check=0).stdout.strip()
@@ -152,7 +152,7 @@ def test_status_shows_the_tags_and_the_note_and_the_experiment_of_a_run_and_ls_f
     assert "roles.worker.memory=16Mi" in wide and "roles.worker.memory=20Mi" in wide and "team=vision,paper" in wide
 
 
-def test_status_says_where_the_newest_checkpoint_is_and_delete_says_where_the_checkpoints_stay(embedded, name, tmp_path):
+def test_mlk_status_says_where_the_newest_checkpoint_is_and_mlk_delete_says_where_the_checkpoints_stay(embedded, name, tmp_path):
     def trained(*settings):
         return embedded.mlk("submit", "--wait", "--set", f"name={name}", "--set", "train.steps=20", *settings, mlk.EXAMPLES / "digits-single.yaml",
                             check=0, timeout=120).stdout.strip()

@@ -68,7 +68,7 @@ def test_a_registry_of_each_kind_stores_and_serves_an_image_and_refuses_a_wrong_
     assert not images.folder.exists()
 
 
-def test_the_function_broken_finds_a_tag_whose_image_lacks_a_layer(archive, tmp_path):
+def test_the_function_named_broken_finds_a_tag_whose_image_lacks_a_layer(archive, tmp_path):
     with registry.anonymous() as images:
         skopeo(images, "copy", "--dest-tls-verify=false", f"oci:{archive}", f"docker://{images.name}/team/x:1", folder=tmp_path)
         layer = images.manifest("team/x", "1")["layers"][0]["digest"]

@@ -106,7 +106,7 @@ def test_a_changed_file_makes_a_new_run(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_submit_wait_records_the_result_even_if_the_end_of_the_job_is_reported_before_the_end_of_its_pods(cluster, name):
+def test_mlk_submit_with_wait_records_the_result_even_if_the_end_of_the_job_is_reported_before_the_end_of_its_pods(cluster, name):
     with FaultProxy(cluster.kubeconfig, plan=[{"do": "delay", "path": r"/pods\?.*watch", "seconds": 60, "times": 0}]) as proxy:
         image = {"MLK_IMAGE": "mlk-runtime:local"} if cluster.embedded else {}
         done = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "submit", "--wait", "--set", f"name={name}",
@@ -118,7 +118,7 @@ def test_submit_wait_records_the_result_even_if_the_end_of_the_job_is_reported_b
 
 
 @pytest.mark.nodes
-def test_logs_merges_the_lines_of_all_ranks_and_puts_the_name_of_the_rank_in_front(cluster, name, experiment):
+def test_mlk_logs_merges_the_lines_of_all_ranks_and_puts_the_name_of_the_rank_in_front(cluster, name, experiment):
     file = experiment(program(name, "echo hello from $MLK_RANK; sleep 1; echo bye from $MLK_RANK", count=3))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     followed = cluster.mlk("logs", "-f", run, check=0, timeout=120).stdout
@@ -131,7 +131,7 @@ def test_logs_merges_the_lines_of_all_ranks_and_puts_the_name_of_the_rank_in_fro
 
 
 @pytest.mark.nodes
-def test_logs_shows_the_other_ranks_if_the_log_of_one_rank_does_not_answer(cluster, name, experiment):
+def test_mlk_logs_shows_the_other_ranks_if_the_request_for_the_log_of_one_rank_gets_no_answer(cluster, name, experiment):
     run = cluster.mlk("submit", "--wait", experiment(program(name, "echo hello from $MLK_RANK", count=3)), check=0, timeout=120).stdout.strip()
     with FaultProxy(cluster.kubeconfig, plan=[{"do": "cut-before", "path": "worker-1[^/]*/log", "times": 0}]) as proxy:
         told = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "logs", run, check=0, timeout=120, env=cluster.env)
@@ -176,7 +176,7 @@ def test_two_submits_of_one_file_at_the_same_time_make_one_run(cluster, name, ex
 
 
 @pytest.mark.nodes
-def test_stop_keeps_the_run_and_resume_finishes_it(cluster, name):
+def test_mlk_stop_keeps_the_run_and_mlk_resume_lets_the_run_finish(cluster, name):
     file = mlk.EXAMPLES / "digits-single.yaml"
     run = cluster.mlk("submit", "--set", f"name={name}", "--set", "train.step_delay_ms=3", file, check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
@@ -193,7 +193,7 @@ while :; do sleep 0.1; done"""
 
 
 @pytest.mark.nodes
-def test_wait_for_a_run_that_is_being_stopped_lasts_until_its_results_are_recorded(cluster, name, experiment):
+def test_mlk_wait_for_a_run_that_is_being_stopped_lasts_until_its_results_are_recorded(cluster, name, experiment):
     file = experiment(program(name, SLOW_TO_STOP).replace("retries: 0", "retries: 3"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
@@ -232,7 +232,7 @@ def kept(cluster, pod):
 
 
 @pytest.mark.nodes
-def test_a_run_succeeds_with_its_minimum_of_workers_though_a_rank_failed_for_good(cluster, name, experiment):
+def test_a_run_succeeds_with_its_minimum_of_workers_though_a_rank_has_failed_and_has_no_retries_left(cluster, name, experiment):
     text = program(name, "if [ $MLK_RANK = 2 ]; then exit 1; fi; sleep 6", count=3)
     file = experiment(text.replace("count: 3", "count: 3, min: 1"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
@@ -241,7 +241,7 @@ def test_a_run_succeeds_with_its_minimum_of_workers_though_a_rank_failed_for_goo
 
 
 @pytest.mark.nodes
-def test_submit_again_makes_a_second_run_only_after_the_first_run_was_stopped(cluster, name, experiment):
+def test_mlk_submit_with_again_makes_a_second_run_only_after_the_first_run_was_stopped(cluster, name, experiment):
     file = experiment(program(name, "sleep 600").replace("retries: 0", "retries: 3"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
@@ -252,7 +252,7 @@ def test_submit_again_makes_a_second_run_only_after_the_first_run_was_stopped(cl
 
 
 @pytest.mark.nodes
-def test_resume_deletes_the_old_results_of_a_run_without_a_checkpoint_volume(cluster, name):
+def test_mlk_resume_deletes_the_old_results_of_a_run_without_a_checkpoint_volume(cluster, name):
     run = cluster.mlk("submit", "--set", f"name={name}", "--set", "train.step_delay_ms=20", "--set", "train.report_every=5",
                       mlk.EXAMPLES / "digits-single.yaml", check=0).stdout.strip()
     mlk.wait_until(lambda: "mlk step=" in cluster.mlk("logs", run).stdout, "the run to train")
@@ -266,7 +266,7 @@ def test_resume_deletes_the_old_results_of_a_run_without_a_checkpoint_volume(clu
 
 
 @pytest.mark.nodes
-def test_submit_wait_does_not_abandon_a_run_if_the_news_of_its_start_comes_after_the_start_timeout(cluster, name, experiment):
+def test_mlk_submit_with_wait_does_not_abandon_a_run_if_the_news_of_its_start_comes_after_the_start_timeout(cluster, name, experiment):
     file = experiment(program(name, "sleep 12"))
     # The delay is shorter than the time that mlk allows for the head of an answer. Otherwise no watch would ever begin.
     with FaultProxy(cluster.kubeconfig, plan=[{"do": "delay", "path": r"/(pods|jobs)\?.*watch", "seconds": 8.5, "times": 0}]) as proxy:
@@ -284,7 +284,7 @@ def test_commands_refuse_an_empty_name_of_a_run_and_delete_nothing(cluster, name
 
 
 @pytest.mark.nodes
-def test_logs_follows_a_log_to_its_end_even_if_its_bytes_arrive_slowly(cluster, name, experiment):
+def test_mlk_logs_follows_a_log_to_its_end_even_if_its_bytes_arrive_slowly(cluster, name, experiment):
     run = cluster.mlk("submit", "--wait", experiment(program(name, "for i in 1 2 3 4 5 6 7 8; do echo this is line $i; done")), check=0, timeout=120).stdout.strip()
     with FaultProxy(cluster.kubeconfig, plan=[{"do": "drip", "path": "/log", "seconds": 0.04, "times": 0}]) as proxy:
         told = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "logs", "-f", run, check=0, timeout=120, env=cluster.env)
@@ -292,7 +292,7 @@ def test_logs_follows_a_log_to_its_end_even_if_its_bytes_arrive_slowly(cluster, 
 
 
 @pytest.mark.nodes
-def test_logs_loses_no_line_of_a_long_log_if_the_reader_of_its_output_pauses(cluster, name, experiment):
+def test_mlk_logs_loses_no_line_of_a_long_log_if_the_reader_of_its_output_pauses(cluster, name, experiment):
     lines = 180_000  # more than mlk and the pipes buffer, and less than the 10 MiB at which a node begins a new log file
     # When a program ends, a busy node may lose the output that is still in the pipe. So this program runs until its whole log has arrived.
     file = experiment(program(name, f"trap 'exit 0' TERM; seq {lines}; exec 2>&-; while true; do sleep 0.2; done"))
@@ -322,26 +322,26 @@ def test_a_run_continues_if_ctrl_c_ends_the_submit_that_waits_for_the_run(cluste
 
 
 @pytest.mark.nodes
-def test_wait_ends_after_its_timeout(cluster, name, experiment):
+def test_mlk_wait_ends_after_its_timeout(cluster, name, experiment):
     run = cluster.mlk("submit", experiment(program(name, "sleep 600")), check=0).stdout.strip()
     ended = cluster.mlk("wait", run, "--timeout", "3s", check=124)
     assert run in ended.stderr
 
 
-def test_submit_dry_run_creates_nothing(cluster, name):
+def test_mlk_submit_with_dry_run_creates_nothing(cluster, name):
     file = mlk.EXAMPLES / "digits-ps.yaml"
     cluster.mlk("submit", "--dry-run", "--set", f"name={name}", file, check=0)
     cluster.mlk("submit", "--dry-run=server", "--set", f"name={name}", file, check=0)
     assert not [item for item in cluster.objects("configmaps") if item["metadata"]["name"].startswith(name)]
 
 
-def test_a_server_dry_run_says_which_pods_the_namespace_would_refuse(real, name):
+def test_mlk_submit_with_dry_run_server_says_which_pods_the_namespace_would_refuse(real, name):
     refused = real.mlk("submit", "--dry-run=server", "--set", f"name={name}", mlk.EXAMPLES / "mnist-ps.yaml", check=6)
     assert "restricted volume types" in refused.stderr
     assert not [item for item in real.objects("configmaps") if item["metadata"]["name"].startswith(name)]
 
 
-def test_status_shows_the_reason_and_the_age_of_each_rank_after_the_end_of_a_run(cluster, name, experiment):
+def test_mlk_status_shows_the_reason_and_the_age_of_each_rank_after_the_end_of_a_run(cluster, name, experiment):
     cluster.mlk("submit", "--wait", experiment(program(name, "exit 3")), check=5, timeout=120)
     [rank] = cluster.mlk("status", name, "-o", "json", check=0).json()["ranks"]
     assert "exit code 3" in rank["reason"] and rank["since"], rank
@@ -349,7 +349,7 @@ def test_status_shows_the_reason_and_the_age_of_each_rank_after_the_end_of_a_run
     assert re.match(r"worker +0 +Failed +0 +\d+s +\S+ +.*exit code 3", row), row
 
 
-def test_a_dry_run_says_so_if_the_run_exists_already(embedded, name, experiment):
+def test_mlk_submit_with_dry_run_server_says_whether_the_run_exists_already(embedded, name, experiment):
     file = experiment(program(name, "true"))
     new = embedded.mlk("submit", "--dry-run=server", file, check=0)
     run = new.stdout.strip()
@@ -361,7 +361,7 @@ def test_a_dry_run_says_so_if_the_run_exists_already(embedded, name, experiment)
     assert f"whether run {run} is there already" in embedded.mlk("submit", "--dry-run", file, check=0).stderr
 
 
-def test_status_of_a_bare_name_shows_the_newest_run_and_delete_refuses_a_bare_name_of_several_runs(cluster, name, experiment):
+def test_mlk_status_of_a_bare_name_shows_the_newest_run_and_mlk_delete_refuses_a_bare_name_of_several_runs(cluster, name, experiment):
     cluster.mlk("submit", experiment(program(name, "echo one")), check=0)
     time.sleep(1.1)  # the cluster's times are whole seconds
     newest = cluster.mlk("submit", experiment(program(name, "echo two")), check=0).stdout.strip()
@@ -372,7 +372,7 @@ def test_status_of_a_bare_name_shows_the_newest_run_and_delete_refuses_a_bare_na
 
 
 @pytest.mark.nodes
-def test_ls_succeeds_if_several_long_lists_share_a_connection(real, name):
+def test_mlk_ls_succeeds_if_several_long_lists_share_a_connection(real, name):
     """libcurl before 8.1 sometimes loses the end of an answer if several long answers share a connection of HTTP/2."""
     safe = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     pod = {"restartPolicy": "Never", "nodeSelector": {"mlk.dev/nowhere": "true"},
@@ -397,7 +397,7 @@ def test_mlk_context_shows_the_namespace_the_rights_and_the_kubeconfig(cluster):
 
 
 @pytest.mark.parametrize("mode,steps", [("allreduce", 47), ("ps", 94)])
-def test_a_run_with_epochs_trains_as_many_steps_as_the_epochs_need_and_status_shows_this_number_of_steps(embedded, name, experiment, mode, steps):
+def test_a_run_with_epochs_trains_as_many_steps_as_the_epochs_need_and_mlk_status_shows_this_number_of_steps(embedded, name, experiment, mode, steps):
     text = (mlk.EXAMPLES / f"digits-{mode}.yaml").read_text().replace("files: data/digits", f"files: {mlk.EXAMPLES}/data/digits")
     text = "".join("  epochs: 2\n" if line.lstrip().startswith("steps:") else line for line in text.splitlines(keepends=True))
     run = embedded.mlk("submit", "--wait", "--set", f"name={name}", "--allow-files", mlk.EXAMPLES, experiment(text), check=0, timeout=120).stdout.strip()

@@ -151,7 +151,7 @@ def test_a_run_continues_from_its_checkpoint_after_all_processes_were_killed(tmp
         assert sorted(p.name for p in run.checkpoints.iterdir())[-1].endswith(f"{run.steps:012}")
 
 
-def test_an_allreduce_continues_after_half_of_its_workers_were_killed_at_once(tmp_path):
+def test_an_allreduce_run_continues_after_half_of_its_workers_were_killed_at_once(tmp_path):
     with Run(tmp_path, "allreduce", workers=4, minimum=1, steps=ENDLESS, step_delay_ms=15) as run:
         _, workers = run.start_all()
         run.until_step(workers[0], 40)
@@ -163,7 +163,7 @@ def test_an_allreduce_continues_after_half_of_its_workers_were_killed_at_once(tm
         run.finish([], workers)
 
 
-def test_an_allreduce_continues_after_half_of_its_workers_were_killed_one_after_the_other(tmp_path):
+def test_an_allreduce_run_continues_after_half_of_its_workers_were_killed_one_after_the_other(tmp_path):
     """The second victim may have made steps that the remaining workers do not have. Then they must wait until a killed worker is back."""
     with Run(tmp_path, "allreduce", workers=4, minimum=1, steps=ENDLESS, step_delay_ms=15) as run:
         _, workers = run.start_all()

@@ -93,7 +93,7 @@ def test_a_waiting_rank_reports_that_it_has_no_generation_when_it_learns_that_ot
             until_status(rank_0, 0)
 
 
-def test_a_rank_refuses_to_begin_a_generation_if_the_message_begin_comes_too_late(tmp_path):
+def test_a_rank_refuses_to_begin_a_generation_if_the_begin_message_comes_too_late(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
         run.start("worker", 1)
         with rank_beside(run, 0, 7, at=1) as rank_0, rank_beside(run, 2, 9, at=1) as rank_2:
@@ -108,7 +108,7 @@ def test_a_rank_refuses_to_begin_a_generation_if_the_message_begin_comes_too_lat
             assert rank_0.hear(wire_peer.REFUSE, soon())[1] == 4
 
 
-def test_a_rank_receives_the_state_even_if_it_has_reached_the_same_step_by_another_sum(tmp_path):
+def test_a_rank_receives_the_state_even_if_it_has_reached_the_same_step_in_another_generation(tmp_path):
     with Run(tmp_path, "allreduce", workers=2, minimum=1, steps=ENDLESS, step_delay_ms=20) as run:
         alone = run.start("worker", 0)
         run.until_step(alone, 10)

@@ -176,7 +176,7 @@ def test_sigterm_reaches_all_processes_of_a_pod_and_leaves_a_checkpoint(tmp_path
 
 
 @HEAVY
-def test_a_pod_says_so_if_it_asks_for_more_gpus_than_its_machine_has(tmp_path):
+def test_a_pod_fails_and_names_the_missing_gpu_if_it_asks_for_more_gpus_than_its_machine_has(tmp_path):
     with Pods(tmp_path, 1) as run:
         pod = run.enter(0, MLK_EMULATED_DEVICES="1")
         assert pod.wait() == 70

@@ -24,7 +24,7 @@ def lost(process, peer):
 
 
 @pytest.mark.parametrize("apart,reporters", [((2, 3), (0,)), ((3,), (0,)), ((0,), (0, 1)), ((0, 1), (0,))])
-def test_only_one_side_of_an_allreduce_continues_if_the_network_is_split(tmp_path, apart, reporters):
+def test_only_one_side_of_an_allreduce_run_continues_if_the_network_is_split(tmp_path, apart, reporters):
     """reporters: the ranks that report. They are on the side that continues. If rank 0 is cut off alone, it has reported before the cut."""
     with Network() as network, Run(tmp_path, "allreduce", workers=4, minimum=1, network=network, steps=ENDLESS, step_delay_ms=20,
                                    report_every=1) as run:

@@ -47,13 +47,13 @@ def test_a_run_ends_with_its_program_though_another_container_of_its_pod_still_r
     assert status(real, name)["phase"] == phase
 
 
-def test_status_names_a_container_that_fails_beside_the_program(real, name, experiment):
+def test_mlk_status_names_a_container_that_fails_beside_the_program(real, name, experiment):
     real.mlk("submit", experiment(text(real, name, GOOD, "containers", {"agent": ("echo agent: no config >&2; exit 2", [])})), check=0)
     assert real.mlk("wait", name, timeout=90).code == 0
     assert "container agent: exit code 2: agent: no config" in real.mlk("status", name, check=0).stdout
 
 
-def test_status_names_an_init_container_that_fails_and_logs_shows_its_output(real, name, experiment):
+def test_mlk_status_names_an_init_container_that_fails_and_mlk_logs_shows_its_output(real, name, experiment):
     commands = {"fetch": ("echo cloning; echo fatal: repository not found >&2; exit 128", [])}
     real.mlk("submit", experiment(text(real, name, "echo main", "initContainers", commands)), check=0)
     assert real.mlk("wait", name, timeout=90).code == 5
@@ -64,7 +64,7 @@ def test_status_names_an_init_container_that_fails_and_logs_shows_its_output(rea
     assert wrong.code == 2 and "main, fetch" in wrong.stderr
 
 
-def test_wait_records_the_last_line_of_an_init_container_even_if_the_line_arrives_late(real, name, experiment):
+def test_mlk_wait_records_the_last_line_of_an_init_container_even_if_the_line_arrives_late(real, name, experiment):
     commands = {"fetch": ("echo cloning; echo no such repository; exit 128", ["terminationMessagePolicy: File"])}
     real.mlk("submit", experiment(text(real, name, "echo main", "initContainers", commands)), check=0)
     short = {"do": "status", "status": 200, "path": "/log.*container=fetch", "times": 3, "body": "2026-01-03T11:00:00Z cloning\n"}

@@ -53,7 +53,7 @@ REFUSED = {"do": "status", "status": 403, "headers": {}, "path": r"/api/v1/nodes
 
 
 @pytest.mark.nodes
-def test_wait_reports_an_unready_node_as_lost_when_the_node_falls_silent(cluster, on_a_node):
+def test_mlk_wait_reports_an_unready_node_as_lost_when_the_node_falls_silent(cluster, on_a_node):
     run, name = on_a_node
     with FaultProxy(cluster.kubeconfig, plan=[changed(name, "Unknown"), list_of(node(name, "False", "4")), REFUSED]) as proxy:
         waits = subprocess.Popen([str(mlk.MLK), "--kubeconfig", proxy.kubeconfig, "wait", run], env={**os.environ, **cluster.env}, text=True,
@@ -70,7 +70,7 @@ def test_wait_reports_an_unready_node_as_lost_when_the_node_falls_silent(cluster
 
 
 @pytest.mark.nodes
-def test_status_and_ls_report_a_node_as_lost_if_it_is_silent_and_the_user_may_read_nodes(cluster, on_a_node):
+def test_mlk_status_and_mlk_ls_report_a_node_as_lost_if_it_is_silent_and_the_user_may_read_nodes(cluster, on_a_node):
     run, name = on_a_node
     def told(ready):
         with FaultProxy(cluster.kubeconfig, plan=[list_of(node(name, ready, "4"))]) as proxy:

@@ -168,7 +168,7 @@ def test_a_repeated_submit_makes_one_whole_run_if_the_first_submit_was_killed_at
 
 
 @pytest.mark.nodes
-def test_submit_repeats_a_request_if_the_server_answers_with_429_and_retry_after(cluster, proxy, name, file):
+def test_mlk_submit_repeats_a_request_if_the_api_server_answers_with_429_and_retry_after(cluster, proxy, name, file):
     proxy.set_plan([{"do": "status", "method": "POST", "path": path, "status": 429, "headers": {"Retry-After": "1"}}
                     for path in ("/configmaps", "/services", "/jobs")])
     submits = Submits(cluster, proxy, name, file)
@@ -179,7 +179,7 @@ def test_submit_repeats_a_request_if_the_server_answers_with_429_and_retry_after
     mlk.run(mlk.MLK, "--kubeconfig", cluster.kubeconfig, "wait", run, check=0, timeout=90, env=cluster.env)
 
 
-def test_submit_creates_no_object_if_the_version_of_kubernetes_is_too_old(cluster, proxy, name, file):
+def test_mlk_submit_creates_no_object_if_the_version_of_kubernetes_is_too_old(cluster, proxy, name, file):
     proxy.set_plan([{"do": "version", "path": "^/version", "version": "1.30", "times": 0}])
     submits = Submits(cluster, proxy, name, file)
     refused = submits("old", check=4)
@@ -195,7 +195,7 @@ def refuse(path, method="POST", status=403, reason="Forbidden", nth=None):
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-def test_submit_repeats_a_request_that_the_server_has_refused_with_a_conflict(cluster, proxy, name, file):
+def test_mlk_submit_repeats_a_request_that_the_api_server_has_refused_with_a_conflict(cluster, proxy, name, file):
     proxy.set_plan([refuse(path, status=409, reason="Conflict", nth=1) for path in ("/configmaps", "/jobs")])
     submits = Submits(cluster, proxy, name, file, UNSCHEDULABLE)
     run = submits("conflict", check=0).stdout.strip()
@@ -212,7 +212,7 @@ def test_a_refused_submit_leaves_no_object_even_if_an_answer_was_lost(cluster, p
 
 
 @pytest.mark.nodes
-def test_stop_and_resume_take_effect_when_they_are_repeated_after_they_failed(cluster, proxy, name, experiment):
+def test_mlk_stop_and_mlk_resume_take_effect_when_they_are_repeated_after_they_failed(cluster, proxy, name, experiment):
     run = cluster.mlk("submit", experiment(SMALL.format(name=name).replace('"true"', '"sleep 600"')), check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.objects("pods", f"mlk.dev/run={run}"), "a pod of the run")
 
@@ -231,7 +231,7 @@ def test_stop_and_resume_take_effect_when_they_are_repeated_after_they_failed(cl
 
 
 @pytest.mark.nodes
-def test_wait_does_not_write_the_end_of_a_run_into_a_later_run_of_the_same_name(cluster, proxy, name, file):
+def test_mlk_wait_does_not_write_the_end_of_a_run_into_a_later_run_of_the_same_name(cluster, proxy, name, file):
     """A waiting command writes the final record. Here it writes so late that the run was deleted and submitted again before."""
     submits = Submits(cluster, proxy, name, file)
     run = submits("again", check=0).stdout.strip()
@@ -251,7 +251,7 @@ def test_wait_does_not_write_the_end_of_a_run_into_a_later_run_of_the_same_name(
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-def test_submit_says_that_it_repeats_a_request(cluster, proxy, name, file):
+def test_mlk_submit_says_that_it_repeats_a_request(cluster, proxy, name, file):
     proxy.set_plan([{"do": "cut-before", "method": "POST", "path": "/jobs"}])
     submitted = Submits(cluster, proxy, name, file)("cut", check=0)
     assert re.search(r"job/\S+: cannot reach .*; trying again \(2 of 6\)\n", submitted.stderr)
@@ -274,7 +274,7 @@ def test_a_signal_interrupts_a_command_that_waits_for_an_answer(cluster, proxy, 
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-def test_mlk_abandons_a_server_that_does_not_answer_and_says_so(cluster, proxy, name, file):
+def test_mlk_abandons_an_api_server_that_does_not_answer_and_says_so(cluster, proxy, name, file):
     """One server does not even answer the TLS handshake. The other server falls silent in the middle. Both are tried at the same time,
     since both take long."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:

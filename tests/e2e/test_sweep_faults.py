@@ -176,7 +176,7 @@ def test_a_driver_continues_when_the_api_server_is_restarted(real, name, experim
 
 
 @pytest.mark.nodes
-def test_status_says_that_nobody_drives_a_sweep_if_its_mlk_sweep_command_was_interrupted(cluster, name, experiment):
+def test_mlk_status_says_that_nobody_drives_a_sweep_if_its_mlk_sweep_command_was_interrupted(cluster, name, experiment):
     driven = Driven(cluster, name, experiment(PROGRAM.format(name=name, pause="sleep 4", parallel=1)), values=3)
     driver = driven.start()
     try:

@@ -23,7 +23,7 @@ def row(cluster, name):
     return found["phase"], found["result"]["step"], found["steps"], found["why"]
 
 
-def test_ls_shows_a_sweep_as_failed_with_the_same_reason_as_status_if_its_trials_never_report(cluster, name, experiment):
+def test_mlk_ls_shows_a_sweep_as_failed_with_the_same_reason_as_mlk_status_if_its_trials_never_report_the_metric(cluster, name, experiment):
     cluster.mlk("sweep", "--wait", experiment(sweep_of(name, "echo z=${sweep.k}", 1)), check=5, timeout=120)
     phase, step, steps, why = row(cluster, name)
     assert (phase, step, steps) == ("Failed", 3, 3) and "never reported y" in why
@@ -33,7 +33,7 @@ def test_ls_shows_a_sweep_as_failed_with_the_same_reason_as_status_if_its_trials
     assert cluster.mlk("ls", name, "--where", "phase == Succeeded", "-o", "name", check=0).stdout == ""
 
 
-def test_ls_counts_a_trial_once_if_it_was_started_again(cluster, name, experiment, tmp_path):
+def test_mlk_ls_counts_a_trial_once_if_it_was_started_again(cluster, name, experiment, tmp_path):
     if not cluster.embedded:
         pytest.skip("its trials remember in a folder of this machine that they have failed")
     program = f"f={tmp_path}/seen-${{sweep.k}}; if [ ${{sweep.k}} = 1 ] || [ -e $f ]; then echo y=${{sweep.k}}; else touch $f; exit 1; fi"

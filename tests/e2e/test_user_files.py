@@ -35,7 +35,7 @@ def git(folder, *words):
     subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@example.com", *words], cwd=folder, check=True, capture_output=True)
 
 
-def test_submit_prints_a_line_for_each_kind_of_file_that_it_leaves_out(embedded, code, home):
+def test_mlk_submit_prints_a_line_for_each_kind_of_file_that_it_leaves_out(embedded, code, home):
     write(code / "data/keep.csv")
     write(code / "data.bin")
     write(code / "key.pem")
@@ -55,12 +55,12 @@ def test_submit_prints_a_line_for_each_kind_of_file_that_it_leaves_out(embedded,
     assert "left out, as git ignores it: data/;" in shown.stderr
 
 
-def test_submit_refuses_the_home_folder_as_code(embedded, code, home):
+def test_mlk_submit_refuses_the_home_folder_of_the_user_as_the_folder_of_the_code(embedded, code, home):
     refused = embedded.mlk("submit", "--dry-run", "e.yaml", cwd=code, env={**home, "HOME": str(code)}, check=2)
     assert "is your home folder" in refused.stderr
 
 
-def test_submit_does_not_run_the_git_filters_of_a_repository(embedded, code, home, tmp_path):
+def test_mlk_submit_does_not_run_the_git_filters_of_a_repository(embedded, code, home, tmp_path):
     git(code, "init", "-q")
     write(code / ".gitattributes", "* filter=evil\n")
     git(code, "add", ".")
@@ -93,7 +93,7 @@ def test_files_that_mlk_writes_for_the_user_obey_the_umask(embedded, code, home,
     assert sorted(path.name for path in code.iterdir()) == ["e.yaml", "g", "main.sh", "n.yaml"]
 
 
-def test_get_and_diff_refuse_a_run_whose_stored_experiment_was_changed(embedded, code, home, name, tmp_path):
+def test_mlk_get_and_mlk_diff_refuse_a_run_whose_stored_experiment_was_changed(embedded, code, home, name, tmp_path):
     run = embedded.mlk("submit", "--wait", "e.yaml", cwd=code, env=home, check=0, timeout=120).stdout.strip()
     owner = json.loads(embedded.kubectl("get", "configmap", run, "-o", "json").stdout)
     experiment = json.loads(owner["data"]["experiment"])
@@ -107,7 +107,7 @@ def test_get_and_diff_refuse_a_run_whose_stored_experiment_was_changed(embedded,
         assert not out.exists()
 
 
-def test_image_gc_keeps_code_in_the_cache_while_a_local_run_refers_to_this_code(embedded, code, home, tmp_path):
+def test_mlk_image_gc_keeps_code_in_the_cache_while_a_local_run_refers_to_this_code(embedded, code, home, tmp_path):
     state = {"XDG_STATE_HOME": embedded.env["XDG_STATE_HOME"], **home}
     with open(code / "large.bin", "wb") as large:
         large.write(os.urandom(2 << 20))
@@ -126,7 +126,7 @@ def test_image_gc_keeps_code_in_the_cache_while_a_local_run_refers_to_this_code(
     assert embedded.mlk("image", "gc", "--unused", "1h", env=state, check=0).stdout.split() == [kept[0].name]
 
 
-def test_submit_packs_the_code_again_if_its_copy_in_the_cache_is_damaged(embedded, code, home, tmp_path):
+def test_mlk_submit_packs_the_code_again_if_its_copy_in_the_cache_is_damaged(embedded, code, home, tmp_path):
     with open(code / "large.bin", "wb") as large:
         large.write(os.urandom(2 << 20))
     embedded.mlk("submit", "--wait", "e.yaml", cwd=code, env=home, check=0, timeout=120)
