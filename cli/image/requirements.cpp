@@ -225,7 +225,7 @@ class RequirementReader {
   }
 
   // Replaces each ${NAME} by the value of the variable, as pip does. Does not change ${NAME} if the name has
-  // small letters or the variable has no value.
+  // characters other than A-Z, 0-9 and _, or if the variable has no value.
   std::string expanded(const std::string& text) const {
     std::string out;
     std::size_t from = 0;
@@ -343,8 +343,8 @@ class RequirementReader {
     refuse("is no wheel: it would be built, and so executed, on this machine", wheel);
   }
 
-  // Refuses a requirement for anything but a wheel. Returns the requirement with absolute paths, because pip
-  // runs in another folder.
+  // Refuses a requirement for which pip would build a package. Returns the requirement with absolute paths,
+  // because pip runs in another folder.
   std::string safe(const std::string& requirement) {
     const NamedSource source = classify_requirement(expanded(requirement));
     switch (source.kind) {
