@@ -89,7 +89,7 @@ def submit(real, tmp_path, name):
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("tag,uid,words", [("nobody", 1000, "names no user"), ("named", 1000, "names its user app without a number"),
                                            ("root", 1000, "runs its programs as root"), ("number", 1234, "")])
-def test_a_program_starts_in_any_image_and_may_write_in_its_home_and_volume(real, images, places, submit, level, tag, uid, words):
+def test_a_program_starts_in_any_image_and_may_write_into_its_home_folder_and_its_volume(real, images, places, submit, level, tag, uid, words):
     done = submit(places[level], f"{images}:{tag}")
     if words:
         assert f"image {images}:{tag} {words}: the program runs as 1000; `user:` names another number" in done.stderr

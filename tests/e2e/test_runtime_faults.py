@@ -184,7 +184,7 @@ def losses_by_step(worker):
 
 
 @pytest.mark.parametrize("hidden,every", [([16], 10), ([512, 512, 512], 3)], ids=["one-bucket", "several-buckets"])
-def test_a_killed_rank_does_not_change_what_allreduce_computes(tmp_path, hidden, every):
+def test_a_killed_rank_does_not_change_the_losses_of_an_allreduce_run(tmp_path, hidden, every):
     settings = {"workers": 3, "report_every": every, "model": {"type": "mlp", "hidden": hidden}}
     with Run(tmp_path / "disturbed", "allreduce", steps=ENDLESS, step_delay_ms=10, **settings) as run:
         _, workers = run.start_all()
