@@ -135,7 +135,7 @@ void stop_trials(kube::Client& client, const std::string& sweep, const std::vect
   for (const int number : numbers) {
     const sweeps::Trial& trial = trials.trial(number);
     const RunObjects* run = trials.run(number);
-    // Also stops a trial that is already marked as stopped, since an earlier stop may have been cut off in
+    // Stops a trial again that is already marked as stopped, since the earlier stop may have been cut off in
     // the middle.
     const bool is_stopped =
         trial.state == sweeps::TrialState::stopped && run != nullptr && sweeps::goes_on_later(run->owner);

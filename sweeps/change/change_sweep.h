@@ -14,7 +14,8 @@ namespace kube {
 class Client;
 }
 
-// Each function passes a sentence about each change to `hooks.note`. It throws Error if it fails.
+// Each of these three functions reports to `hooks.note` what it changes, or why it changes nothing. It throws
+// Error if it fails.
 void stop_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void drain_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void resume_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
@@ -27,8 +28,8 @@ void resume_trials(kube::Client& client, const std::string& sweep, const std::ve
                    const ChangeHooks& hooks);
 
 // Stores the reports of these trials in the ledger. Also records each unfinished or stopped trial there as
-// stopped for good, so that no driver starts the trial again. Returns the owners of the trials' runs; the
-// caller then deletes these owners.
+// stopped for good, so that no driver starts the trial again. Returns the owners of the runs of all tries of
+// these trials; the caller then deletes these owners.
 std::vector<nlohmann::json> give_up_trials(kube::Client& client, const std::string& sweep,
                                            const std::vector<int>& numbers, const ChangeHooks& hooks);
 

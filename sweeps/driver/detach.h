@@ -11,15 +11,15 @@
 namespace mlk::sweeps {
 
 // Starts the driver with this Job and input, or starts it again if it has ended. Then removes drivers of
-// other commands for the same sweep. If a call is cut off at any point, repeating the call completes its
-// work. A driver that runs is removed only when the new driver exists. Returns false if the driver exists
-// already and has not ended. Throws the errors of Creation.
+// other commands for the same sweep; such a driver is removed only when the new driver exists. If a call is
+// cut off at any point, repeating the call completes its work. Returns false if the driver existed already
+// and had not ended. Throws the errors of Creation.
 bool start_driver(kube::Client& client, const std::string& name_space, const std::string& sweep,
                   nlohmann::json job, const std::string& input, const SubmitHooks& hooks);
 
 struct DriverTask {
   DriverInput input;
-  FileContents files;  // the files that travel with the sweep; for its code only the digest
+  FileContents files;  // the files that travel with the sweep; of its code everything except the bytes
 };
 
 // `key`: the result of key_of_input(). Throws Error: not_found if the input does not exist, failure if it is

@@ -34,10 +34,11 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds tick{200};
 constexpr std::chrono::seconds pause_after_trouble{1};
 constexpr std::chrono::minutes longest_trouble{30};
-// A round is due after this time even if no watch has reported a change, since the Lease lasts only 15 s.
+// A round is due after this time at the latest, even if no watch has reported a change, since the Lease lasts
+// only 15 s.
 constexpr std::chrono::seconds poll_interval{5};
-// Limits the time of a step, since thousands of trials may have to be started or may have ended. The driver
-// continues in its next round, which also notices a request to stop the sweep.
+// Limits the time of a step, since a step may have thousands of trials to start or to settle. The driver
+// continues in its next round, and that round also notices a request to stop the sweep.
 constexpr std::chrono::seconds longest_step{20};
 // The driver creates a run again if no watch has reported the run for so long.
 constexpr std::chrono::seconds longest_news{60};
@@ -147,7 +148,8 @@ class Driver {
       const auto* answer = dynamic_cast<const kube::ApiError*>(&error);
       const int code = answer == nullptr ? 0 : answer->status();
       const bool transient = error.code() == ExitCode::cluster || (answer != nullptr && code == 404);
-      // A server that has just started does not know the roles yet, so its refusal may be temporary.
+      // An API server that has just started has not loaded the RBAC roles yet, so its refusal may be
+      // temporary.
       const bool refused = code == 401 || code == 403;
       const bool final_answer = code == 400 || code == 422 || (refused && !has_worked_);
       if (!transient || final_answer) throw;
@@ -164,7 +166,8 @@ class Driver {
   SweepStatus observe_trials(const SweepObjects& objects, const Runs& runs) {
     SweepStatus status = observe_sweep(objects, runs, ended_.settled(), now());
     late_starts_.observe(status, steady_clock::now());
-    // The objects do not show that this process is the driver, so `why` would say that there is none.
+    // The objects do not show that this process is the driver, so `why` would say that the sweep has no
+    // driver.
     if (needs_driver(status)) status.why.clear();
     if (judges() && steady_clock::now() - judged_ > hooks_.judge_every) {
       judged_ = steady_clock::now();
@@ -174,9 +177,10 @@ class Driver {
     return status;
   }
 
-  // Makes one decision and applies it. If a step is cut off, the next step completes its work.
+  // Decides once, and applies the decisions. If a step is cut off, the next step completes its work.
   void step(const SweepObjects& objects, const Runs& runs, const SweepStatus& status, const GoOn& go_on) {
-    // A listing shows the end of each pod whose Job has ended; the watches may show it later.
+    // A new list of all objects shows the end of each pod whose Job has ended; the watches may show this end
+    // later.
     more_ = !is_listed_ && ended_.lack_ends_of_pods(runs, status);
     if (more_) return;
     confirm_gone_jobs(runs, status);
@@ -204,12 +208,13 @@ class Driver {
       start_missing(objects, status, batches, fresh, go_on);
     }
     // A hopeless sweep starts no more trials, so it does not wait for trials that were registered and never
-    // started. Jobs stop at their own count of failures.
+    // started. It waits for its Jobs whose indexes are trials: each of them ends at its own limit of
+    // failures.
     const bool runs_on = any_job_goes_on(batches) ||
                          std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
                            return !has_ended(trial.state) && run_of(trial, runs, status) != nullptr;
                          });
-    if (more_ || ended_.any_waits()) return;  // there are ended runs that are not settled
+    if (more_ || ended_.any_waits()) return;  // there is more work, or an ended run is not settled yet
     if (!next.ended && (!next.hopeless || runs_on)) return;
     const int known = static_cast<int>(status.trials.size());
     left_to_others_ =
@@ -237,8 +242,8 @@ class Driver {
     }
   }
 
-  // Applies the decisions of early stopping. The logs of a trial are lost with its pods, so its reports are
-  // stored first.
+  // Applies the decisions of early stopping. First stores the reports of the trials, since the logs are lost
+  // with the pods.
   void apply(const SweepObjects& objects, const SweepStatus& status, const Runs& runs,
              const std::vector<Decision>& decisions) {
     std::map<int, Trial> trials;
@@ -378,7 +383,8 @@ class Driver {
       if (run == runs.end()) continue;
       const bool late = late_starts_.contains(run->first, steady_clock::now());
       if (!late && status.cannot_start_of.count(number) == 0) continue;
-      // Reads the run again, since the cluster may have been silent for a while.
+      // Reads the run again, since the objects of this round are old if the server has not answered for a
+      // while.
       const RunStatus read = observe(fetch_run(client_, request_.name_space, run->first), now());
       const bool waits =
           read.phase == Phase::queued || read.phase == Phase::scheduling || read.phase == Phase::starting;
@@ -397,7 +403,7 @@ class Driver {
   }
 
   void set_phase(const SweepObjects& objects, const SweepStatus& status, const json& phase) {
-    Record record = read_record(objects.owner);  // a later command may have changed other fields
+    Record record = read_record(objects.owner);  // another command may have changed fields of the record
     record.trials = static_cast<int>(status.trials.size());
     if (phase.is_null()) record.trials = std::max(record.trials, planned_trials(request_.definition));
     record.driven = true;
@@ -409,12 +415,12 @@ class Driver {
   const DriveHooks& hooks_;
   const std::string sweep_;
   TrialRuns runs_;
-  std::map<int, Trial> told_;  // the reports in logs, by the number of the trial
+  std::map<int, Trial> told_;  // the reports that were read so far, by the number of the trial
   std::map<std::string, steady_clock::time_point>
       created_;             // runs that no watch has reported yet, and when they were created
   bool more_ = true;        // there is more work, or no round has begun yet
   bool is_listed_ = false;  // the objects of this round were listed, not watched
-  std::string refused_;     // the last refusal of the cluster
+  std::string refused_;     // the last message about an exceeded quota
   LateStarts late_starts_;
   EndedRuns ended_;
   std::optional<steady_clock::time_point> failing_since_;

@@ -1,6 +1,6 @@
-// Drives a sweep in which each trial is a run: starts trials as other trials end, until all trials have ended
-// or too many trials have failed. Trials that were started as indexes of Jobs run without a driver, but also
-// count as parallel trials.
+// Drives a sweep in which each trial is a run: starts trials as other trials end, until all trials have
+// ended, too many trials have failed, or the sweep is stopped. Trials that were started as indexes of Jobs
+// run without a driver, but they also occupy some of the parallel places.
 //
 // State: only the objects of the cluster. A driver may be killed at any moment, and another driver continues.
 // A Lease names the current driver; other drivers wait.
@@ -14,8 +14,8 @@
 //   register the new trials, then create their runs; pause and stop other trials (control.h)
 //   wait for a change
 //
-// Invariants: a trial has its number and its line in the sweep's ConfigMap before it has a run, so that no
-// point is tried twice. From the same objects every driver makes the same decisions.
+// Invariants: a trial has its number and its line in a ConfigMap of the sweep before it has a run, so that no
+// point is tried twice. From the same objects and reports every driver makes the same decisions.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ namespace mlk::sweeps {
 
 struct DriveHooks {
   SubmitHooks submit;
-  std::function<void(const SweepStatus&)> changed;         // gets the state after every change
+  std::function<void(const SweepStatus&)> changed;         // gets the state of the sweep in each round
   std::function<void(const std::string& holder)> waiting;  // called while another process drives the sweep
   std::chrono::milliseconds judge_every{2000};  // how often early stopping reads the logs of running trials
   LeaseTimes lease{};

@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int input_schema = 1;
-constexpr int driver_user = 65532;  // "nonroot" of the image that mlk builds
+constexpr int driver_user = 65532;  // the user "nonroot" of the image that mlk builds
 constexpr std::size_t key_length = 5;
 constexpr char shape_of_driver[] = "shapes/driver.yaml";
 

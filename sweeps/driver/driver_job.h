@@ -38,9 +38,9 @@ struct DriverInput {
   std::map<std::string, std::string> own_templates;    // path -> text, the user's own templates
   std::string image;                                   // of the driver
   bool local = false;                                  // the driver runs on the embedded cluster
-  Identity sweep;                                      // the sweep that the driver drives
-  std::string files_of;      // the trials mount the copies of `files` whose names begin with this
-  std::string defined_as{};  // the identity of the definition, as computed by the mlk that wrote the input
+  Identity sweep;                                      // of the sweep that the driver drives
+  std::string files_of;      // the trials mount the ConfigMaps "<files_of>-data-..." with copies of files
+  std::string defined_as{};  // the name that the mlk of `version` computes for the definition
 };
 
 std::string to_text(const DriverInput& input);
@@ -49,12 +49,12 @@ DriverInput parse_driver_input(std::string_view text);
 
 // Defines the sweep of the input. `templates`: the result of templates_of(); `files`: the contents of the
 // entries that the input names, and the sweep's code. Throws Error{failure} if this version of mlk computes
-// another identity than the version that wrote the input.
+// another name of the sweep than the version that wrote the input.
 Definition definition_of(const DriverInput& input, const FileContents& files, const Templates& templates);
 // Fills in `defined_as`. Call this function last, directly before to_text().
 void fill_defined_as(DriverInput& input, const FileContents& files);
 
-// The name of the input: different inputs have different names.
+// A short hash of the input. The names of the driver's objects contain it.
 std::string key_of_input(std::string_view text);
 
 Templates templates_of(const DriverInput& input);
@@ -76,7 +76,7 @@ struct DriverPlace {
       kubeconfig;  // only for the embedded cluster, whose pods have no ServiceAccount; otherwise empty
 };
 
-// The driver's Job, still without an owner. Throws Error{usage} if the template does not make a Job.
+// The driver's Job, still without an owner. Throws Error{usage} if the template does not make this Job.
 nlohmann::json render_driver(const Definition& definition, const DriverInput& input,
                              const Templates& templates, const DriverPlace& place);
 

@@ -43,12 +43,12 @@ struct AccountRights {
 AccountRights ask_for_account(kube::Client& client, const std::string& name_space,
                               const std::vector<nlohmann::json>& rights);
 
-// The driver checks its own rights. Throws Error{cluster} that lists the missing rights.
+// For the driver: checks its own rights. Throws Error{cluster} that lists the missing rights.
 void require_own_rights(kube::Client& client, const std::string& name_space,
                         const std::vector<nlohmann::json>& rights);
 
 // Creates each object, or changes an existing object of the same name to this content. Throws Error{cluster}
-// if the user may not create or change an object.
+// if the server refuses an object.
 void create_driver_rights(kube::Client& client, const std::string& name_space,
                           const std::vector<nlohmann::json>& rights);
 

@@ -25,7 +25,8 @@ struct LeaseTimes {
   std::chrono::milliseconds duration{15'000};  // the holder counts as dead after so long without a renewal
   std::chrono::milliseconds renew_deadline{10'000};  // without a renewal, the holder gives up the Lease
   std::chrono::milliseconds renew_every{4'000}, ask_every{2'000};
-  // A server that has just started does not know the roles yet, so hold() tolerates 401 and 403 for so long.
+  // An API server that has just started has not loaded the RBAC roles yet, so hold() tolerates 401 and 403
+  // for so long.
   std::chrono::milliseconds longest_refusal{30'000};
 };
 
@@ -46,14 +47,14 @@ class DriverLease {
   DriverLease(const DriverLease&) = delete;
   DriverLease& operator=(const DriverLease&) = delete;
 
-  // Acquires or renews the Lease. Returns true while this process holds the Lease. Call this function once a
-  // second; most calls send no request. Gives up the Lease if the server fails for renew_deadline. Throws
-  // ApiError for 401 and 403. If the server has allowed requests before, throws only if it has refused all
-  // requests for longest_refusal.
+  // Acquires or renews the Lease. Returns true while this process holds the Lease. Call this function at
+  // least every 5 s; soon after a request, a call sends none. Gives up the Lease if the server fails for
+  // renew_deadline. Throws ApiError for 401 and 403. If the server has allowed requests before, throws only
+  // if it has refused all requests for longest_refusal.
   bool hold();
   void release();  // so that another process may acquire the Lease at once; best effort
 
-  const std::string& holder() const { return holder_; }  // another process, if this process is not the holder
+  const std::string& holder() const { return holder_; }  // the name of the holder, as last known
 
  private:
   bool acquire(Clock::time_point now);
@@ -72,7 +73,7 @@ class DriverLease {
   Clock::time_point seen_since_{};             // when seen_ changed last
 };
 
-// Detects in other processes whether a sweep has a driver.
+// For a process that does not drive a sweep: detects whether the sweep has a driver.
 class DriverWatch {
  public:
   using Clock = std::chrono::steady_clock;

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int most_writes = 5;  // of one shard, if others write at the same time
+constexpr int most_writes = 5;  // of one shard, if other processes write at the same time
 
 std::string shard_name(const std::string& sweep, std::size_t shard) {
   return fmt::format("{}-ledger-{}", sweep, shard);
@@ -41,8 +41,9 @@ std::string text_of_shard(const std::map<int, Trial>& trials) {
   return text;
 }
 
-// A cheap check for thousands of trials without changes. If a line cannot store a trial unchanged, the result
-// is false, and Writer compares the texts.
+// Whether the ledger already has this trial unchanged. This check is cheap, for thousands of unchanged
+// trials. Also false for a trial that a line cannot store exactly; for such a trial Writer compares the
+// texts.
 bool has_recorded(const std::map<int, Trial>& ledger, const Trial& trial) {
   const auto known = ledger.find(trial.number);
   return known != ledger.end() && combine(known->second, trial) == known->second;

@@ -1,5 +1,5 @@
-// The ledger of a sweep in the cluster: ConfigMaps that store the results of trials, for the time after their
-// pods are gone.
+// The ledger of a sweep in the cluster: ConfigMaps that keep the results of trials after the pods of the
+// trials are gone.
 #pragma once
 
 #include <map>

@@ -9,10 +9,11 @@
 //   Lease     digits-abcde                who drives the sweep
 //
 // fetch_sweep() reads the objects once; SweepWatch (watch.h) keeps copies of them current for a driver. Both
-// return SweepObjects, the input of observe_sweep() and of all other functions.
+// return SweepObjects, the input of observe_sweep() and of most other functions.
 //
 // Invariants: each trial has its own number. mlk registers points before it makes a Job or a run of these
-// points. The server refuses a write to a ConfigMap that has changed since it was read.
+// points. The server refuses a write to a ConfigMap with points if the ConfigMap has changed since it was
+// read.
 #pragma once
 
 #include <functional>
@@ -38,7 +39,7 @@ struct SweepObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> config_maps, jobs, pods;
   std::vector<nlohmann::json> drivers{}, driver_pods{};  // of the driver of a detached sweep, not of trials
-  std::optional<nlohmann::json> lease{};  // of the driver; nullopt: not read; JSON null: there is no Lease
+  std::optional<nlohmann::json> lease{};  // of the driver; nullopt: unknown; JSON null: there is no Lease
   std::vector<nlohmann::json> events{};  // warnings about these objects; fetch_sweep(WithPods::no) reads none
 };
 
@@ -53,7 +54,7 @@ SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, co
 std::vector<nlohmann::json> fetch_pods(kube::Client& client, const std::string& name_space,
                                        const std::string& sweep);
 // Reads only the metadata of the running pods, for sweeps with many pods. The metadata shows which trials
-// run. If no trial runs, also reads some waiting pods, which contain the reason.
+// run. If no trial runs, also reads some waiting pods, since these pods show why no trial runs.
 std::vector<nlohmann::json> fetch_running_pods(kube::Client& client, const std::string& name_space,
                                                const std::string& sweep);
 
@@ -75,13 +76,13 @@ std::vector<nlohmann::json> warnings_of(const std::string& sweep, std::vector<nl
 // Sets the sweep's pods; stores pods of a driver separately. Pure.
 void set_pods(SweepObjects& objects, std::vector<nlohmann::json> pods);
 
-// Moves the objects for which `moves` is true to the end of the other list. Both lists keep their order.
+// Moves the objects of `from` for which `moves` is true to the end of `to`. Both lists keep their order.
 // Pure.
 void move_if(std::vector<nlohmann::json>& from, std::vector<nlohmann::json>& to,
              const std::function<bool(const nlohmann::json&)>& moves);
 
-// Finds the sweep's owner among the ConfigMaps. Removes ConfigMaps of an earlier sweep of the same name,
-// which are being garbage collected, and stores ConfigMaps of a driver separately. False if there is no
+// Moves the sweep's owner out of the ConfigMaps, and removes ConfigMaps of an earlier sweep of the same name,
+// which are being garbage collected. Also stores Jobs and pods of a driver separately. False if there is no
 // owner. Pure.
 bool extract_owner(SweepObjects& objects);
 
@@ -96,8 +97,8 @@ struct Batch {
   bool gone = false;  // the sweep's owner says that the Job is gone
 };
 
-// Reads again those Jobs that were made and are missing, of the sweep and of trials that are runs
-// (run/facts/absence.h).
+// Reads again the Jobs that were made and are missing in `objects`: the sweep's own Jobs, and the Jobs of
+// trials that are runs (run/facts/absence.h).
 void confirm_absences(kube::Client& client, const std::string& name_space, SweepObjects& objects);
 // Returns the objects of a watch. If a Job that was made is missing in these objects, reads all objects again
 // with fetch_sweep().
@@ -110,17 +111,17 @@ std::vector<Batch> batches_of(const SweepObjects& objects);
 // unfinished trials if this number is smaller. Pure.
 int places_taken(const std::vector<Batch>& batches);
 
-// The parallelism of each Job that is still to be made; the key is the number of the Job. It is an equal
-// share of what the other Jobs leave of `parallel`, at least 1 and at most the number of the Job's trials.
-// Pure.
+// The parallelism of each Job that is still to be made; the key is the number of the Job. These Jobs share
+// equally the places that existing Jobs leave of `parallel`. Each of them gets at least 1 place, and at most
+// one for each of its trials. Pure.
 std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel);
 
-// Whether any Job has not finished. Pure.
+// Whether any of the existing Jobs has not finished. Pure.
 bool any_job_goes_on(const std::vector<Batch>& batches);
 // Registers trials of a driven sweep before they are started, so that no number is used twice. A line with an
 // existing number means another try of that trial, in a run of its own. Makes one write, to a ConfigMap of at
-// most `most_bytes`. Returns how many of the first trials this write contains, or 0 if another process has
-// written since `objects` were read. Throws ApiError.
+// most `most_bytes`. Returns the number of trials that it has written, from the first one on: 0 if another
+// process has written since `objects` were read. Throws ApiError.
 std::size_t append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
                           const std::vector<TrialLine>& trials, std::size_t most_bytes);
 

@@ -32,13 +32,13 @@ int usual_failures(std::size_t trials);
 
 Record record_of(const Definition& definition, int trials, bool driven);
 
-// The data of a sweep's owner in addition to the data of a run's owner.
+// The parts of a sweep's owner that the owner of a run does not have.
 nlohmann::json owner_overlay(const Definition& definition, bool driven);
 // The merge patch that stores this record in an owner.
 nlohmann::json owner_patch(const Record& record);
 
 // Whether another command has added trials that are not registered yet. In this case the record counts more
-// trials than the sweep has (`known`) and than this definition has.
+// trials than the sweep has registered (`known`) and more than this definition plans.
 bool others_have_added(const Record& record, const Definition& definition, int known);
 
 }  // namespace mlk::sweeps

@@ -16,7 +16,7 @@ namespace mlk::sweeps {
 inline constexpr std::size_t most_points_bytes = most_config_map_bytes;  // of the points of one Job
 inline constexpr int most_indexes = 20'000;                              // of one Job
 
-// A trial in the Job's ConfigMap: one line in points.jsonl, and one in points.env.
+// A trial in the Job's ConfigMap: one line in points.jsonl, and for `run:` also one line in points.env.
 struct TrialLine {
   int number = 0;
   std::string hash;
@@ -38,8 +38,8 @@ struct TrialsJob {
   int may_fail = 0;  // if more trials fail, the Job ends
 };
 
-// Divides the trials, ascending by number, into as few Jobs as possible, such that the points of each Job fit
-// into a ConfigMap of `most_bytes`.
+// Divides the trials, in their order, into as few Jobs as possible, such that each Job has at most
+// `most_indexes` trials, and their points fit into a ConfigMap of `most_bytes`.
 std::vector<std::vector<TrialLine>> cut_into_jobs(std::vector<TrialLine> trials,
                                                   std::size_t most_bytes = most_points_bytes);
 
@@ -47,7 +47,8 @@ struct TrialsObjects {
   nlohmann::json points, job;
 };
 
-// `rendered`: the objects of the sweep's first trial as a run (render.h) with the sweep's identity and owner.
+// `experiment`: of the Job's first trial. `rendered`: the objects of this trial as a run (render.h), with the
+// identity of the sweep.
 TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, const FileContents& files,
                             const Rendered& rendered, const Templates& templates);
 

@@ -25,7 +25,7 @@ struct SweepWatch::State {
   std::mutex mutex;
   std::condition_variable changed;
   bool dirty = true;
-  std::optional<Clock::time_point> looking_since;  // set by the thread that waits
+  std::optional<Clock::time_point> looking_since;  // without the mutex: only the thread that waits uses it
   Clock::time_point rest_until{};
   // Declared last, so that the reflectors stop before the members that their callbacks use are destroyed.
   std::unique_ptr<kube::Reflector> config_maps, jobs, pods, events;
