@@ -54,7 +54,7 @@ void thin(Reports& curve, std::size_t most, const Objective& objective) {
   curve = std::move(out);
 }
 
-// Adds the reports of a log to its trial, after the earlier reports.
+// Adds the reports of a log to its trial. They replace the earlier reports from their first step on.
 void read_lines(const std::vector<kube::LogLine>& lines, const Objective* objective,
                 const MetricFinder* finder, Trial& trial) {
   Reports reports;
@@ -94,7 +94,8 @@ class LogHarvest {
         live ? due.push_front(&trial) : due.push_back(&trial);
     }
     read(due, deadline);
-    // mlk reads the log of an ended trial only once, so it retries while the server or the node restarts.
+    // mlk reads the log of an ended trial only once, so it retries for some seconds: the server or the node
+    // may just be restarting.
     const Clock::time_point patience = std::min(deadline, Clock::now() + patience_with_failures);
     while (!unanswered_.empty() && Clock::now() + pause_after_failure < patience) {
       std::this_thread::sleep_for(pause_after_failure);
@@ -164,7 +165,7 @@ class LogHarvest {
     }
   }
 
-  // Whether the objective comes from the result that the trial has written.
+  // Whether the known objective comes from the result that the trial has written.
   bool has_result(const Trial& known) const {
     return has_ended(known.state) && known.objective && known.curve.empty() && status_.record.objective &&
            status_.record.objective->of == Objective::Of::last;
@@ -191,7 +192,7 @@ class LogHarvest {
   SweepStatus& status_;
   std::optional<MetricFinder> finder_;
   std::deque<Trial*> unanswered_;  // trials that have just ended, and whose logs the server failed to give
-  std::map<Trial*, std::string> silent_;  // trials that have just ended without a metric, and their verdicts
+  std::map<Trial*, std::string> silent_;  // trials that have just ended without an objective, with verdicts
 };
 
 bool has_ended(const SweepObjects& objects, const Record& record) {
@@ -199,7 +200,7 @@ bool has_ended(const SweepObjects& objects, const Record& record) {
   return std::all_of(objects.jobs.begin(), objects.jobs.end(), has_finished);
 }
 
-// Whether the ledger has a line for each trial. The lines may still be incomplete.
+// Whether the ledger has a line for each trial. A line may still lack the result of its trial.
 bool may_be_in_ledger(const SweepObjects& objects, const Record& record) {
   return lines_of_ledger(kube::name_of(objects.owner), objects.config_maps) >=
          static_cast<std::size_t>(record.trials);

@@ -23,13 +23,13 @@ class Harvester {
   // ledger, best effort. Does so at most every five seconds. `status`: as observed from `objects`.
   void collect(const SweepObjects& objects, SweepStatus& status);
 
-  // Whether the caller should call collect() again even if nothing has changed since the last call.
+  // Whether collect() has more to do, even if nothing has changed since its last call.
   bool is_due() const;
 
  private:
   kube::Client& client_;
   const std::string& name_space_;
-  std::map<int, Trial> told_;  // the reports in logs, by the number of the trial
+  std::map<int, Trial> told_;  // the reports that were read so far, by the number of the trial
   std::chrono::steady_clock::time_point last_{};
   int ended_ = 0;
   bool has_more_ = false;

@@ -188,8 +188,8 @@ Moments moments_of(const Leaves& leaves) {
   return {mean, squares};
 }
 
-// The variance of the tree's marginal prediction along one side of the cube. The marginal prediction at a
-// value of this parameter is the mean prediction over all other parameters.
+// The variance of the tree's marginal prediction along one side of the cube, that is, for one parameter. The
+// marginal prediction at a value of this parameter is the mean prediction over all other parameters.
 double variance_of_one(const Leaves& leaves, double mean, std::size_t side) {
   const Edges edges(leaves, side);
   std::vector<double> change(edges.at.size(), 0);
@@ -236,7 +236,7 @@ double variance_of_two(const Leaves& leaves, double mean, std::size_t one, std::
   return variance;
 }
 
-// The share of a tree's variance that `part` explains, as the mean over all trees.
+// The share of the variance that `part` explains, averaged over the trees.
 template <typename Part>
 double mean_share(const std::vector<Leaves>& forest, Part part) {
   double sum = 0;

@@ -76,8 +76,8 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
           {"conditional", !parameter.when.empty()}};
 }
 
-// Each metric whose last value is a number in some trial, without the objective's metric. A metric that more
-// trials have comes first.
+// The metrics that have a number as their last value in at least one trial, except the objective's metric. A
+// metric of more trials comes first.
 std::vector<std::string> metric_names(const ReportData& data) {
   std::map<std::string, std::size_t> counts;
   constexpr std::size_t most_names = 1000;

@@ -124,8 +124,8 @@ std::vector<Column> result_columns(const std::vector<Trial>& trials, const Objec
   return columns;
 }
 
-// The duration, rounded to the precision of the clocks. Times from other sources may be too far apart for a
-// difference in nanoseconds.
+// The duration, rounded to milliseconds. Times in a ledger may be too far apart for a difference in
+// nanoseconds.
 json seconds_of(const Trial& trial) {
   if (!trial.started || !trial.ended) return nullptr;
   const auto milliseconds = [](Time time) {

@@ -36,10 +36,10 @@ struct Order {
 std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                             const Order& order);
 
-// A row for each trial, in the same order. Columns: number, state, objective, the parameters that vary,
-// duration in seconds of ended trials, tries, and the reason of failures if there are any. `wide` adds the
-// other parameters and the last metrics, and shows the column of reasons even if it is empty. The names of
-// columns do not depend on `wide`.
+// A row for each trial, in the order of `trials`. Columns: number, state, objective, the parameters that
+// vary, duration in seconds of ended trials, tries, and the reason of failures if there are any. `wide` adds
+// the other parameters and the last values of the metrics, and the column of reasons even if it is empty. The
+// names of columns do not depend on `wide`.
 ResultTable result_table(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                          bool wide = false);
 

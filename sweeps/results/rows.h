@@ -15,7 +15,7 @@ namespace mlk::sweeps {
 RunStatus with_status(RunStatus row, const SweepStatus& status);
 
 // Like list_runs(), but also reads the results of sweeps, several sweeps in parallel. If a sweep cannot be
-// read, its row comes from its Jobs alone (row_of_sweep()).
+// read, its row shows only what its owner and its Jobs tell (row_of_sweep()).
 std::vector<RunStatus> list_runs_and_sweeps(kube::Client& client, const std::string& name_space, Time now,
                                             const RunFilter& filter);
 

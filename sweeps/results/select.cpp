@@ -39,8 +39,8 @@ Clashes clashes_of(const NameSet& metrics, const NameSet& paths) {
   return out;
 }
 
-// The unambiguous name of a parameter: its path, with "parameters." in front if the path is a single word.
-// Columns of a table with an ambiguous short name have the same names.
+// The unambiguous name of a parameter: its path, with "parameters." in front if the path is a single word. In
+// a table of results, a column whose short name is ambiguous also has this name.
 std::string longer_form(const std::string& path) {
   return path.find('.') == std::string::npos ? "parameters." + path : path;
 }
@@ -176,8 +176,8 @@ void refuse_clashes(const Expression& where, const Clashes& clashes) {
   problems.throw_if_any();
 }
 
-// The indexes of those `values` for which the expression holds. `known`: further names that the expression
-// may use. `states`: the possible values of the fields `state` and `phase`.
+// The indexes of those `values` for which the expression `text` holds. `known`: names that the expression may
+// use beside those in `values`. `states`: the possible values of the fields `state` and `phase`.
 std::vector<std::size_t> places_of(const std::vector<Values>& values, NameSet known, const Clashes& clashes,
                                    const States& states, const std::string& text) {
   for (const Values& each : values) {

@@ -10,8 +10,8 @@
 
 namespace mlk::sweeps {
 
-// `expression` is the value of --where; an empty one selects all trials. The expression may name parameters
-// by their paths or the last words of these paths, metrics, and these fields of a trial: trial, state,
+// `expression` is the value of --where; an empty one selects all trials. The expression may name metrics,
+// parameters (by the path, or by an end of the path such as lr), and these fields of a trial: trial, state,
 // objective, step, tries, failure, duration (seconds, or text such as 10m). If a metric and a parameter have
 // the same name, the expression must say metrics.NAME for the metric, and parameters.NAME or the path for the
 // parameter. Throws Error{usage}, with a caret, for a mistake, for a name that no trial has, and for a name

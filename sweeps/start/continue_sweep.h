@@ -19,12 +19,12 @@ struct SameSweep {
   std::string sweep;
   int trials = 0;      // the number of trials of the sweep
   int candidates = 1;  // the number of matching sweeps; `sweep` is the newest of them
-  bool other = true;   // the sweep has another identity than the definition
+  bool other = true;   // the sweep has another name than the definition would give it
 };
 
 // Finds the newest sweep that has the same experiment name and kin hash (identity.h), and gives the
 // definition the name of this sweep. So the existing trials of the sweep stay, and its new trials use the
-// code of the definition. nullopt if there is no such sweep. Throws ApiError.
+// image, the program and the data of the definition. nullopt if there is no such sweep. Throws ApiError.
 std::optional<SameSweep> go_on_with_same(kube::Client& client, const std::string& name_space,
                                          Definition& definition);
 

@@ -24,15 +24,15 @@ class TrialIndexes {
   // this Job.
   bool write_down(int number, const std::vector<TrialLine>& trials);
 
-  // Creates the missing Jobs of registered trials, except Jobs that were made before and are gone. Returns
-  // the batches of the created Jobs.
+  // Creates the missing Jobs of registered trials, except Jobs that were made before and are missing now.
+  // Returns the batches of the created Jobs.
   std::vector<const Batch*> start_missing(const std::vector<Batch>& batches);
 
   // Records in the owner that the Jobs of all these batches were made (run/facts/absence.h). Call this
   // function after start_missing().
   void mark_made(const std::vector<Batch>& batches, const nlohmann::json& owner);
 
-  // Renders `job`. Ignores its may_fail.
+  // Renders `job`, with a may_fail that follows from the definition.
   TrialsObjects objects_of(TrialsJob job) const;
 
   // Deletes everything that this object has created.

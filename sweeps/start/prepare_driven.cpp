@@ -34,7 +34,7 @@ std::vector<kube::AccessQuestion> rights_of_driver() {
 }
 
 // Registers another try, in a separate run, for trials that have failed, and for trials that were stopped
-// because too many trials had failed. The failed runs stay. Returns the number of new tries.
+// because too many trials had failed. Their earlier runs stay. Returns the number of new tries.
 int register_again(kube::Client& client, const StartRequest& request, const SweepObjects& objects,
                    const SweepStatus& status) {
   std::map<int, int> attempts;
@@ -76,7 +76,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   Creation creation(client, request.name_space, hooks);
   const Rendered rendered =
       render(definition.first, definition.files, request.templates, render_options(request));
-  // A search may choose its points later. All trials of the search need the same rights as the first trial.
+  // A search without points chooses them later. All its trials need the same rights as the first trial.
   if (definition.points.empty()) {
     const std::vector<kube::AccessQuestion> of_trials = creation.check_kinds(
         rendered.objects, name_of_template(request.templates, "jobs/" + definition.first.mode + ".yaml"));

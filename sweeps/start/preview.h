@@ -33,7 +33,7 @@ struct TrialNeed {
   double gpus() const;                                  // of any vendor
 };
 
-// The needs of a trial, from the Jobs among a run's objects.
+// The needs of a trial, from the Jobs among the objects of its run.
 TrialNeed need_of(const Rendered& rendered);
 
 // Trials with equal needs.
@@ -41,8 +41,8 @@ struct TrialGroup {
   TrialNeed need;
   int trials = 0;
 };
-// Groups these points. Throws Error{usage} for a point that cannot be run, and the exception of
-// `check_interrupted`.
+// Groups these points by the needs of their trials. Throws Error{usage} for a point that cannot be run, and
+// the exception of `check_interrupted`.
 std::vector<TrialGroup> groups_of(const StartRequest& request, const SubmitHooks& hooks,
                                   const std::vector<Point>& points);
 

@@ -92,7 +92,8 @@ class Start {
     return merge(rendered.owner, owner_overlay(definition_, false));
   }
 
-  // The objects of a run other than its Jobs. Trials have no peers, so there is no Service.
+  // The objects of a run except its Jobs and its Service: a trial is a single process, which needs no
+  // Service.
   std::vector<json> shared_objects(const Rendered& rendered) const {
     std::vector<json> out = data_objects(definition_, rendered);
     for (const json& object : rendered.objects) {
@@ -127,7 +128,7 @@ class Start {
     throw Error(ExitCode::cluster, "others add trials to " + sweep_ + " all the time", "type it again");
   }
 
-  // Returns nothing if another process has added trials since these objects were read.
+  // Returns nothing if another process has added trials since `there` was read.
   std::optional<Started> add_to(const SweepObjects& there, TrialIndexes& indexes) {
     if (read_record(there.owner).driven) return driven("it is driven since its Jobs could not do all trials");
     std::vector<Batch> batches = batches_of(there);

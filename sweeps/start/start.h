@@ -46,8 +46,8 @@ Started start_by_cluster(kube::Client& client, const StartRequest& request, cons
 // for a point that cannot be run.
 std::string why_driven(const StartRequest& request, const SubmitHooks& hooks);
 
-// A warning if the cluster runs too many trials without a driver: the controller manager deletes ended pods
-// beyond 12 500, together with unread results. Empty for up to 12 500 trials.
+// A warning if a sweep without a driver has more than 12 500 trials: the controller manager keeps only 12 500
+// ended pods, and unread results in other pods are lost. Empty for up to 12 500 trials.
 std::string why_results_may_vanish(int trials);
 
 // Parts of start_by_cluster(), for other code that starts trials.
@@ -62,7 +62,7 @@ std::vector<TrialLine> lines_of(const StartRequest& request, const SubmitHooks& 
 // The options for rendering the sweep's own objects, without the uid of an owner.
 RenderOptions render_options(const StartRequest& request);
 
-// Those rendered objects that are copies of `files:` entries, which the trials of the sweep mount.
+// The rendered objects with the files and the code that all trials of the sweep use.
 std::vector<nlohmann::json> data_objects(const Definition& definition, const Rendered& rendered);
 
 }  // namespace mlk::sweeps

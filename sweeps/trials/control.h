@@ -1,4 +1,4 @@
-// Stops and resumes a sweep.
+// Stops, drains and resumes sweeps, and stops and pauses their trials.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace mlk::sweeps {
 
-// stop_sweep() marks the owner before it suspends the first Job, and resume_sweep() removes the mark after
-// the last Job has resumed. If one of these functions is cut off, repeating it completes its work. Both
-// functions throw ApiError.
+// stop_sweep() marks the owner of the sweep before it suspends the first Job, and resume_sweep() removes the
+// mark after it has resumed the last Job. If one of these functions is cut off, repeating it completes its
+// work. Both functions throw ApiError.
 void stop_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects);
 void resume_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects);
 
@@ -25,18 +25,19 @@ void drain_sweep(kube::Client& client, const std::string& name_space, const std:
 bool patch_as_read(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                    nlohmann::json patch);
 
-// Writes the record of the sweep with this phase (null: the sweep continues). Does nothing if the owner has
-// changed since it was read. In this case the driver reads the newer owner in its next round. Throws
-// ApiError.
+// Writes the record and the phase of the sweep into its owner. `phase`: null if the sweep continues. Does
+// nothing if the owner has changed since it was read. In this case the driver reads the newer owner in its
+// next round. Throws ApiError.
 void write_phase(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                  const Record& record, const nlohmann::json& phase);
 
-// Ends the run of a trial that cannot start. The trial has then failed with this reason. Throws ApiError.
+// Ends the run of a trial that cannot start. The trial then counts as failed with this reason. Throws
+// ApiError.
 void fail_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason);
 
-// Whether the run with this owner was stopped, but neither paused nor ended for good. resume_run() resumes
-// it.
+// Whether the run with this owner was stopped, but neither paused nor ended for good. resume_sweep() resumes
+// only such runs.
 bool goes_on_later(const nlohmann::json& owner);
 
 // The rung that early stopping has written into this annotation of a trial's owner. 0 without the annotation.

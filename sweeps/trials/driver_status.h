@@ -13,7 +13,7 @@ struct DriverStatus {
   bool goes_on = false;  // the Job has not ended: the driver runs, or the cluster will start it
   bool runs = false;
   std::string what;  // one line: "runs in the cluster", "failed: ..."; empty if the sweep has no driver
-  std::string gone;  // one line, if the Lease shows that nobody drives the sweep
+  std::string gone;  // one line if the Lease shows that nobody drives the sweep, otherwise empty
 };
 
 DriverStatus observe_driver(const SweepObjects& objects, Time now);

@@ -74,7 +74,7 @@ class SweepObservation {
     for (const auto& [number, known] : status_.ledger) {
       const auto trial = trials_.find(number);
       if (trial == trials_.end()) continue;
-      // A verdict on an earlier try does not apply to this try.
+      // A verdict on an earlier try does not apply to the trial's newest try.
       if (is_verdict(known.failure) && known.tries < trial->second.tries) continue;
       const bool can_tell_more = has_ended(trial->second.state) && status_.newest_pods.count(number) == 1;
       trial->second = has_ended(known.state) ? combine(known, trial->second)
@@ -105,7 +105,8 @@ class SweepObservation {
   }
 
   // The number of tries before a trial was started again. If the pods of the earlier Job are gone, counts all
-  // tries of that Job as used. With a lower number, the failure in the ledger would win over the new try.
+  // tries that a Job allows as used. With a lower number, the failure in the ledger would win over the new
+  // try.
   int tries_before(const Trial& earlier) const {
     int out = earlier.tries;
     const bool pods_gone = earlier.state == TrialState::failed && !earlier.started;
@@ -115,7 +116,7 @@ class SweepObservation {
     return out;
   }
 
-  // If a trial was started again in a later batch, the later try replaces the earlier try.
+  // If a trial of this batch is also in an earlier batch, its try in this batch replaces its earlier try.
   void read_batch(const Batch& batch) {
     const JobFacts* job = job_of(batch);
     for (std::size_t i = 0; i < batch.trials.size(); ++i) {

@@ -49,18 +49,18 @@ struct SweepStatus {
 };
 
 SweepStatus observe_sweep(const SweepObjects& objects, Time now);
-// Like the function above, but for a driven sweep, with the runs that extract_runs() has moved out of
+// Like the function above, but for a driven sweep: `runs` are those that extract_runs() has moved out of
 // `objects`. Trials whose runs are in `settled` have ended for good: if the ledger has such a trial, the
-// state comes from the ledger, and the run is not read again.
+// state of the trial comes from the ledger, and the run is not read again.
 SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::string, RunObjects>& runs,
                           const std::set<std::string>& settled, Time now);
 
 // Copies the content of a result file (CONTRACT.md) into the trial.
 void read_result(const nlohmann::json& result, const std::optional<Objective>& objective, Trial& trial);
 
-// Marks trials that exited with 0 and have a verdict (trial.h) as failed. If then no trial has succeeded or
-// too many trials have failed, changes the phase from succeeded to failed, even if the driver has written
-// succeeded. Call this function after Trial::failure was filled in.
+// Marks a trial as failed if it exited with 0 and has a verdict (trial.h). If then no trial has succeeded or
+// too many trials have failed, changes the phase in `status` from succeeded to failed, even if the driver has
+// written succeeded. Call this function after Trial::failure was filled in.
 void apply_verdicts(SweepStatus& status);
 
 // The run of the newest try of a trial; nullptr if the trial has no run, or is an index of a Job.

@@ -13,11 +13,13 @@ namespace mlk::sweeps {
 // loss.
 Objective usual_objective(const std::vector<RunStatus>& runs);
 
-// The values of the experiment, with all defaults, by their paths: {"train.optimizer.lr": 0.1, ...}.
+// The values of the run's experiment, with all defaults, by their paths: {"train.optimizer.lr": 0.1, ...}.
+// Leaves out name, tags and note.
 Point parameters_of(const RunStatus& run);
 
-// The oldest run is number 0. Parameters are the values in which the experiments differ, and `run`, the name
-// of the run. RunStatus::experiment of each run must be filled in (RunFilter::configured).
+// Each run becomes a trial; the oldest run is number 0. The parameters are the values in which the
+// experiments of the runs differ, and `run`, the name of the run. RunStatus::experiment of each run must be
+// filled in (RunFilter::configured).
 std::vector<Trial> trials_of(std::vector<RunStatus> runs, const Objective& objective);
 
 }  // namespace mlk::sweeps

@@ -30,7 +30,7 @@ constexpr std::size_t hash_digits_in_label = 16;
 
 json sweep_label(const std::string& sweep) { return {{"metadata", {{"labels", {{labels::sweep, sweep}}}}}}; }
 
-// The objects of a trial's run also belong to the sweep.
+// Makes the owner of a trial's run an object of the sweep.
 void give_owner_to_sweep(json& owner, const std::string& sweep, const std::string& sweep_uid, int number) {
   owner = merge(std::move(owner), sweep_label(sweep));
   owner["metadata"]["annotations"][annotations::trial] = std::to_string(number);
@@ -172,7 +172,7 @@ std::vector<kube::AccessQuestion> TrialRuns::check(const std::vector<Point>& poi
       (void)check_one(points[i]);
     }
   };
-  std::vector<kube::AccessQuestion> rights = check_one(points.front());  // all points use one template
+  std::vector<kube::AccessQuestion> rights = check_one(points.front());  // the same for all points
   std::vector<std::future<void>> checks;
   for (std::size_t part = 0; part < parts; ++part)
     checks.push_back(std::async(std::launch::async, check_part, part));

@@ -1,4 +1,4 @@
-// Trials that are separate runs, because they have several roles or values that need another pod.
+// Trials that are separate runs, since the cluster cannot run them as indexes of one Job (why_driven()).
 #pragma once
 
 #include <functional>
@@ -37,8 +37,9 @@ class TrialRuns {
             const Definition& definition, const FileContext& file_context, const Templates& templates,
             const SubmitHooks& hooks);
 
-  // The rights for creating the objects of these trials, in addition to the usual rights. Uses all
-  // processors. Throws the Error of the first trial that cannot be run.
+  // Checks that each point can be run, on all processors, and throws the Error of the first point that
+  // cannot. Returns the rights for creating the objects of the trials, beyond the rights that every run
+  // needs.
   [[nodiscard]] std::vector<kube::AccessQuestion> check(const std::vector<Point>& points);
 
   struct RefusedTrial {
@@ -46,13 +47,13 @@ class TrialRuns {
     Error why;
   };
   struct Created {
-    std::size_t begun = 0;              // how many trials were processed, from the first one on
+    std::size_t begun = 0;              // how many trials were begun, from the first one on
     std::vector<RefusedTrial> refused;  // trials that the cluster has refused; their objects are removed
   };
-  // Creates the missing objects of these trials' runs, several in parallel, in order. `go_on` is called by
-  // the calling thread, several times a second; if `go_on` returns false or throws, create() begins no
-  // further trial. Repeating the call is safe. Throws the first Error that is not a refusal, after creating
-  // the other runs.
+  // Creates the missing objects of these trials' runs, several runs in parallel. Begins the trials in their
+  // order. `go_on` is called by the calling thread, several times a second; if `go_on` returns false or
+  // throws, create() begins no further trial. Repeating the call is safe. Throws the first Error that is not
+  // a refusal, after creating the other runs.
   Created create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
                  const std::function<bool()>& go_on);
 

@@ -1,7 +1,7 @@
 // Common code of the charts. A chart is drawn again for every width, so that its texts do not become small on
 // a phone.
 
-const redraws = [];  // redraw(width) of each chart fits the chart to paper of this width, or to the screen
+const redraws = [];  // one function for each chart: f(width) fits it to paper of this width, f() to the screen
 
 // draw(svg, width, height) fills an empty drawing. Returns a function that draws the chart again.
 function chart(container, label, height, draw) {
@@ -26,7 +26,7 @@ const shortened = (text, pixels) => {
   return String(text).length > most ? `${String(text).slice(0, most - 1)}…` : String(text);
 };
 
-// Draws both axes. Returns {x(value), y(value)}, which map values to pixels, and the frame.
+// Draws both axes. Returns the functions x(value) and y(value), which map values to pixels, and the frame.
 function axes(svg, width, height, xScale, yScale, xLabel, yLabel) {
   const yTicks = yScale.ticks(Math.floor((height - 62) / 32));
   const left = 14 + 6.8 * Math.max(...yTicks.map((tick) => tick.label.length), 1);

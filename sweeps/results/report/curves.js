@@ -1,4 +1,4 @@
-// The learning curves of all trials: the value of the objective's metric at each step.
+// Learning curves, each of one trial: the value of the objective's metric at each step.
 
 function startCurves() {
   const curves = page.curves.map(({row, points}) => ({trial: trials[row], points})).filter((curve) => curve.points.length > 0)

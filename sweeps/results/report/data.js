@@ -8,7 +8,7 @@ const metricName = page.metric || "objective";
 const states = ["Succeeded", "Running", "Failed", "Stopped", "Waiting"];
 const better = (a, b) => page.goal === "minimize" ? a < b : a > b;
 
-// The label of a parameter is the last word of its path if that word is unique.
+// The label of a parameter is the last word of its path, or the whole path if that word is not unique.
 const parameters = page.parameters.map((parameter, index) => {
   const last = (path) => path.slice(path.lastIndexOf(".") + 1);
   const alike = page.parameters.filter((other) => last(other.path) === last(parameter.path)).length;
@@ -39,7 +39,7 @@ const colorOf = (trial) => `color-mix(in oklab, var(--good) ${Math.round(100 * (
 const drawn = page.drawn.map((row) => trials[row]).sort((a, b) => rank.get(a) - rank.get(b));
 const best = page.best === null ? null : trials[page.best];
 
-// The columns of the table. A filter may name each column.
+// The columns of the table. The user's filter may name any of them.
 const columns = [
   {key: "trial", label: "trial", number: true, of: (trial) => trial.n},
   {key: "state", label: "state", of: (trial) => trial.s},

@@ -1,4 +1,4 @@
-// Draws the parts of the page that have no interaction, and starts all other parts.
+// Draws the parts of the page that do not depend on the user's filter, and starts all other parts.
 
 function startHeader() {
   byId("title").textContent = page.title;

@@ -1,4 +1,5 @@
-// Parallel coordinates: one axis for each parameter, one axis for the objective, and one line for each trial.
+// Parallel coordinates: one axis for each parameter that varies, one axis for the objective, and one line for
+// each drawn trial.
 // Inselberg: The Plane with Parallel Coordinates (The Visual Computer, 1985).
 
 const noneAt = -0.1;  // the place of trials without the parameter: below its axis
@@ -53,7 +54,7 @@ function startParallel() {
     listen(svg, strip, axis, yOf, (y) => Math.min(1, Math.max(axis.none ? -0.15 : 0, (bottom - y) / (bottom - top))));
   }
 
-  // Dragging chooses a range, and a click removes the range.
+  // Dragging along an axis chooses a range, and a click on the axis removes its range.
   function listen(svg, strip, axis, yOf, placeOf) {
     let begin = null;
     const pointed = (event) => {

@@ -1,5 +1,5 @@
-// One scatter plot for each parameter: its values against the objective. The most important parameters come
-// first.
+// One scatter plot for each parameter that varies: its values against the objective. The most important
+// parameters come first, and only `mostScatters` parameters get a plot.
 
 const mostScatters = 24;
 
