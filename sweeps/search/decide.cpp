@@ -20,7 +20,7 @@ std::vector<Point> next_listed(const std::vector<Point>& points, const std::vect
   return out;
 }
 
-// The suggestions for the free places. The search treats each earlier suggestion as a running trial.
+// One suggestion for each free place. The search treats each earlier suggestion as a running trial.
 std::vector<Point> next_suggested(const Spec& spec, std::vector<Trial> trials, int free) {
   std::vector<Point> out;
   while (static_cast<int>(out.size()) < free && static_cast<int>(trials.size()) < spec.search.trials) {
@@ -79,7 +79,7 @@ std::vector<Decision> judge(const Spec& spec, const std::vector<Progress>& trial
   return out;
 }
 
-// The paused trials that will never be resumed.
+// Stops all paused trials. Call this function only if none of them can be resumed any more.
 std::vector<Decision> stops_of_paused(const std::vector<Progress>& trials) {
   std::vector<Decision> out;
   for (const Progress& trial : trials) {

@@ -13,13 +13,13 @@ namespace mlk::sweeps {
 struct NextStep {
   std::vector<Point> start;      // new trials
   std::vector<Decision> judged;  // trials to promote, to pause and to stop
-  bool ended = false;            // no trial runs, and no trial is left to start
+  bool ended = false;            // no trial runs or waits, and no trial is left to start
   bool hopeless = false;         // too many trials have failed: the driver has to stop the running trials
 };
 
 // `points`: the points of a search that knows them in advance, in the order of the search; ignored for tpe.
-// `trials`: all existing trials, ascending by number. The result starts only as many trials that at
-// most spec.parallel run at a time.
+// `trials`: all existing trials, ascending by number. The result starts and resumes only so many trials that
+// at most spec.parallel trials run at a time.
 NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::vector<Trial>& trials,
                 int max_failures);
 

@@ -32,7 +32,7 @@ void refuse_too_many(double points) {
       "try fewer values, or some of them with search: {random: {trials: 100}}");
 }
 
-// Reads the points of the file and resolves the names of their parameters to the paths of the space.
+// Reads the points file of the sweep. Adds its columns to the space, as parameters with their full paths.
 std::vector<Point> read_listed(const ExperimentFile& file, const PrepareOptions& options, const Names& names,
                                Spec& spec) {
   Problems problems;
@@ -115,7 +115,8 @@ std::vector<Point> searched(const Spec& spec, std::vector<Point> listed) {
 }
 
 // Refuses points that are too long for the ledger. If the longest possible point of the space fits, checks no
-// point. Otherwise checks each point; if the search is tpe, refuses the sweep, since tpe has no points yet.
+// point. Otherwise checks each point; if the search is tpe, refuses the sweep, since it chooses most of its
+// points later.
 void refuse_long_points(const Spec& spec, const std::vector<Point>& points) {
   constexpr std::size_t longest_number = 30, longest_repeat = 40;
   const auto bytes = [](const json& value) { return json_text(value).size(); };
@@ -161,8 +162,8 @@ bool keeps_checkpoints(const Experiment& experiment) {
   return volume.is_object() && !volume.empty() && !volume.contains("emptyDir");
 }
 
-// Reads the inputs of early stopping from the experiment: the length of a whole trial, in steps or epochs,
-// and whether trials can be paused.
+// Reads from the experiment what early stopping needs: the length of a whole trial, in steps or epochs, and
+// whether trials can be paused.
 void fit_stop(const Experiment& first, Spec& spec) {
   spec.stop.resumes = keeps_checkpoints(first);
   if (spec.stop.rule == EarlyStop::Rule::none) return;
@@ -217,7 +218,7 @@ std::string why_fewer_points(const Definition& definition) {
   const Search& search = definition.spec.search;
   const auto wanted = static_cast<std::uint64_t>(search.trials);
   std::uint64_t points = wanted;
-  if (search.kind == Search::Kind::tpe) {  // tpe has no points yet
+  if (search.kind == Search::Kind::tpe) {  // chooses most points later
     if (!is_finite(definition.spec.space)) return "";
     const GridSize size = count_grid(definition.spec.space);
     if (size.exact) points = size.points;

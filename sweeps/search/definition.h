@@ -26,7 +26,7 @@ struct Definition {
   std::vector<std::string> warnings;  // as in Prepared
   Identity identity;                  // of the sweep
   std::string kin;                    // the result of kin_of_sweep()
-  std::string files_of;               // the trials mount the copies of `files` whose names begin with this
+  std::string files_of;               // the trials mount the ConfigMaps "<files_of>-data-..."
 };
 
 // `words`: PATH=VALUES of the command line. Throws Error{usage} for mistakes in the file and in the words,
@@ -34,7 +34,7 @@ struct Definition {
 Definition define_sweep(const ExperimentFile& file, const PrepareOptions& options,
                         const std::vector<std::string>& words, const Templates& templates);
 
-// The planned number of trials.
+// The number of points; for search tpe, the number of trials that the sweep asks for.
 int planned_trials(const Definition& definition);
 
 // A message that the space has fewer points than the requested number of trials. Empty if the space has

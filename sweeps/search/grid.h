@@ -23,7 +23,7 @@ struct GridSize {
 GridSize count_grid(const Space& space);
 
 // The first `limit` points; the last parameter varies fastest, and values come in the order written. A
-// parameter whose conditions do not hold is absent and adds no points; points that match `except` are
+// parameter whose conditions do not hold is absent and adds no points; points that `except` excludes are
 // skipped. Throws Error{usage} as count_grid() does, and also if `except` excludes so many combinations that
 // the search for the points takes too long.
 std::vector<Point> grid_points(const Space& space, std::size_t limit);

@@ -19,8 +19,8 @@ namespace mlk::sweeps {
 Identity identify_sweep(const std::string& name, const YamlNode& base, const Spec& spec,
                         const nlohmann::json& digests, const Templates& templates);
 
-// Two sweeps have the same kin hash if one of them may continue with the code of the other. The hash covers
-// the same parts as the identity, except the image, the program, the data set and the files.
+// A hash that two sweeps share if one of them may continue with the code of the other. It covers the same
+// parts as the identity, except the image, the program, the code, the data set and all files.
 std::string kin_of_sweep(const YamlNode& base, const Spec& spec, const Templates& templates);
 
 }  // namespace mlk::sweeps

@@ -13,8 +13,8 @@
 namespace mlk::sweeps {
 
 // Generates distinct points of a space, one after the other. Skips points that `except` excludes. The n-th
-// point depends only on the space, the seed and n, so that a sweep can be extended. The space must outlive
-// this object.
+// point depends only on the space, the seed and n, so a sweep can get more trials later and keep its first
+// ones. The space must outlive this object.
 class RandomPoints {
  public:
   RandomPoints(const Space& space, std::uint64_t seed);

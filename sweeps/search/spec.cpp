@@ -89,7 +89,7 @@ class Reader {
     return sweep;
   }
 
-  // The values replace those that the parameter has already.
+  // The new values replace the values that the parameter has already.
   void read_values(const std::string& path, const YamlNode& values) {
     std::optional<Parameter> parameter = read_form(path, values, names_, problems_);
     const auto same = std::ranges::find(out_.space.parameters, path, &Parameter::path);

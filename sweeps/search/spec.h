@@ -23,7 +23,7 @@ struct EarlyStop {
   Rule rule = Rule::none;
   AshaOptions asha;
   MedianOptions median;
-  bool resumes = false;  // of asha: trials keep checkpoints, so they can be paused and resumed
+  bool resumes = false;  // for asha: trials keep checkpoints, so they can be paused and resumed
 };
 
 // A text for people: what asha does with bad trials, and why. Empty for other rules and without early
@@ -40,8 +40,8 @@ struct Spec {
   EarlyStop stop;
   std::string points_file;  // `points:`, as written; empty if there is no `points:`
   Place points_place;
-  // The parts that belong to the sweep's identity: search, objective, stop. The number of trials does not
-  // belong to the identity, so that users can extend a sweep.
+  // The parts of `sweep:` that belong to the sweep's identity: search, objective, stop. The number of trials
+  // does not belong to it, so that users can add trials to a sweep.
   nlohmann::json decides;
 };
 

@@ -25,7 +25,7 @@ struct Progress {
   std::vector<std::pair<std::int64_t, double>> reports;  // resource, and the objective's metric
 };
 
-// A value that is not finite counts as the worst value.
+// With either goal, a value that is not finite counts as the worst value.
 using Goal = Objective::Goal;
 
 struct AshaOptions {
@@ -53,7 +53,7 @@ struct Decision {
   };
   Kind kind = Kind::start;
   int number = -1;         // of the trial; -1 for a start
-  std::int64_t until = 0;  // pause, or stop by asha: the rung that the trial has reached; stop by median: 0
+  std::int64_t until = 0;  // for pause and stop: the rung that the trial has reached; 0 for a stop by median
 
   bool operator==(const Decision&) const = default;
 };
@@ -62,7 +62,7 @@ struct Decision {
 // trials that have reached its rung; until then it is paused. Starts or resumes at most `free` trials,
 // promotions at high rungs first; `unstarted` is the number of trials that the sweep has not started yet. If
 // no trial is left to start, to run or to promote, and no trial has reached max with a finite value, promotes
-// the best trial of the highest rung. So a sweep with a finite value gets at least one complete trial.
+// the best trial of the highest rung. So a sweep that has a finite value gets at least one complete trial.
 std::vector<Decision> asha_promotions(const AshaOptions& options, Goal goal,
                                       const std::vector<Progress>& trials, int free, int unstarted);
 
@@ -70,7 +70,7 @@ std::vector<Decision> asha_promotions(const AshaOptions& options, Goal goal,
 // is promoted if it is among the best 1/factor (at least one) of the trials that have reached the rung so
 // far, and stopped otherwise. A promoted trial is not judged again before the next rung, provided that the
 // caller stores its `until`. Otherwise each call judges the trial again, and later trials may displace it.
-// The decisions are in the order of the numbers.
+// The decisions are in the order of the trials' numbers.
 std::vector<Decision> asha_stops(const AshaOptions& options, Goal goal, const std::vector<Progress>& trials);
 
 struct MedianOptions {

@@ -25,11 +25,11 @@ constexpr double good_prior = 0.3, other_prior = 1;
 constexpr std::size_t largest_scored = 2000;  // if the space has at most so many points, all are scored
 constexpr std::size_t most_fitted = 150;      // the time to fit a trend grows with its third power
 constexpr double trend_weight = 50;
-constexpr double failed_quantile = 0.75;  // of the losses; a larger value would bend the trend in a wide area
+constexpr double failed_quantile = 0.75;  // of the losses; a larger one bends the trend far around failures
 
-// The numbers of candidates that are drawn from the density of good points, anywhere, near each of the best
-// points, and near each of the best candidates. The last kind is drawn in several rounds, and each round has
-// a smaller width.
+// The numbers of candidates that are drawn from the density of good points, from the whole space, near each
+// of the best points, and near each of the best candidates. Candidates of the last kind are drawn in several
+// rounds, each nearer to the best candidates than the round before.
 constexpr int by_density = 70, anywhere = 20, near_each = 12, near_each_candidate = 8, rounds = 6;
 constexpr std::size_t best_points = 5, best_candidates = 3;
 constexpr double widest = 0.3, narrowest = 0.003, first_width = 0.1, shrinking = 0.6;
@@ -97,7 +97,7 @@ struct Measured {
   std::vector<double> losses;
 };
 
-// The loss that failed trials get. `losses` are sorted.
+// The loss that failed trials get. `losses`: sorted, the smallest first.
 double loss_of_failed(const std::vector<double>& losses) {
   std::vector<double> finite;
   for (const double loss : losses) {

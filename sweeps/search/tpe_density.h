@@ -13,14 +13,14 @@ namespace mlk::sweeps {
 
 // The places of a point's values on the axes.
 using Places = std::vector<double>;
-constexpr double absent = -1;  // the place of a parameter whose conditions do not hold
+constexpr double absent = -1;  // the place of a parameter that the point does not have
 
 struct PlacedPoint {
   Point point;
   Places places;
 };
 
-// If a value is not on its axis, its place is `absent`.
+// The place of a value that is not on its axis is also `absent`.
 Places places_of(const std::vector<Axis>& axes, const Point& point);
 
 // The point whose parameters have the places that `choose` returns for the number of an axis. Calls `choose`
@@ -62,7 +62,7 @@ class Density {
 
   const std::vector<Axis>& axes_;
   std::vector<double> log_weights_;           // of the observations, and of the prior last
-  std::vector<double> cumulated_;             // of the observations
+  std::vector<double> cumulated_;             // the weights of the observations, summed from the first one on
   std::vector<std::vector<Kernel>> kernels_;  // by axis and observation
   std::vector<std::vector<double>>
       cells_;     // logarithms on axes of words, and on ordered axes with few cells: by cell and kernel

@@ -44,7 +44,7 @@ double root_of_axes(std::size_t axes) {
   return std::sqrt(static_cast<double>(std::max<std::size_t>(axes, 1)));
 }
 
-// The likelihood of some values. The distances of all pairs are computed once.
+// The likelihood of the values of some points. The distances of all pairs of points are computed once.
 class Likelihood {
  public:
   Likelihood(const std::vector<Axis>& axes, const std::vector<Places>& points, std::vector<double> values)
@@ -109,8 +109,8 @@ Likelihood likelihood_of(const std::vector<Axis>& axes, const std::vector<Places
   return {axes, some_points, std::move(some_values)};
 }
 
-// Hill climbing: changes one value at a time. Begins with the best smoothness that take_if_better() has got
-// so far.
+// Hill climbing: changes one value at a time. Begins with the best smoothness that take_if_better() was
+// given.
 class Climb {
  public:
   explicit Climb(const Likelihood& likelihood) : likelihood_(likelihood) {}

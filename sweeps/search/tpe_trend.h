@@ -10,8 +10,8 @@
 
 namespace mlk::sweeps {
 
-// A Gaussian process (Rasmussen and Williams 2006). The process has the smoothness along each axis that makes
-// the values most likely.
+// A Gaussian process (Rasmussen and Williams 2006). It has the smoothness that makes the values most likely,
+// with a separate length for each axis.
 class Trend {
  public:
   // `values`: the finite values of `points`; small values are good and come first. `running`: points without
@@ -24,8 +24,8 @@ class Trend {
   struct Guess {
     double mean, deviation;
   };
-  // The expected value at these places without noise. Its unit is the standard deviation of all values, and 0
-  // is their mean. The values are on a scale that is about logarithmic for bad values, or only for very bad
+  // The expected value at these places, without noise. Its unit is the standard deviation of all values, and
+  // 0 is their mean. The values are on a scale that is about logarithmic for bad values, or only for very bad
   // values if the values are noisy. Mean and deviation are 0 if all values are equal.
   Guess at(const Places& places) const;
 

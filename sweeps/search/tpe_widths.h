@@ -12,8 +12,8 @@ namespace mlk::sweeps {
 // group whose points come closer gets narrow kernels.
 void widen_by_neighbours(const std::vector<Axis>& axes, std::vector<Observation>& observations);
 
-// Sets the widths for the other points, which are many. The width on each axis follows from the gaps to the
-// values below and above (Bergstra et al. 2011).
+// Sets the widths for the other points, which are many. The width of a point on each axis follows from the
+// gaps to the nearest points below and above it (Bergstra et al. 2011).
 void widen_by_gaps(const std::vector<Axis>& axes, std::vector<Observation>& observations);
 
 }  // namespace mlk::sweeps

@@ -27,7 +27,7 @@ void factorise(Triangle& matrix);
 
 // Solves factor * x = values for the first values.size() rows, in place.
 void solve_forward(const Triangle& factor, std::vector<double>& values);
-// Solves transposed factor * x = values, for the same rows.
+// Solves the same rows of (the transpose of factor) * x = values, in place.
 void solve_backward(const Triangle& factor, std::vector<double>& values);
 
 }  // namespace mlk::sweeps

@@ -1,4 +1,4 @@
-// Maps the values of a parameter to places in [0, 1), on which the searches work. Pure.
+// Maps the values of a parameter to places from 0 to 1, on which the searches work. Pure.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ class Axis {
   std::uint64_t cells() const { return cells_; }  // 0: the value is any number between two bounds
   bool is_ordered() const { return ordered_; }    // whether near places represent near values
 
-  // A place outside of [0, 1) counts as the nearest place inside.
+  // A place below 0 counts as 0, and a place above 1 as 1.
   nlohmann::json value_at(double place) const;
 
-  // The place of a value. On an axis with cells, the middle of the value's cell. Nothing if the parameter
+  // The place of a value; on an axis with cells, the middle of the value's cell. Nothing if the parameter
   // cannot have the value.
   std::optional<double> place_of(const nlohmann::json& value) const;
 

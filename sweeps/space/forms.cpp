@@ -20,7 +20,7 @@ constexpr std::string_view forms_text =
     "a list, {range: [1, 9, 2]}, {uniform: [a, b]}, {log_uniform: [a, b]}, {int: [a, b]}, {int: [a, b], log: "
     "true} or {choice: [...]}";
 
-// The numbers of [a, b]; empty after adding a problem.
+// The numbers of a list that has `least` to `most` numbers; empty after adding a problem.
 std::vector<json> read_numbers(const YamlNode& node, const std::string& of, std::size_t least,
                                std::size_t most, Problems& problems) {
   std::vector<json> numbers;
@@ -142,7 +142,7 @@ void read_one_form(const YamlEntry& entry, bool by_logarithm, Parameter& out, Pr
   read_bounds(entry.value, of, out, problems);
 }
 
-// The value of `log` beside a form.
+// The value of the key `log` beside a form of values; false if there is no such key.
 bool reads_logarithm(const YamlNode& node, const std::string& path, Problems& problems) {
   const YamlNode* log = node.find("log");
   if (log == nullptr) return false;
@@ -249,7 +249,7 @@ std::vector<Condition> read_conditions(const YamlNode& node, const std::string& 
     if (entry.value.kind == YamlNode::Kind::list) {
       for (const YamlNode& item : entry.value.items) condition.values.push_back(to_json(item));
     }
-    condition.values.push_back(to_json(entry.value));  // a list may be one value: hidden: [128, 128]
+    condition.values.push_back(to_json(entry.value));  // a list may also be one value: hidden: [128, 128]
     out.push_back(std::move(condition));
   }
   return out;

@@ -97,7 +97,7 @@ bool has_succeeded(const Trial& view, const Trial& other) {
   return view.state == TrialState::succeeded && !condemned;
 }
 
-// Whether `b` wins over `a`. The elements of the rank after `step` only make the result independent of the
+// Whether `b` wins over `a`. In the rank, the elements behind `step` only make the result independent of the
 // order of the arguments.
 bool view_loses(const Trial& a, const Trial& b) {
   const auto rank = [](const Trial& trial, const Trial& other) {

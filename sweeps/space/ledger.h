@@ -30,7 +30,7 @@ inline constexpr std::size_t longest_curve = 64;        // points
 inline constexpr std::size_t longest_line = 14 * 1024;  // bytes, without its newline; see ledger.cpp
 
 inline constexpr std::size_t longest_shard = most_config_map_bytes;  // bytes; each shard is one ConfigMap
-// The number of trials in a shard, which fit even if each line is as long as allowed. Trial i is always in
+// The number of trials in a shard. They fit even if each line is as long as allowed. Trial i is always in
 // shard i / lines_per_shard. So if a line becomes longer, the other lines stay in their shards.
 inline constexpr std::size_t lines_per_shard = longest_shard / (longest_line + 1);
 
@@ -46,11 +46,11 @@ std::optional<Trial> from_line(std::string_view line);
 std::vector<Trial> from_shard(std::string_view text);
 
 // Merges two views of one trial. A success wins over the result of any other try, unless a verdict (trial.h)
-// condemns its try or a later one. Otherwise the view with more tries wins. If both views have the same try,
-// an ended view wins, and then the view with more steps. The winner copies its missing values from the other
-// view, but never a verdict on an earlier try. It copies metrics and the objective only from a view
-// of the same try; a success copies them also from a later try that has not failed. The order of the
-// arguments does not matter, and merging a view again changes nothing.
+// condemns its try or a later one. Otherwise the view with more tries wins. If both views are of the same
+// try, an ended view wins, and then the view with more steps. The winner copies its missing values from the
+// other view, but never a verdict on an earlier try. It copies metrics and the objective only from a view of
+// the same try; a success copies them also from a later try that has not failed. The order of the arguments
+// does not matter, and merging a view again changes nothing.
 Trial combine(const Trial& a, const Trial& b);
 
 // Combines two views of one trial: `now`, from the objects of the trial, and `reported`, an earlier view from

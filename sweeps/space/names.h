@@ -1,5 +1,5 @@
-// The names of a sweep's parameters: paths of values in the experiment, and the user's own names, written
-// ${sweep.NAME} in `run` and `env`. Pure.
+// The names of a sweep's parameters: paths of values in the experiment, and own names, which the user invents
+// and writes as ${sweep.NAME} in `run` and `env`. Pure.
 #pragma once
 
 #include <map>
@@ -19,14 +19,15 @@ class Names {
   // Collects the names of the experiment's tree. Keeps no reference to the tree.
   explicit Names(const YamlNode& root);
 
-  // The full path that `written` means: `written` itself, one of the user's own names, or the only path whose
-  // last word is `written`. nullopt after adding a problem at `place`.
+  // What `written` means: the NAME of a ${sweep.NAME}, a whole path, or the only path whose last word is
+  // `written`. nullopt after adding a problem at `place`.
   std::optional<std::string> resolve(const std::string& written, const Place& place,
                                      Problems& problems) const;
 
   bool is_own(const std::string& path) const { return own_.count(path) == 1; }
 
-  // Adds a problem for each of the user's own names without a value in `parameters`.
+  // Adds a problem for each ${sweep.NAME} whose NAME is not among the `parameters`. `repeat` needs no
+  // parameter.
   void check_all_given(const std::vector<Parameter>& parameters, Problems& problems) const;
 
  private:
@@ -34,7 +35,7 @@ class Names {
     std::string name;
     Place place;
   };
-  std::vector<std::string> paths_;  // of the experiment file
+  std::vector<std::string> paths_;  // of all keys that may vary, and of the variables in `env`
   std::set<std::string> own_;
   std::vector<Use> uses_;
 };

@@ -42,7 +42,7 @@ struct Parameter {
     integer,      // a whole number from low to high
     log_integer,  // a whole number from low to high, with a uniform logarithm; low is above 0
   };
-  std::string path;  // a path in the experiment, "train.optimizer.lr", or one of the user's own names
+  std::string path;  // a path in the experiment, "train.optimizer.lr", or the NAME of a ${sweep.NAME}
   Kind kind = Kind::choice;
   std::vector<nlohmann::json> values;  // of a choice: at least one, distinct, in the order written
   double low = 0, high = 0;            // of the other kinds, both included
@@ -60,7 +60,8 @@ struct Space {
 // Whether the values of a parameter of this kind are whole numbers.
 bool is_whole(Parameter::Kind kind);
 
-// The place of the value if the user has written it itself, or else of the text with the values.
+// The place of the value if the file or the command contains exactly this value, or else of the text from
+// which the values come, such as a range.
 const Place& place_of(const Parameter& parameter, const nlohmann::json& value);
 
 // Whether the parameter has several values.

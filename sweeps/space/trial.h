@@ -22,7 +22,7 @@ std::optional<TrialState> parse_trial_state(std::string_view text);  // the inve
 bool has_ended(TrialState state);  // succeeded, failed, stopped
 
 struct Trial {
-  int number = 0;    // in the order of first appearance, from 0; never changed
+  int number = 0;    // trials are numbered from 0, in the order of their registration; never changed
   std::string hash;  // of the point (hash_of): the same in every sweep
   Point point;
   TrialState state = TrialState::waiting;
@@ -30,7 +30,7 @@ struct Trial {
   int tries = 0;           // pods or runs that were started for the trial
   std::int64_t step = 0;   // the step of the last metrics
   nlohmann::json metrics;  // the last metrics, {"loss": 0.1}; null before the first metrics
-  std::optional<double> objective;                     // the objective of the sweep; absent if unknown
+  std::optional<double> objective;                     // the trial's value of the sweep's objective, if known
   std::vector<std::pair<std::int64_t, double>> curve;  // thinned: step, and the metric of the objective
   std::string failure;                                 // one line, printable: why it failed or was stopped
   std::optional<Time> started, ended;
@@ -45,7 +45,8 @@ std::string diverged(const std::string& metric);
 // Whether `failure` is a verdict.
 bool is_verdict(std::string_view failure);
 
-// 12 characters, computed only from the values. Points with equal values have the same hash.
+// 12 characters, computed only from the point: from its paths and values. Equal values give the same hash,
+// also with different spellings.
 std::string hash_of(const Point& point);
 
 }  // namespace mlk::sweeps

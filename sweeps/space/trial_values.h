@@ -55,8 +55,8 @@ struct Delta {
 // The common part of the trials of one Job.
 class CommonPart {
  public:
-  // `base` as for Experiments; `first`: any of the sweep's experiments; `config`: the runtime's configuration
-  // that the deltas of `train:` refer to.
+  // `base` as for Experiments; `first`: the experiment of any point of the sweep; `config`: the configuration
+  // of the runtime that the deltas of `train:` change.
   CommonPart(const YamlNode& base, const Space& space, const Experiment& first, nlohmann::json config);
 
   // The delta depends only on the trial and the configuration, so a Job may use any of its trials as its
@@ -72,10 +72,10 @@ class CommonPart {
   bool command_varies_ = false;
 };
 
-// The program of a `run:` trial in a Job of many trials: sh reads the line of MLK_POINTS for MLK_TRIAL_INDEX,
-// gives each trial its own folders (runtime/CONTRACT.md), and then executes `command`. sh's own variables
-// begin with mlk_, so they replace no variable of the program. The returned words are written as in a pod,
-// where $$ means $.
+// The program of a `run:` trial in a Job of many trials: sh reads from the file MLK_POINTS the line with the
+// index MLK_TRIAL_INDEX, gives the trial its own folders (runtime/CONTRACT.md), and then executes `command`.
+// The variables of this sh script begin with mlk_, so they replace no variable of the program. The returned
+// words are written as in a pod, where $$ means $.
 std::vector<std::string> trial_command(const std::vector<std::string>& command);
 
 }  // namespace mlk::sweeps
