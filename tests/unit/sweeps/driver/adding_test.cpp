@@ -152,7 +152,7 @@ TEST_CASE("a sweep that needs a driver for added points still needs it when all 
   CHECK(sweeper.batches(first.sweep).size() == 1);
 }
 
-TEST_CASE("a sweep needs no driver for added points if all of them can run at once within parallel") {
+TEST_CASE("a sweep needs no driver for added points if `parallel` leaves a place for each of them") {
   Sweeper sweeper(growing_experiment(5));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   const Started more = sweeper.start({"lr=0.1,0.2,0.3,0.4,0.6"});
@@ -253,7 +253,7 @@ TEST_CASE("each point has one trial if two commands start a sweep at the same ti
   }
 }
 
-TEST_CASE("the parallelisms of several Jobs add up to the limit if a start is cut off and repeated") {
+TEST_CASE("the parallelisms of several Jobs add up to `parallel` if a start is cut off and repeated") {
   constexpr char words[] = "lr=0.1,0.2,0.3,0.4,0.5,0.6";
   for (int which = 0; which < 20; ++which) {
     INFO("cut after request ", which);

@@ -117,7 +117,7 @@ std::string rights_of_role() {
 
 }  // namespace
 
-TEST_CASE("a driver reads the same sweep from its input as the command that wrote the input") {
+TEST_CASE("a driver defines the same sweep from its input as the command that wrote the input") {
   const local::samples::Folder folder;
   write_to(folder.path() / "code" / "train.py", std::string("print(1)\n\0\xff", 11));
   write_to(folder.path() / "points.csv", "lr,batch\n0.1,16\n0.2,32\n");
@@ -357,7 +357,7 @@ TEST_CASE("if detaching a sweep is cut off at any request, the same command comp
 
 // Drives a sweep with trials that fail and a trial that is stopped. The answer to the first POST of each kind
 // is lost, so that the driver has to check whether the object exists.
-TEST_CASE("the Role of a driver allows each request that the driver makes, and no other") {
+TEST_CASE("the Role of a driver allows exactly the requests that the driver makes") {
   Sweeper sweeper(detached_experiment);
   const Detached detached = detach(sweeper, {"lr=0.1,0.2,0.3"});
   std::mutex mutex;

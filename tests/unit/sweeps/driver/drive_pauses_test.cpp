@@ -183,7 +183,7 @@ TEST_CASE("a trial with checkpoints is paused at its rung, and continues there i
   check_outcome(status, training.starts());
 }
 
-TEST_CASE("a trial that continues after a pause may wait for start_timeout again") {
+TEST_CASE("a trial that continues after a pause gets the whole start_timeout again") {
   Sweeper sweeper(std::string(pausing_experiment) + volume + "start_timeout: 3s\n");
   PlayedTraining training(sweeper.cluster, true, std::chrono::milliseconds(1500));
   sweeper.let_all_through([&](const local::Request& asked) { return training.answer(asked); });

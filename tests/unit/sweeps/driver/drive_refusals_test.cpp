@@ -111,7 +111,7 @@ TEST_CASE("a trial fails with the cluster's message if the cluster refuses it, a
   CHECK(refusals == 1);  // holds also if an object changes before the driver reads its own write
 }
 
-TEST_CASE("a driver tries again, with one message, if the quota has no room for a trial") {
+TEST_CASE("a driver tries again, and prints one message, if the quota has no room for a trial") {
   // With an early-stopping rule the next round of a driver begins soon.
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 0, stop: median"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
@@ -298,7 +298,7 @@ TEST_CASE("a dry run of a driven sweep says how many trials there would be, and 
   CHECK(sweeper.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("a retry starts a trial again that was stopped because too many others had failed") {
+TEST_CASE("--retry-failed starts a trial again that was stopped because too many others had failed") {
   for (const bool ended_early : {false, true}) {
     INFO(ended_early);
     Sweeper sweeper(refusing_experiment("parallel: 2, max_failures: 0"));

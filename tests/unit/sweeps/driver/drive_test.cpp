@@ -149,7 +149,7 @@ TEST_CASE(
   for (const json& map : objects.config_maps) CHECK(map.dump().size() < 1024 * 1024);
 }
 
-TEST_CASE("each failed trial of a driven sweep is retried once, also if any request is cut off") {
+TEST_CASE("--retry-failed starts each failed trial of a driven sweep once, also if any request is cut off") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = cut == Sweeper::Cut::before ? 0 : 2; which < 40; which += 4) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
@@ -271,7 +271,7 @@ TEST_CASE("a drained sweep does not start a trial for which the quota had no roo
   CHECK(runs_of_sweep(sweeper, sweep) == 1);
 }
 
-TEST_CASE("a sweep ends with exit code 6 and leaves no objects if its first trials are refused") {
+TEST_CASE("a driver ends with exit code 6 and removes its sweep if the server refuses the first trials") {
   Sweeper sweeper(driven_experiment);
   sweeper.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
     if (asked.method != "POST" || !asked.path.ends_with("/jobs")) return std::nullopt;
@@ -288,7 +288,8 @@ TEST_CASE("a sweep ends with exit code 6 and leaves no objects if its first tria
   CHECK(!sweeper.cluster.has("configmaps", sweep));  // the cluster then deletes the dependent objects
 }
 
-TEST_CASE("a trial is begun once if the server stores its Job but refuses the repeated request") {
+TEST_CASE(
+    "a trial is started once if the server stores its Job, loses the answer and refuses the repetition") {
   for (const char* said : {"not yet ready to handle request", "exceeded quota: q"}) {
     Sweeper sweeper(driven_experiment);
     const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });

@@ -178,7 +178,7 @@ TEST_CASE("render_driver_rights() makes a ServiceAccount, a Role and a RoleBindi
                        Error);
 }
 
-TEST_CASE("driver_questions() asks the server once for each right in a Role") {
+TEST_CASE("driver_questions() returns one question to the server for each right in a Role") {
   const std::vector<kube::AccessQuestion> questions =
       driver_questions({{{"kind", "ServiceAccount"}},
                         {{"rules",
@@ -232,7 +232,7 @@ using Account = AccountRights::Account;
 
 }  // namespace
 
-TEST_CASE("a check of the driver's account says whether the account exists, and which rights it lacks") {
+TEST_CASE("ask_for_account() says whether the driver's account exists, and which rights it lacks") {
   Asked asked;
   CHECK(asked.ask().account == Account::there);
   CHECK(asked.ask().enough());
@@ -258,7 +258,8 @@ TEST_CASE("a check of the driver's account says whether the account exists, and 
   CHECK_THROWS_AS(asked.ask(), kube::ApiError);
 }
 
-TEST_CASE("mlk creates or updates the rights of a driver, and names the object that the server refuses") {
+TEST_CASE(
+    "create_driver_rights() creates or updates each object, and names an object that the server refuses") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   const std::vector<json> rights = render_driver_rights(Templates(), "default");

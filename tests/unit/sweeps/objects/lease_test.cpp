@@ -146,7 +146,7 @@ TEST_CASE("a driver loses the Lease if the server refuses all requests, and gets
   CHECK(rivals.one.hold());
 }
 
-TEST_CASE("a user without the right to Leases gets an error") {
+TEST_CASE("hold() throws an error if the user has no right to use Leases") {
   for (const int code : {401, 403}) {
     Rivals rivals;
     rivals.refuse(code, code == 403 ? "POST" : "");

@@ -257,7 +257,7 @@ TEST_CASE("a ConfigMap of a sweep has the labels of the sweep, and is deleted wi
   CHECK(map["data"] == json{{"points.jsonl", "text"}});
 }
 
-TEST_CASE("of_sweep() asks for a small first page of ConfigMaps, and for usual pages of pods") {
+TEST_CASE("of_sweep() asks for a small first page of ConfigMaps, but not of pods") {
   const kube::ListOptions maps = of_sweep("s-abcde", kube::resources::config_maps);
   CHECK(maps.label_selector == "mlk.dev/sweep=s-abcde");
   CHECK(maps.first_page == 50);

@@ -116,7 +116,8 @@ TEST_CASE("mlk reads the Lease of a sweep if the sweep needs a driver to start i
   CHECK(lists_of(other, by_cluster, Harvest::running, "leases/" + by_cluster).empty());
 }
 
-TEST_CASE("the status says that nobody drives a sweep if the Lease has no holder and the user may read it") {
+TEST_CASE(
+    "the status says that nobody drives a sweep if mlk can read its Lease, and the Lease has no holder") {
   Sweeper sweeper(fetched_experiment);
   const std::string sweep = prepare_three(sweeper);
   sweeper.cluster.ask("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases",

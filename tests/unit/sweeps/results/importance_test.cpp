@@ -64,7 +64,7 @@ double total(const Importance& found) {
 
 }  // namespace
 
-TEST_CASE("importance() gives each parameter its share of the variance if the value is a sum of terms") {
+TEST_CASE("importance() gives each parameter its share of the variance if each parameter adds its own term") {
   const Space space = uniform_space(4);
   // The variances of the terms are 9/12, 1/12, 0 and 0.
   const Importance found =

@@ -93,7 +93,7 @@ TEST_CASE("a column of a Markdown table is aligned right if all its values are n
   CHECK(to_markdown({{{Column::Kind::parameter, "a|\tb", ""}}, {{"x\ty"}}}).starts_with("| a\\|"));
 }
 
-TEST_CASE("a parameter has a column if its space has several values, or if trials differ") {
+TEST_CASE("a parameter has a column if it may have several values, or if its values in the trials differ") {
   const auto varies = [](const Parameter& parameter, const std::vector<json>& values) {
     std::vector<Trial> trials;
     for (const json& value : values)

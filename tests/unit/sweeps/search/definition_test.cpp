@@ -195,7 +195,7 @@ TEST_CASE("a grid has a point for each combination, and the last parameter varie
   CHECK(sweep.identity.run.starts_with("x-"));
 }
 
-TEST_CASE("a sweep without parameters is refused if it has no repeat") {
+TEST_CASE("a sweep without parameters is refused if it does not set `repeat`") {
   const std::string what = "the sweep has no parameters: give values to try";
   CHECK(refused(refusal_of(smallest_train), "x.yaml:1:1: " + what));
   CHECK(refused(refusal_of(smallest_train + std::string("sweep: {parallel: 2}\n")), "x.yaml:4:8: " + what));
@@ -205,7 +205,7 @@ TEST_CASE("a sweep without parameters is refused if it has no repeat") {
   CHECK(define(smallest_train, {"lr=0.1"}).points.size() == 1);
 }
 
-TEST_CASE("repeat adds trials with other seeds, and leaves the first trials unchanged") {
+TEST_CASE("the option `repeat` adds trials with other seeds, and leaves the first trials unchanged") {
   const std::vector<Point> once = define(smallest_train, {"lr=0.1,0.2"}).points;
   const std::vector<Point> thrice =
       define(smallest_train + std::string("sweep: {repeat: 3}\n"), {"lr=0.1,0.2"}).points;

@@ -109,7 +109,7 @@ TEST_CASE("a seed gives the same points in every version of mlk, so another vers
         R"({"a":4,"b":"x"}{"a":1,"b":"x"}{"a":4,"b":"y"}{"a":3,"b":"y"})");
 }
 
-TEST_CASE("factorise() returns a finite factor of a matrix that rounding has made singular") {
+TEST_CASE("factorise() computes a finite factor of a matrix that rounding has made singular") {
   Triangle matrix(3);
   for (std::size_t i = 0; i < 3; ++i) {
     for (std::size_t j = 0; j <= i; ++j) matrix.row(i)[j] = 1;

@@ -221,7 +221,8 @@ TEST_CASE("a start point needs the parameters whose conditions hold, and may hav
         std::string::npos);
 }
 
-TEST_CASE("a condition is refused if one of its values is impossible, and the error suggests another value") {
+TEST_CASE(
+    "a condition is refused if one of its values is impossible, and the error suggests a possible value") {
   const auto said = [](const std::string& sweep) { return with_sweep(sweep).problems; };
   const std::string types = "parameters: {train.optimizer.type: [sgd, adam], lr: [1, 2]}, ";
   CHECK(said(types + "except: [{train.optimizer.type: [sgd, adm], lr: 1}]")

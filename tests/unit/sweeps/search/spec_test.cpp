@@ -82,7 +82,7 @@ TEST_CASE("values on the command line replace the values in the file") {
   CHECK(read.base.find("sweep") == nullptr);
 }
 
-TEST_CASE("a user's own name must have values, and must occur in `run` or `env`") {
+TEST_CASE("a ${sweep.NAME} needs values, and values for NAME need a ${sweep.NAME} in `run` or `env`") {
   const SpecRead good = read_spec(program, {"lr=0.1", "depth=2"});
   CHECK(good.problems == "");
   CHECK(tells(read_spec(program, {"lr=0.1"}),

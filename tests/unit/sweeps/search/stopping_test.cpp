@@ -135,7 +135,7 @@ TEST_CASE("a trial that succeeded early counts with its last value at the rungs 
 }
 
 TEST_CASE(
-    "the value of a trial at a rung is its last report up to the rung, or else its first report after it") {
+    "the value of a trial at a rung is its last report up to the rung, or else its first later report") {
   const auto promoted = [](const Reports& first, const Reports& second) {
     return asha_promotions(
                {.min = 10, .max = 20, .factor = 2}, Goal::minimize,

@@ -74,7 +74,7 @@ TEST_CASE("a density over a range adds up to one, also if a kernel reaches beyon
         doctest::Approx(1).epsilon(1e-4));
 }
 
-TEST_CASE("a density far from all observations is the share of the prior") {
+TEST_CASE("a density far from all observations is the weight of the prior divided by all weights") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   CHECK(density_at(Density(axes, {{{0.1}, 3, {0.02}}}, 1), {0.9}) == doctest::Approx(0.25));
@@ -139,7 +139,7 @@ TEST_CASE("a density adds up to one over the points with and without a condition
   }
 }
 
-TEST_CASE("draws follow the density on an axis of words, of whole numbers or of choices") {
+TEST_CASE("draws follow the density on an axis of words, of whole numbers or of numeric choices") {
   constexpr int draws = 6000;
   for (const Parameter& parameter :
        {choice("a", {"p", "q", "r", "s"}), integer("a", 1, 4), choice("a", {1, 10, 100, 1000})}) {

@@ -90,7 +90,7 @@ TEST_CASE("a trend is finite for noisy values up to the largest numbers") {
   CHECK(trend.at({0.5}).deviation > 0);
 }
 
-TEST_CASE("a trend works for words, and for a parameter that some points lack") {
+TEST_CASE("a trend can be fitted to points with words, and to points that lack a parameter") {
   const Space space{{choice("a", {"x", "y"}), uniform("b", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const std::vector<Places> points{{0.25, 0.2}, {0.25, 0.8}, {0.75, absent}, {0.75, 0.5}};

@@ -64,7 +64,7 @@ TEST_CASE("blanks around a field without quotes are not part of the field") {
   CHECK(read_csv_text("a , b\tc ,\td\n").records == CsvTexts{{"a", "b\tc", "d"}});
 }
 
-TEST_CASE("a field of CSV knows its line and column in the file") {
+TEST_CASE("CsvReader gives each field its line and column in the file") {
   const CsvRead read = read_csv_text("a, b\n\n\"c\nd\",  e\n");
   CHECK(read.fields[0][1].place.line == 0);
   CHECK(read.fields[0][1].place.column == 3);

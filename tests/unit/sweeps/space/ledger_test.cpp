@@ -133,8 +133,7 @@ TEST_CASE("to_line() writes nan and inf in metrics as words, and leaves out such
   CHECK(read.curve == std::vector<std::pair<std::int64_t, double>>{{2, 3.0}});
 }
 
-TEST_CASE(
-    "the largest trial fits into the limit of a line, and a full shard of such lines into its own limit") {
+TEST_CASE("the largest trial fits into one line, and 64 lines of the largest size fit into one shard") {
   Trial trial;
   trial.number = std::numeric_limits<int>::max();
   std::string value = "\"";

@@ -34,7 +34,7 @@ std::string meaning_of(const std::string& written, const std::string& text = nam
 
 }  // namespace
 
-TEST_CASE("a name may be a user's own name, a whole path, or the last word of one path") {
+TEST_CASE("resolve() accepts the NAME of a ${sweep.NAME}, a whole path, and the last word of one path") {
   for (const char* own : {"lr", "depth", "size", "repeat"}) CHECK(meaning_of(own) == own);
   CHECK(meaning_of("A") == "env.A");
   CHECK(meaning_of("env.NEW") == "env.NEW");
@@ -59,7 +59,7 @@ TEST_CASE("`name`, `tags`, `note` and `sweep` cannot be parameters") {
           "w:1:1: " + std::string(path) + " cannot be a parameter: it changes nothing that runs");
 }
 
-TEST_CASE("a user's own name in `run` or `env` needs a value, but `repeat` does not") {
+TEST_CASE("each ${sweep.NAME} in `run` or `env` needs a value, but ${sweep.repeat} does not") {
   Problems problems;
   const Names names(
       parse_yaml("run: 'a ${sweep.lr}'\nenv: {A: '${sweep.repeat}', B: '${sweep.size}'}\n", "x.yaml"));
@@ -74,7 +74,7 @@ TEST_CASE("a user's own name in `run` or `env` needs a value, but `repeat` does 
   CHECK_FALSE(names.is_own("A"));
 }
 
-TEST_CASE("a value in a text is spelled as the user wrote it, or else as JSON") {
+TEST_CASE("texts_of() spells a value as the user wrote it, or as JSON if that spelling is unknown") {
   CHECK(text_of_value("a b") == "a b");
   CHECK(text_of_value(0.5) == "0.5");
   CHECK(text_of_value(true) == "true");

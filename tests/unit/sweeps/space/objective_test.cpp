@@ -144,7 +144,7 @@ TEST_CASE("the last report of a trial is the newest one, also if its step is sma
   CHECK(value_of(last, {{100, 1.0}, {200, 2.0}, {50, 3.0}}) == 3);
 }
 
-TEST_CASE("with of: best a trial has a value if any report is finite, even if the last report is not") {
+TEST_CASE("with `of: best`, a trial has a value if any report is finite, even if the last report is not") {
   for (const double bad : {objective_nan, objective_infinity, -objective_infinity}) {
     CHECK_FALSE(value_of_reports(objective_of("minimize loss"), {1, bad}).has_value());
     CHECK(value_of_reports(objective_of("minimize loss"), {bad, 1}) == 1);

@@ -26,7 +26,7 @@ TEST_CASE("each state of a trial has its own word, and three states are final") 
     CHECK_FALSE(parse_trial_state(word).has_value());
 }
 
-TEST_CASE("a verdict names the metric, and the nearest line of the log") {
+TEST_CASE("a verdict names the metric, and the line of the log that comes nearest to a report") {
   CHECK(never_reported("loss") == "never reported loss");
   CHECK(never_reported("loss", "the nearest line is 'x'") == "never reported loss: the nearest line is 'x'");
   CHECK(diverged("loss") == "reported no finite loss");

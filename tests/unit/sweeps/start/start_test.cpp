@@ -51,7 +51,7 @@ TEST_CASE("a second start of a sweep starts the points that were added, and no o
   CHECK(batches[1].trials[0].delta.config == json{{"optimizer", {{"lr", 0.3}}}});
 }
 
-TEST_CASE("a retry starts failed trials again, with the same numbers") {
+TEST_CASE("--retry-failed starts failed trials again, with the same numbers") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2,0.3"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "1-2");
@@ -68,7 +68,7 @@ TEST_CASE("a retry starts failed trials again, with the same numbers") {
   CHECK(batches[1].trials[1].delta.config == batches[0].trials[2].delta.config);
 }
 
-TEST_CASE("a retry also starts the trials that an ended Job has never started") {
+TEST_CASE("--retry-failed also starts the trials that an ended Job has never started") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "1");
@@ -76,7 +76,7 @@ TEST_CASE("a retry also starts the trials that an ended Job has never started") 
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 3);
 }
 
-TEST_CASE("a retry starts a trial again that exited with 0 but never reported the objective") {
+TEST_CASE("--retry-failed starts a trial again that exited with 0 but never reported the objective") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0-1");
@@ -177,7 +177,7 @@ TEST_CASE("each added point has one trial if the command is cut off at any reque
       });
 }
 
-TEST_CASE("each failed trial gets one more try if a retry is cut off at any request and repeated") {
+TEST_CASE("each failed trial gets one more try if --retry-failed is cut off at any request and repeated") {
   cut_everywhere(
       "lr=0.1,0.2",
       [](Sweeper& sweeper) {
@@ -204,7 +204,7 @@ TEST_CASE("mlk reports a point that cannot be run before it creates any object")
   CHECK(why_driven(sweeper.request(sweeper.define({"lr=1,2"})), sweeper.hooks()) == "");
 }
 
-TEST_CASE("why_driven() says why a sweep needs a driver, and is empty if the cluster can run it alone") {
+TEST_CASE("why_driven() says why a sweep needs a driver, or returns an empty text if it needs none") {
   struct Case {
     std::string experiment, why;
   };
@@ -251,7 +251,7 @@ TEST_CASE("a stopped sweep refuses new trials while its Job runs") {
   CHECK(sweeper.start({"lr=0.1,0.2"}).retried == 1);
 }
 
-TEST_CASE("a retry is refused while the Jobs of other trials occupy all places") {
+TEST_CASE("--retry-failed is refused while the Jobs of other trials occupy all places") {
   Sweeper sweeper(
       "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n"
       "sweep: {parallel: 4}\n");

@@ -211,7 +211,7 @@ TEST_CASE("a resume ends the draining of a sweep") {
   CHECK_FALSE(controlled.status().draining);
 }
 
-TEST_CASE("a retry of many trials runs at most `parallel` trials at a time") {
+TEST_CASE("--retry-failed runs at most `parallel` trials at a time") {
   Sweeper sweeper(controlled_experiment);
   std::atomic<bool> mended{false};
   const PlayedControllers controllers(sweeper.cluster, [&](double) { return mended ? 0 : 64; });

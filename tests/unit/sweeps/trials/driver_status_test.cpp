@@ -132,7 +132,7 @@ TEST_CASE("the status of an ended driver comes from its Job if its pods are gone
   CHECK(drivers.status().what == "failed: no room");
 }
 
-TEST_CASE("observe_driver() reads in the Lease whether a command drives the sweep") {
+TEST_CASE("observe_driver() finds out from the Lease whether anybody drives the sweep") {
   const Time now = *parse_time("2026-11-23T10:10:00Z");
   const auto gone = [&](const json& lease, const char* created = "2026-11-23T10:00:00Z") {
     SweepObjects objects;

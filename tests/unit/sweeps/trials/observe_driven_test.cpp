@@ -99,7 +99,7 @@ TEST_CASE("a drained sweep is stopped when all started trials have ended") {
   CHECK(running.status().phase == Phase::succeeded);
 }
 
-TEST_CASE("the last value of a metric becomes the objective if trials are compared by this metric") {
+TEST_CASE("use_objective() makes the last value of the metric the objective of each trial") {
   SweepStatus status;
   status.record.objective = Objective{};
   for (int i = 0; i < 3; ++i) {
