@@ -67,7 +67,8 @@ class DriverLease {
   const std::function<Clock::time_point()> now_;
   std::string holder_;
   bool ours_ = false;
-  Clock::time_point renewed_{}, asked_{};  // when this process last held the Lease, and last sent a request
+  Clock::time_point renewed_{},
+      asked_{};  // when this process last renewed the Lease, and last sent a request
   std::optional<Clock::time_point> answered_;  // when the server last answered about the Lease
   nlohmann::json seen_;                        // the spec of the Lease as last read
   Clock::time_point seen_since_{};             // when seen_ changed last
@@ -91,7 +92,7 @@ class DriverWatch {
   kube::Client& client_;
   const std::string& name_space_;
   const std::string sweep_;
-  std::optional<nlohmann::json> seen_;  // null: there is no Lease
+  std::optional<nlohmann::json> seen_;  // the spec of the Lease; JSON null: there is no Lease
   Clock::time_point seen_since_{}, asked_{};
 };
 

@@ -286,7 +286,7 @@ std::size_t append_points(kube::Client& client, const std::string& name_space, c
   const std::string sweep = kube::name_of(objects.owner);
   const json* map = last_points(objects);
   std::string text = map == nullptr ? "" : text_of(*map, {"data", "points.jsonl"});
-  // The ConfigMap of a Job never changes: the indexes of the Job are its trials.
+  // The ConfigMap of a Job never changes, since its lines belong to the indexes of the Job.
   const bool full = text.size() > large_map || text.size() + points_line(trials.front()).size() >= most_bytes;
   const bool begins = map == nullptr || at_path(*map, {"immutable"}) == true || full;
   if (begins) text.clear();

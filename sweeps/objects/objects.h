@@ -86,8 +86,8 @@ void move_if(std::vector<nlohmann::json>& from, std::vector<nlohmann::json>& to,
 // owner. Pure.
 bool extract_owner(SweepObjects& objects);
 
-// A ConfigMap with points. The ConfigMap of a Job never changes: the indexes of the Job are its trials. Other
-// ConfigMaps grow, and a driver starts a run for each of their trials.
+// A ConfigMap with points. The ConfigMap of a Job never changes, since its lines belong to the indexes of the
+// Job. Other ConfigMaps grow, and a driver starts a run for each of their trials.
 struct Batch {
   int job = 0;  // the number of the ConfigMap and of its Job
   std::vector<TrialLine> trials;
@@ -131,7 +131,7 @@ bool has_owner(const nlohmann::json& object, const std::string& uid);
 // Whether a Job is Complete or Failed.
 bool has_finished(const nlohmann::json& job);
 
-// A ConfigMap that belongs to the sweep with this owner and contains one text.
+// A ConfigMap that belongs to the sweep with this owner, and contains only `text`, under `key`.
 nlohmann::json config_map_of(const nlohmann::json& owner, const std::string& name, const std::string& key,
                              const std::string& text);
 

@@ -11,7 +11,7 @@
 namespace mlk::sweeps {
 
 struct NextStep {
-  std::vector<Point> start;      // new trials
+  std::vector<Point> start;      // the points of the trials to start
   std::vector<Decision> judged;  // trials to promote, to pause and to stop
   bool ended = false;            // no trial runs or waits, and no trial is left to start
   bool hopeless = false;         // too many trials have failed: the driver has to stop the running trials

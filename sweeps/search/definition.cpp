@@ -218,7 +218,7 @@ std::string why_fewer_points(const Definition& definition) {
   const Search& search = definition.spec.search;
   const auto wanted = static_cast<std::uint64_t>(search.trials);
   std::uint64_t points = wanted;
-  if (search.kind == Search::Kind::tpe) {  // chooses most points later
+  if (search.kind == Search::Kind::tpe) {  // tpe chooses most points later
     if (!is_finite(definition.spec.space)) return "";
     const GridSize size = count_grid(definition.spec.space);
     if (size.exact) points = size.points;

@@ -41,9 +41,9 @@ int planned_trials(const Definition& definition);
 // enough points.
 std::string why_fewer_points(const Definition& definition);
 
-// All points of the search. `listed`: the points of the file that `points:` names. With `trains`, the option
-// `repeat` varies the seed of `train:`, starting at `seed`. Otherwise it varies ${sweep.repeat}, starting at
-// 1. Throws Error{usage}.
+// All points of the search, or the first point of search tpe. `listed`: the points of the file that `points:`
+// names. With `trains`, the option `repeat` varies the seed of `train:`, starting at `seed`. Otherwise it
+// varies ${sweep.repeat}, starting at 1. Throws Error{usage}.
 std::vector<Point> points_of(const Spec& spec, std::vector<Point> listed, bool trains, std::int64_t seed);
 
 }  // namespace mlk::sweeps

@@ -23,14 +23,14 @@ struct PlacedPoint {
 // The place of a value that is not on its axis is also `absent`.
 Places places_of(const std::vector<Axis>& axes, const Point& point);
 
-// The point whose parameters have the places that `choose` returns for the number of an axis. Calls `choose`
-// in the order of the space, and only for parameters whose conditions hold.
+// The point whose parameters have the places that `choose` returns for the numbers of their axes. Calls
+// `choose` in the order of the space, and only for parameters whose conditions hold.
 PlacedPoint point_at(const std::vector<Axis>& axes, const std::function<double(std::size_t)>& choose);
 
 struct Observation {
   Places places;
   double weight = 1;
-  std::vector<double> widths;  // of the kernel, on each axis in order, as a share of the axis
+  std::vector<double> widths;  // of the kernel, one for each axis, as shares of the axis
 };
 
 // A mixture of one kernel around each observation and of the prior, which is the uniform density. A kernel is

@@ -39,7 +39,7 @@ struct Trial {
 };
 
 // The verdicts on a trial that exited with 0 and still counts as failed. never_reported(): the trial did not
-// report the objective. diverged(): it did not report a finite number. A verdict is stored in Trial::failure.
+// report the objective. diverged(): its reports give no finite value. A verdict is stored in Trial::failure.
 std::string never_reported(const std::string& metric, const std::string& near_miss = "");
 std::string diverged(const std::string& metric);
 // Whether `failure` is a verdict.

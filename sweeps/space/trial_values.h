@@ -59,8 +59,8 @@ class CommonPart {
   // of the runtime that the deltas of `train:` change.
   CommonPart(const YamlNode& base, const Space& space, const Experiment& first, nlohmann::json config);
 
-  // The delta depends only on the trial and the configuration, so a Job may use any of its trials as its
-  // base.
+  // The delta depends only on the trial and the configuration, so the objects of a Job may come from any of
+  // its trials.
   Delta delta_of(const Experiment& trial, int number) const;
 
  private:

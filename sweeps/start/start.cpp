@@ -263,8 +263,8 @@ class Start {
                 "let it go on with: mlk resume " + sweep_);
   }
 
-  // Writes the number of trials into the owner. Called after all objects were created, so that the owner
-  // stays unchanged after a refusal. If two processes add trials, the larger number is right.
+  // Writes the number of trials into the owner. Call this function after creating all objects, so that the
+  // owner stays unchanged after a refusal. If two processes add trials, the larger number is right.
   void write_count(json owner, const Started& out) {
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       const int known = read_record(owner).trials;

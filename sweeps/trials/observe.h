@@ -44,7 +44,7 @@ struct SweepStatus {
   std::map<std::string, RunStatus> runs;  // by name
   // By the number of the trial.
   std::map<int, std::string> newest_runs;  // the run of the newest try, even if this run does not exist
-  std::map<int, std::string> waits_for;  // for each trial with a run that has not started: the reason, or ""
+  std::map<int, std::string> waits_for;    // the reason, or "", for each trial whose run waits for its start
   std::map<int, std::string> cannot_start_of;  // the reason, for each trial that waits in vain
 };
 

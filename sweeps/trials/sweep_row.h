@@ -11,8 +11,8 @@ inline constexpr char starter_was_cut_off[] = "the command that starts the sweep
 inline constexpr char drains[] =
     "no more trials are started; the sweep is stopped when its running trials have ended";
 
-// Whether the owner is marked as stopped. False if another program has resumed a Job whose indexes are trials
-// since then.
+// Whether the owner is marked as stopped. False if another program has since resumed a Job whose indexes are
+// trials.
 bool is_stopped(const nlohmann::json& owner, const Facts& facts);
 
 // The row of `mlk ls`, from the owner's metadata and the Jobs alone. The steps of the row are trials.

@@ -209,7 +209,7 @@ TrialRuns::Created TrialRuns::create(const std::vector<TrialLine>& trials, const
                                      const std::function<bool()>& go_on) {
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stopping{false};
-  std::mutex mutex;  // of `refused`
+  std::mutex mutex;  // guards `refused`
   std::vector<RefusedTrial> refused;
   const auto work = [&] {
     while (!stopping) {

@@ -85,7 +85,7 @@ TEST_CASE("the security policy of a report allows its own style and its own scri
                       "; base-uri 'none'; form-action 'none'");
 }
 
-TEST_CASE("a report has no address but the SVG namespace") {
+TEST_CASE("a report contains no address except the one of the SVG namespace") {
   const std::string html = report_html(hostile_report(3));
   const std::regex address(
       "\\b(https?|wss?|ftp|data|blob):[^\\s\"'`)]*|url\\([^)]*|@import|\\bsrc=|\\bhref=");

@@ -103,7 +103,7 @@ TEST_CASE("the error for an unknown column lists the existing columns") {
   CHECK_THROWS_AS(result_order(trials, "-"), mlk::Error);
 }
 
-TEST_CASE("a table has the objective first, and then the parameters that vary") {
+TEST_CASE("a table has columns for trial, state and objective, and then for the parameters that vary") {
   Space space;
   space.parameters = {{"train.optimizer.lr", Parameter::Kind::log_uniform, {}, 0.1, 1, {}},
                       {"train.steps", Parameter::Kind::choice, {100}, 0, 0, {}},
