@@ -67,8 +67,7 @@ class DriverLease {
   const std::function<Clock::time_point()> now_;
   std::string holder_;
   bool ours_ = false;
-  Clock::time_point renewed_{},
-      asked_{};  // when this process last renewed the Lease, and last sent a request
+  Clock::time_point renewed_{}, asked_{};      // when the last renewal and the last request were sent
   std::optional<Clock::time_point> answered_;  // when the server last answered about the Lease
   nlohmann::json seen_;                        // the spec of the Lease as last read
   Clock::time_point seen_since_{};             // when seen_ changed last
