@@ -86,7 +86,7 @@ TEST_CASE("a Job of trials has one index and one line of points for each trial")
   CHECK(trials[1].hash == hash_of(trials[1].point));
 }
 
-TEST_CASE("a trial whose exit code forbids a retry fails alone, and its Job continues") {
+TEST_CASE("an exit code that forbids a retry ends only its trial, and the Job continues") {
   const json rules = render_of(train_text, {"lr=0.1,0.2"}).objects.job["spec"]["podFailurePolicy"]["rules"];
   REQUIRE(rules.size() == 2);
   CHECK(rules[0]["action"] == "Ignore");
@@ -108,7 +108,7 @@ TEST_CASE("a trial with `train:` has rank 0, and reads its values from points.js
   CHECK(job["spec"]["template"]["metadata"]["labels"][labels::role] == "trial");
 }
 
-TEST_CASE("a trial with `framework: torch` has WORLD_SIZE 1") {
+TEST_CASE("a trial with `framework: torch` has WORLD_SIZE 1, and its own pod as MASTER_ADDR") {
   const json job = render_of(std::string(run_text) + "framework: torch\n", {"word=a,b"}).objects.job;
   CHECK(variable_of(job, "MASTER_ADDR")["value"] == "$(MLK_TRIAL_HOST)");
   CHECK(variable_of(job, "RANK")["value"] == "$(MLK_RANK)");

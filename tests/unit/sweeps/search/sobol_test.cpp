@@ -37,7 +37,7 @@ double discrepancy(const std::vector<std::vector<double>>& points) {
 
 }  // namespace
 
-TEST_CASE("the first 2^k Sobol points have one point in each of 2^k intervals, in every dimension") {
+TEST_CASE("in every dimension, each of 2^k equal intervals has one of the first 2^k Sobol points") {
   for (std::size_t dimension = 0; dimension < sobol_dimensions; ++dimension) {
     for (const std::uint32_t count : {16u, 256u}) {
       std::set<std::uint32_t> intervals;
@@ -48,7 +48,7 @@ TEST_CASE("the first 2^k Sobol points have one point in each of 2^k intervals, i
   }
 }
 
-TEST_CASE("the first 16 Sobol points have one point in each field of a 4 by 4 board") {
+TEST_CASE("each field of a 4 by 4 board has one of the first 16 Sobol points") {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     std::set<std::pair<int, int>> fields;
     for (std::uint32_t i = 0; i < 16; ++i)

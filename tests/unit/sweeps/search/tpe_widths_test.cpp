@@ -89,7 +89,7 @@ TEST_CASE("the kernel of a point that is not good is half as wide as the larger 
   CHECK(width_of_first(widen_by_gaps, {range_x}, std::vector<Places>(500, {0.4})) == doctest::Approx(0.01));
 }
 
-TEST_CASE("a gap on an axis lies between two points that have this parameter") {
+TEST_CASE("widen_by_gaps() measures gaps on an axis only between points that have its parameter") {
   const auto widths =
       widths_by(widen_by_gaps, {range_x, range_y}, {{0.1, 0.2}, {0.9, absent}, {0.5, 0.8}, {0.2, absent}});
   CHECK(widths[0][0] == doctest::Approx(1.0 / 6));

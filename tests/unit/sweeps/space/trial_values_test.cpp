@@ -124,7 +124,7 @@ TEST_CASE("the delta of a trial with `run:` is a line of sh that sets the trial'
         "env.LR is for Kubernetes to expand");
 }
 
-TEST_CASE("the line of a trial unsets a variable for which the trial has no value") {
+TEST_CASE("the line of a trial in points.env unsets a variable for which the trial has no value") {
   const Trials trials("name: x\nmode: single\nrun: a\nenv: {B: c}\n",
                       {{{"env.A", Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
   CHECK(trials.delta({}, {}).environment == "export MLK_TRIAL=7; unset A");

@@ -136,7 +136,7 @@ TEST_CASE("a sweep that continues with other files gives the copies of these fil
   CHECK(sweep.files_of.size() == std::string("x-abcde-fghij").size());
 }
 
-TEST_CASE("--same says how many sweeps are of the same kind") {
+TEST_CASE("go_on_with_same() says how many sweeps are of the same kind") {
   Sweeper sweeper(with_code("one"));
   sweeper.start({"lr=0.1"});
   sweeper.file.text = with_code("two");

@@ -28,7 +28,7 @@ constexpr char started_experiment[] =
 
 }  // namespace
 
-TEST_CASE("a second start of a sweep starts the points that were added, and no others") {
+TEST_CASE("a second start of a sweep starts only the points that were added") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2"});
   CHECK(first.trials == 2);

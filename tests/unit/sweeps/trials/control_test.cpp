@@ -201,7 +201,7 @@ TEST_CASE("resuming a sweep does not resume a trial that early stopping has paus
   for (const RunObjects& run : controlled.runs()) CHECK_FALSE(goes_on_later(run.owner));
 }
 
-TEST_CASE("a resume ends the draining of a sweep") {
+TEST_CASE("resume_sweep() ends the draining of a sweep") {
   Controlled controlled(true);
   drain_sweep(controlled.client, "default", controlled.sweep);
   CHECK(controlled.status().draining);

@@ -49,7 +49,7 @@ struct Drivers {
 
 }  // namespace
 
-TEST_CASE("a sweep without a driver's Job has no driver") {
+TEST_CASE("observe_driver() finds no driver in a sweep without a driver's Job") {
   const DriverStatus none = Drivers().status();
   CHECK(none.what == "");
   CHECK_FALSE(none.goes_on);
