@@ -201,13 +201,13 @@ void AllReduce::execute(const StoreState& wanted) {
 void AllReduce::execute(const BeginSteps&) {
   pace_ = Pace();
   own_seconds_ = 0;
-  trainer_.clock().take();  // drops the times of the abandoned step
+  trainer_.clock().take();  // drops times that belong to no completed step
   const Generation& generation = machine_.assembly().generation();
   sum_.begin(generation.members.size(), *generation.index_of(peers_.self().rank));
 }
 
-// Receives an event. Leaves a frame of a sum in `event`, and passes any other event to the machine. Returns
-// false if the generation is over.
+// Receives at most one event. Leaves a frame of a sum in `event`, and passes any other event to the machine.
+// Returns false if the generation is over.
 bool AllReduce::pump(std::optional<Event>& event, Milliseconds time) {
   event = peers_.next(time);
   if (event && !is_frame(event)) {
@@ -239,7 +239,7 @@ bool AllReduce::compute_and_sum(const TakeStep& wanted) {
     std::ranges::fill(front.subspan(summed_seconds), 0.0f);
     if (const std::size_t own = summed_seconds + peers_.self().rank; own < front.size())
       front[own] = static_cast<float>(own_seconds_);
-    trainer_.clock().turn_to(StepClock::Activity::communication);  // only waiting for the sum is left
+    trainer_.clock().turn_to(StepClock::Activity::communication);  // the rest of the step belongs to the sum
   };
   return sum_.run(group,
                   {.weight = weight,
@@ -249,8 +249,8 @@ bool AllReduce::compute_and_sum(const TakeStep& wanted) {
                    .hangs = [&] { return hangs(); }});
 }
 
-// Reports to the other members that this rank waits for the sum of its step. Returns whether all members
-// wait.
+// Reports to the other members that this rank waits for the sum of its step. Returns true if the sum will
+// never finish (RankMachine::waits_for_sum()).
 bool AllReduce::hangs() {
   bool all_wait = false;
   act([&](RankTurn& turn) { all_wait = machine_.waits_for_sum(turn); });

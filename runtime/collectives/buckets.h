@@ -19,9 +19,9 @@ struct Bucket {
 inline constexpr std::size_t most_buckets = 64;
 
 // The vector begins with `front` floats that are no gradients; the gradients of the tensors follow. The
-// backward pass completes the tensors from the last to the first. The buckets are in that order and adjacent.
-// Each has 1 MiB or more, so that latency is negligible (S. Li et al., PyTorch Distributed, VLDB 2020). Each
-// begins with a tensor, except the last one, which begins at 0. A small model is one bucket.
+// backward pass completes the gradients from the last tensor to the first. The buckets are in that order and
+// adjacent. Each has 1 MiB or more (a smaller vector is one bucket), so that latency is negligible (S. Li et
+// al., PyTorch Distributed, VLDB 2020). Each begins with a tensor, except the last bucket, which begins at 0.
 std::vector<Bucket> plan_buckets(std::span<const TensorInfo> tensors, std::size_t front);
 
 }  // namespace mlk::rt

@@ -86,7 +86,7 @@ void DeviceSum::read_reports(std::span<const float> sum, SteadyTime now) {
     }
     group_ = collectives_->join(read_id(sum), static_cast<int>(members_), static_cast<int>(index_));
   } else if (phase_ == Phase::joins && sum[ready_at] == all) {
-    // If the sum shows that all are ready, this member changes to devices without a look at its clock. The
+    // If all members are ready, this member changes to the devices, even if its time limit is over: the
     // clocks of members differ, and all members must decide the same.
     phase_ = Phase::in_use;
     if (index_ == 0) log_.line("sums go by NCCL, over " + std::to_string(members_) + " GPUs");
@@ -125,7 +125,8 @@ BusTraffic DeviceSum::take_traffic() {
 bool DeviceSum::give_up(bool hangs) {
   phase_ = Phase::off;
   if (!group_) return true;
-  // NCCL may fail at each change of the members. So a group that works resets the count of failures.
+  // In a long run NCCL may fail at many changes of the members. So a group that has made many sums resets the
+  // count of failures.
   if (group_->sums_done() >= sums_of_good_group) faults_ = 0;
   const std::string why = hangs ? "it does not come to an end" : group_->failure();
   if (!why.empty()) {

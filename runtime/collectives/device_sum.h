@@ -1,11 +1,12 @@
 // The sum over the members of a generation by their devices (NCCL), in place of the sum by the hosts
 // (ring.h).
 //
-// The members agree on the use of their devices by means of the first floats in the sums by the hosts. In the
-// first sum of a generation each member reports whether its device can take part, and the first member sends
-// the id of the group to join. While the members join, training continues with sums by the hosts, and in each
-// sum the members report whether they are ready. All members get the same sum, so they all change to the
-// devices at the same step, or all stay with the hosts. When a generation ends, its group ends, too.
+// The members agree on the use of their devices by means of a few floats that each sum by the hosts contains
+// for this purpose. In the first sum of a generation each member reports whether its device can take part,
+// and the first member sends the id of the group to join. While the members join, training continues with
+// sums by the hosts, and in each sum the members report whether they are ready. All members get the same sum,
+// so they all change to the devices at the same step, or all stay with the hosts. When a generation ends, its
+// group ends, too.
 #pragma once
 
 #include <cstddef>
@@ -38,10 +39,10 @@ class DeviceSum {
   // Whether the devices compute the sums from now on.
   bool is_in_use() const { return phase_ == Phase::in_use; }
 
-  // Begins to sum a part of the step. Only the thread that computes calls it.
+  // Begins to sum this part of the vector over all members. Only the thread that computes calls it.
   void add(std::span<float> part) { group_->sum(part); }
 
-  // The other functions are for the thread that waits for the parts. done: all sums that were begun are done.
+  // The functions below are for the thread that waits for the parts. done: all sums that were begun are done.
   // stands_still: no sum has finished for a while. The reason may be harmless: another member may still
   // compute.
   enum class Progress { under_way, stands_still, done, failed };
@@ -60,7 +61,7 @@ class DeviceSum {
 
   const Log& log_;
   kernels::Collectives* const collectives_;
-  const Milliseconds patience_;  // the time without progress after which a part stands still
+  const Milliseconds patience_;  // after so long without a finished sum, progress() returns stands_still
   Phase phase_ = Phase::off;
   std::size_t members_ = 1, index_ = 0;
   std::unique_ptr<kernels::Communicator> group_;

@@ -13,7 +13,7 @@ namespace {
 // the number of ranks that lag.
 constexpr std::chrono::seconds transfer_patience{60};
 constexpr std::size_t most_early_parts = 1024;
-constexpr Milliseconds save_interval{5};            // between two checks for the last checkpoint
+constexpr Milliseconds save_interval{5};            // from one decision SaveLast to the next
 constexpr std::chrono::seconds result_patience{5};  // for the result, when the last checkpoint is there
 
 }  // namespace
@@ -221,9 +221,9 @@ void RankMachine::begin_steps(RankTurn& turn) {
   turn.decide(BeginSteps());
 }
 
-// Called when all events that came during the step before are handled. After the last step of the run, the
-// rank that reports saves the trained state even if the generation is over. The other ranks then take part in
-// the next generation, which may need their state.
+// Called when no event of the previous step is left, or when the generation is over. After the last step of
+// the run, the rank that reports saves the trained state even if the generation is over. The other ranks then
+// take part in the next generation, which may need their state.
 void RankMachine::next_step(RankTurn& turn) {
   if (stopping_) return terminate(turn);
   if (point_.step >= settings_.steps && (goes_on() || reports())) {
@@ -286,8 +286,9 @@ void RankMachine::last_saved(RankTurn& turn) {
   turn.decide(ReportTrained());
 }
 
-// The rank that reports ends the run for all ranks. It stays until all other ranks have ended: a missing rank
-// may be starting, and a rank that has the done message may be lost before its exit, and come back.
+// The rank that reports ends the run for all ranks. Then it stays for a limited time, until all other ranks
+// have ended: a missing rank may be starting, and a rank that has the done message may be lost before its
+// exit, and come back.
 void RankMachine::reported(bool done, const std::string& result, RankTurn& turn) {
   if (!done) return terminate(turn);
   code_probe("allreduce.trained");

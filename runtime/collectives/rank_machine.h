@@ -1,6 +1,7 @@
 // An allreduce rank without its process. It assembles a generation, receives the state if it lags, and makes
-// steps until a member is lost. Then it starts again. At the end it saves, reports and stays until all ranks
-// have ended. Pure: the process around it (allreduce.cpp) has the sockets, the clock, the disk and the model.
+// steps until a member is lost or a rank waits to be let in. Then it starts again. At the end the lowest live
+// rank saves, reports, and stays for the other ranks. Pure: the process around it (allreduce.cpp) has the
+// sockets, the clock, the disk and the model.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,8 @@ class RankMachine {
   // SIGTERM: takes effect at the next call.
   void stop() { stopping_ = true; }
 
-  // Whether the caller should check for the checkpoint of the last step, as the other ranks may have ended.
+  // Whether the caller should check for the checkpoint of the last step, because the other ranks may have
+  // ended.
   bool checks_for_last() const { return state_ == State::assembling; }
   // Called when the checkpoint of the last step exists. If this rank was in a generation, it then waits a few
   // seconds for the result before it reports: the goodbye of one rank may arrive before the result from
@@ -69,7 +71,7 @@ class RankMachine {
   bool goes_on() const { return assembly_.phase() == Assembly::Phase::begun; }
   // Whether this rank makes the reports and the checkpoints.
   bool reports() const { return assembly_.is_lowest_live(); }
-  // For traces: "takes a step".
+  // For traces, for example "takes a step".
   const char* doing() const;
 
  private:

@@ -18,8 +18,8 @@ struct SendState {
 struct StoreState {
   Event part;
 };
-// The connection with this rank has ended. Drop its early frames for generations that have not begun here: a
-// run that begins anew may use the same generation numbers again.
+// The connection with this rank has ended. Drop the early frames of this rank: if the run begins anew, it may
+// use the same generation numbers again.
 struct ForgetFrames {
   std::uint32_t rank = 0;
 };

@@ -15,8 +15,9 @@ constexpr Milliseconds a_while{100};
 
 // A bucket has one segment for each of the n members. A segment consists of pieces, and each piece is sent as
 // one frame. In phase p the member with index i sends segment i - p, and gets segment i - p - 1, which it
-// sends in the next phase; segments count modulo n. The first n - 1 phases add (reduce-scatter): after them
-// this member has the complete segment i + 1. The other phases pass complete segments on (all-gather).
+// sends in the next phase; the numbers of segments are modulo n. The first n - 1 phases add (reduce-scatter):
+// after them this member has the complete segment i + 1. The other phases pass complete segments on
+// (all-gather).
 class RingSchedule {
  public:
   RingSchedule(std::span<const Bucket> buckets, std::size_t members, std::size_t index)
@@ -137,7 +138,7 @@ void Ring::expect(const Group& group, std::uint32_t from, std::uint32_t key, std
 }
 
 // Uses a stored frame that this member expects now, and returns its sender and key. The other stored frames
-// belong to buckets that have not begun here.
+// belong to later sums, or to buckets that have not begun here.
 std::optional<Ring::Arrival> Ring::pop_early(const Group& group) {
   const auto end = early_.upper_bound({group.generation, group.step, ~0u, ~0u});
   for (auto found = early_.lower_bound({group.generation, group.step, 0, 0}); found != end;) {

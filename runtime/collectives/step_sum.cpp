@@ -81,7 +81,7 @@ void StepSum::weigh(const Step& step) {
     ops_.start_read(summand);
   }
   // The device computes on while a bucket is copied. So the host waits for the copy of a bucket only when the
-  // next bucket is final.
+  // gradients of the next bucket are final.
   const bool copies = !by_devices_ && summed_.data() != sum_.data();
   while (ready_ + (copies ? 1 : 0) < weighed_) make_ready();
 }

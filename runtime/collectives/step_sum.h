@@ -18,7 +18,8 @@ namespace mlk::rt {
 // For one thread at a time.
 class StepSum {
  public:
-  // front: the number of floats before the gradients. All arguments must outlive this object.
+  // front: the number of the caller's floats in front of the gradients. All arguments must outlive this
+  // object.
   StepSum(Transport& transport, kernels::Ops& ops, std::span<const TensorInfo> tensors, std::size_t front,
           const Log& log);
 
@@ -69,7 +70,7 @@ class StepSum {
 
   Transport& transport_;
   kernels::Ops& ops_;
-  const std::size_t front_, talk_end_;  // floats of the caller; those and the floats of DeviceSum
+  const std::size_t front_, talk_end_;  // the number of the caller's floats; the same plus those of DeviceSum
   const std::vector<Bucket> buckets_;
   Ring ring_;
   DeviceSum device_sum_;
