@@ -71,7 +71,7 @@ struct StateMessage {
   std::uint64_t generation = 0, step = 0, position = 0;
   std::uint64_t state_since = 0;  // as in TrainingState
   std::uint64_t summed_in = 0;    // as in StateVersion
-  std::uint64_t offset = 0;       // where the floats begin: in the parameters, then the optimizer's state
+  std::uint64_t offset = 0;       // of the first float, in the parameters followed by the optimizer's state
   std::span<const std::byte> floats = {};  // after decoding: a part of the payload
 };
 

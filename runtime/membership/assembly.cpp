@@ -210,7 +210,7 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
   // step the lineage with the lower number ends. So all ranks of one side end, and all ranks of the other
   // side continue. A rank that waits for the state of its generation is compared as if it had this state.
   // Once the generation is over, the ranks with the state may be gone. So a rank without a state then ends in
-  // favour of any other run.
+  // favour of any other lineage.
   auto own = std::pair<std::uint64_t, std::uint64_t>();
   if (state_ || current_) own = {state_ ? state_->step : beginning_.step, lineage_};
   if (status->step && std::pair(*status->step, status->lineage) > own) {

@@ -68,7 +68,7 @@ class Assembly {
   const Failure& failure() const { return *failure_; }          // in phase failed
   const Beginning& beginning() const { return beginning_; }     // of generation()
   const Generation& generation() const { return generation_; }  // the last one that began
-  // The number of the start of the run that generation() descends from.
+  // The random number of that start of the run from which generation() descends.
   std::uint64_t lineage() const { return lineage_; }
   const std::string& result() const { return result_; }  // in phase trained
 
@@ -84,8 +84,9 @@ class Assembly {
   // The caller calls it when the state of this process changes. nullopt: the process has no state. This class
   // sets the lineage of the state: that of generation(), or that of the proposal for which the state is made.
   void set_state(std::optional<StateVersion> state);
-  // The members agree on the next generation, but no member has a state. So this process has to make a state,
-  // from a checkpoint or from the start, and report it with the number of restarts in the checkpoint.
+  // True if all members have accepted this process's proposal, but no member has a state. Then the caller
+  // makes a state, from a checkpoint or from the start, and passes it to state_made(), with the number of
+  // restarts in the checkpoint.
   bool wants_state() const;
   void state_made(StateVersion state, std::uint64_t restarts, SteadyTime now, Effects& effects);
 
@@ -183,18 +184,19 @@ class Assembly {
   Generation generation_;
   Beginning beginning_;
   std::uint64_t lineage_ = 0;
-  std::uint64_t begun_ = 0;  // the highest generation of the lineage that this rank knows to have begun
+  std::uint64_t begun_ = 0;  // the highest generation of lineage_ that has begun, as far as this rank knows
   std::uint64_t restarts_ = 0;
-  std::uint64_t promised_ = 0;  // the highest number that this rank has proposed or accepted
+  std::uint64_t promised_ = 0;  // A2: every further proposal needs a higher number
   bool assembling_ = false;
   bool current_ = false;  // generation_ has begun, and nothing has ended it
   bool trained_ = false, ending_ = false;
   bool waits_to_be_let_in_ = false;  // other ranks train
   std::optional<Failure> failure_;
   std::string result_;
-  std::set<std::uint32_t> left_;  // ranks that ended, with exit code 0
-  // Members that were silent for a while since the generation began, or have abandoned the generation. They
-  // may have continued with others since, whatever this rank hears from them later.
+  std::set<std::uint32_t> left_;  // ranks that have ended with exit code 0
+  // Members that may have continued with others since the generation began, because they were silent for a
+  // while, have abandoned the generation, have proposed another one or have refused to begin it. This is so
+  // whatever this rank hears from them later.
   std::set<Member> may_have_gone_on_;
   std::set<Member> have_begun_;  // members that have reported that they began generation_
 

@@ -270,7 +270,7 @@ void Assembly::begin_if_accepted(SteadyTime now, Effects& effects) {
 }
 
 // A11. The generation begins at the newest step that a member has. A member that reached the same step in
-// another generation also lags: that generation divided the samples differently, so its sums were rounded
+// another generation also lags: that generation divided the samples differently, so the sums were rounded
 // differently.
 Beginning Assembly::choose_beginning() const {
   Beginning beginning;

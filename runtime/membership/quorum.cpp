@@ -10,8 +10,8 @@
 
 namespace mlk::rt {
 
-// A4. The proposal follows a generation. Whether a later generation has begun, and may still continue. The
-// members of the later generation may be unknown here, so the answer is true until all ranks outside the
+// A4. Whether a generation after the one that the proposal follows has begun, and may still continue. The
+// members of that later generation may be unknown here, so the answer is true until all ranks outside the
 // proposal are dead.
 bool Assembly::passed_over(const ProposeMessage& proposal, SteadyTime now) const {
   if (proposal.lineage != lineage_ || proposal.follows >= begun_) return false;
@@ -129,7 +129,8 @@ std::uint64_t Assembly::progress_of(std::uint32_t rank) const {
   return has_state ? *view->second.status.step + 1 : 0;
 }
 
-// Whether a live rank has steps that `rank` lacks, not counting the last step, whose sum may be under way.
+// Whether `rank` has no state, or lacks steps that a live rank has, not counting the last step, whose sum may
+// be under way.
 bool Assembly::is_behind(std::uint32_t rank) const {
   std::uint64_t newest = progress_of(self_.rank);
   for (const auto& [other, view] : views_) {
