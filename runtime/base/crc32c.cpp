@@ -38,7 +38,7 @@ constexpr auto tables = make_tables();
 // would (Mark Adler, https://stackoverflow.com/a/17646775).
 constexpr std::size_t stride = 1024;
 
-using Matrix = std::array<std::uint32_t, 32>;  // over GF(2): column i is the image of bit i
+using Matrix = std::array<std::uint32_t, 32>;  // over GF(2): column i is the result for bit i alone
 
 constexpr std::uint32_t times(const Matrix& matrix, std::uint32_t vector) {
   std::uint32_t sum = 0;
@@ -46,9 +46,10 @@ constexpr std::uint32_t times(const Matrix& matrix, std::uint32_t vector) {
   return sum;
 }
 
-// join_tables[k][b]: the image of a checksum whose byte k is b (and the rest 0) after `stride` zero bytes.
+// join_tables[k][b]: the result for a checksum whose byte k is b, and whose other bytes are 0, when `stride`
+// zero bytes follow.
 constexpr std::array<std::array<std::uint32_t, 256>, 4> make_join_tables() {
-  Matrix shift{};  // by one zero bit
+  Matrix shift{};  // the effect of one further zero bit
   shift[0] = polynomial;
   for (std::size_t i = 1; i < 32; ++i) shift[i] = 1u << (i - 1);
   for (std::size_t bits = 1; bits < 8 * stride; bits *= 2) {
@@ -109,8 +110,9 @@ constexpr std::uint32_t power(unsigned n) {
 
 // Folds a block into the block `distance` bytes further on. Modulo the polynomial, sixteen bytes equal the
 // sum of two products: each half multiplied by its constant (V. Gopal et al., Fast CRC Computation for
-// Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009). The exponents are those of the ends of the
-// halves, minus one, since a product of bit-reversed numbers is one bit short.
+// Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009). Each constant is a power of x in the lower 32
+// of 64 bits, so its exponent counts 32 more: the number of bits from the end of the half to the end of the
+// later block, minus one, since a product of bit-reversed numbers is one bit short.
 template <unsigned distance>
 constexpr long long low_half = power(8 * distance + 31);
 template <unsigned distance>

@@ -58,7 +58,7 @@ class PayloadWriter {
     append(bytes_, data);
     return *this;
   }
-  // At most 64 KiB; longer text is cut.
+  // Longer text is cut to 65535 bytes.
   PayloadWriter& text(std::string_view value) {
     value = value.substr(0, 0xffff);
     put(static_cast<std::uint16_t>(value.size()));

@@ -6,7 +6,7 @@
 
 namespace mlk::rt {
 
-// The finaliser of SplitMix64: a bijection whose every output bit depends on every input bit.
+// The finaliser of SplitMix64: a bijection in which every output bit depends on every input bit.
 constexpr std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
