@@ -1,5 +1,5 @@
-// Moves the floats for a worker's book (weight_tracker.h): the gradients that the worker sends, and the
-// weights that it receives.
+// Moves the floats of a worker as WeightBook (weight_tracker.h) decides: the gradients that the worker sends,
+// and the weights that it receives.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ class WeightExchange {
 
   void expect(const ExpectWeights& wanted);
   void cancel();
-  // For the next slice: begins to copy gradients to the host as soon as they are final. Returns an empty
-  // function if copying ahead saves no time: on processors, for gradients that are clipped first, and for a
-  // small model, whose gradients a device computes by replaying a recording.
+  // Returns a function for the next slice: it begins to copy gradients to the host as soon as they are final.
+  // The function is empty if copying ahead saves no time: on processors, for gradients that are clipped
+  // first, and for a small model, whose gradients a device computes by replaying a recording.
   Model::Final copies_ahead();
   void send(const SendChunk& wanted);
   void store(const StoreWeights& wanted, std::span<const std::byte> weights);
@@ -43,7 +43,7 @@ class WeightExchange {
   const bool sync_, copies_ahead_;
   const std::vector<Chunk> chunks_;
   bool newest_expected_ = false;               // async: new weights may have come since use_newest()
-  kernels::Buffer<float> next_;                // sync: weights of the next clock, on the host
+  kernels::Buffer<float> next_;                // sync: weights of the next step, on the host
   PostedReceivesGuard posted_receives_guard_;  // last: posted receives point to the members above
 };
 

@@ -7,8 +7,8 @@
 namespace mlk::rt {
 
 // Returns ExitCode::trained when the run is trained, or when all workers have been gone for patience_seconds.
-// Returns peers_lost if no worker has ever connected. Returns terminated after a SIGTERM, with a checkpoint
-// of all servers. Throws Failure for other errors.
+// Returns peers_lost if no worker has ever connected. Returns terminated after a SIGTERM during training,
+// when the servers have tried to save a checkpoint. Throws Failure for other errors.
 ExitCode run_ps_server(Job& job);
 
 }  // namespace mlk::rt

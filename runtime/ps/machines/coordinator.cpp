@@ -213,15 +213,15 @@ void Coordinator::start_checkpoint(Turn& turn) {
   checkpoints_.start(std::move(manifest), {restarts_, leases_.lost_samples()}, others, turn);
 }
 
-// Returns true when the last state is saved, or no attempt to save it is left. Only the servers have the
-// trained weights. So at the end of the run this server repeats a failed save, and this process fails if no
-// attempt succeeds in time.
+// Returns true when the last state is saved or needs no checkpoint, or when no attempt to save it is left.
+// Only the servers have the trained weights. So at the end of the run this server repeats a failed save, and
+// this process fails if no attempt succeeds in time.
 bool Coordinator::save_last(Turn& turn) {
   if (checkpoints_.under_way()) return false;
   if (!checkpoints_.wanted(leases_.step())) return true;
   const bool overdue = turn.now - saving_since_ > std::chrono::seconds(settings_.config.patience_seconds);
-  // After SIGTERM a trained model gets several attempts to save it, and any other state gets one attempt.
-  // With async the updates after that one attempt are lost.
+  // After SIGTERM this server repeats a failed save of a trained model, but tries only once to save any other
+  // state. With async the updates after that one attempt are lost.
   const bool tried = leases_.finished() ? turn.now - stopping_since_ > ps_timers::last_save_patience
                                         : tried_step_.has_value();
   if (stopping_ && (tried || overdue)) return true;

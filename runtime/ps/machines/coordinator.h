@@ -82,7 +82,7 @@ class Coordinator {
   bool finished() const { return phase_ == Phase::finished; }
   bool saving() const { return phase_ == Phase::saving; }
   bool terminated() const { return phase_ == Phase::terminated; }
-  bool has_weights() const { return has_weights_; }  // this server has all of its part
+  bool has_weights() const { return has_weights_; }  // this server has all weights of its part
   std::uint64_t step() const { return leases_.step(); }
   std::uint64_t committed() const { return checkpoints_.committed(); }  // newest step with a checkpoint, or 0
   const Bytes& result() const { return result_; }  // the result of the trained run, as its reporter sent it

@@ -4,8 +4,8 @@
 // next samples, and with an optimizer of its own that starts at zero. So the model and its step are those of
 // a run that has lost all other workers. Therefore the worker with the highest step can seed the servers, by
 // the same rule as without offline steps. The models of several workers are not averaged. For an average, the
-// workers would have to divide the samples among them. Then no model would have seen all samples that its
-// step says, and only all of these workers together could seed the servers.
+// workers would have to divide the samples among them. Then no model would have seen all samples that belong
+// to its step, and only all of these workers together could seed the servers.
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 // answers with `work` (a slice of a step), `wait`, `trained` or `finish`. The worker pushes its gradients in
 // chunks to the servers that hold them:
 //
-// - sync: the server answers with `accepted`. When a chunk has all slices of its clock, the server sends its
-//   new weights to all workers.
+// - sync: the server answers with `accepted`. When it has all slices of a step for a chunk, it sends the new
+//   weights of the chunk to all workers.
 // - async: the server answers with the new weights at once.
 //
 // When all chunks are answered, the worker sends `ready`, which reports the slice as done and asks for the
@@ -51,12 +51,12 @@ std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t
 
 // join: identifies the worker, and the state with which it could seed a server that lost everything.
 struct JoinMessage {
-  std::uint64_t clock = 0;     // header.clock: the step of its parameters; 0: as initialised
+  std::uint64_t clock = 0;     // header.clock: the step of the worker's parameters; 0: as initialised
   std::uint64_t position = 0;  // samples that the run has taken at that step
-  std::uint64_t offline = 0;   // how many of its last steps it made offline; no server has these
+  std::uint64_t offline = 0;   // the number of last steps that the worker made offline; no server has them
   std::uint64_t restarts = 0, lost_samples = 0;  // counts of the run, as far as the worker knows
   std::vector<TensorInfo> tensors;
-  std::optional<DataSummary> data = {};  // the data with which it trains
+  std::optional<DataSummary> data = {};  // the data with which the worker trains
 };
 Bytes encode(const JoinMessage& join);
 std::optional<JoinMessage> decode_join(const Header& header, std::span<const std::byte> payload);
@@ -87,8 +87,8 @@ struct Progress {
 // Bounded staleness, as in "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server",
 // Ho et al., NIPS 2013: the weights for a worker's slice c hold the updates of the first c - bound slices of
 // every other worker. A worker pulls if its weights are older. Server 0 grants the slice only when the
-// servers hold these updates. The staleness of weights is c minus the number of slices of each other worker
-// that these weights certainly hold.
+// servers hold these updates. The staleness of weights is c - h if these weights certainly hold the first h
+// slices of every other worker.
 struct WorkMessage {
   std::uint64_t position = 0;  // of the slice's first sample
   std::uint32_t samples = 0;
@@ -131,10 +131,10 @@ Bytes encode(const WrittenMessage& written);
 std::optional<WrittenMessage> decode_written(const Header& header, std::span<const std::byte> payload);
 
 inline constexpr std::uint8_t flag_optimizer = 1;  // of `seed`: the optimizer's state follows the weights
-inline constexpr std::uint8_t flag_running = 1;    // of `wait`: the run continues, but has no work now
+inline constexpr std::uint8_t flag_running = 1;    // of `wait`: gathering is over, but there is no work now
 inline constexpr std::uint8_t flag_rejoin = 2;     // of `wait`: send `join` again
 inline constexpr std::uint8_t flag_empty = 1;      // of `join` between servers: the sender has no weights
-inline constexpr std::uint8_t flag_without = 2;    // of `join`, too: it has no weights of step header.clock
-inline constexpr std::uint8_t flag_behind = 1;     // of `accepted`: the server is behind, join again
+inline constexpr std::uint8_t flag_without = 2;    // of `join` between servers: no weights of step header.clock
+inline constexpr std::uint8_t flag_behind = 1;     // of `accepted`: the server is behind; the worker joins again
 
 }  // namespace mlk::rt

@@ -20,7 +20,7 @@ inline constexpr double seed_bytes_per_second = 4e6;
 
 // Every server.
 inline constexpr milliseconds look_interval{100}, look_interval_while_saving{2};
-inline constexpr milliseconds longest_round{20};  // under many messages: between two ticks of a server
+inline constexpr milliseconds longest_round{20};  // a server that gets many messages ticks at least so often
 // After SIGTERM a server waits so long for server 0, which may still need the server's part of the last
 // checkpoint. This time is shorter than the grace period of a pod.
 inline constexpr seconds leave_patience{20};

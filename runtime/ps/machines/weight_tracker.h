@@ -1,6 +1,6 @@
 // A worker's record of its gradients under way and of arriving weights, chunk by chunk.
 //
-// sync: weights of the next clock gather in a separate buffer while the current step is under way, and are
+// sync: weights of the next step gather in a separate buffer while the current step is under way, and are
 // copied to the model when all have arrived. async: weights are received into the model itself.
 #pragma once
 
@@ -39,7 +39,8 @@ class WeightBook {
   bool has_next(std::uint64_t clock) const;   // all chunks have weights of this clock
   bool is_beyond(std::uint64_t clock) const;  // some chunk has weights of a later clock
 
-  // Abandons pending pushes and pulls. Returns the model's step if it is past `clock`.
+  // Abandons pending pushes and pulls. Returns the step to which the model moves, if all chunks have weights
+  // of a step after `clock`.
   std::optional<std::uint64_t> abandon_pending(std::uint64_t clock, WorkerTurn& turn);
 
   // Sends the model's weights, which are of `clock`, to a server as seeds of the round (seeding.h).

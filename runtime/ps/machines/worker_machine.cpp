@@ -131,8 +131,8 @@ void WorkerMachine::advance(bool idle, WorkerTurn& turn) {
   }
 }
 
-// Whether the wait for the servers' answer is over, and the slice goes on. done: the answer is complete. If a
-// server was lost, the run is over or this process has to stop, leaves the slice and returns false.
+// Returns true if the servers' answer is complete (`done`) and the worker can continue with it. Leaves the
+// slice and returns false if a server was lost, the run is over or this process has to stop.
 bool WorkerMachine::goes_on(bool done, bool idle, WorkerTurn& turn) {
   if (done && !broken_) return true;
   if (broken_ || finished_ || (idle && stopping_)) {
@@ -144,7 +144,7 @@ bool WorkerMachine::goes_on(bool done, bool idle, WorkerTurn& turn) {
   return false;
 }
 
-// While server 0 waits for other processes, its patience applies, and not the patience of this worker.
+// While server 0 waits for other processes, the patience of server 0 applies, and not that of this worker.
 // Otherwise workers that began to wait at different times would end one after the other, and would never be
 // connected together.
 void WorkerMachine::miss(const std::vector<std::string>& who, WorkerTurn& turn) {

@@ -1,6 +1,6 @@
 // A worker without its process: it joins, asks for work, computes and pushes. If a server is lost, the worker
-// continues alone until that server is back, and then joins again. Pure: the process around it (worker.cpp)
-// has the sockets, the clock, the disk and the model.
+// continues alone for a while, and joins again when that server is back. Pure: the process around it
+// (worker.cpp) has the sockets, the clock, the disk and the model.
 #pragma once
 
 #include <cstdint>
@@ -125,7 +125,7 @@ class WorkerMachine {
   std::uint64_t offline_made_ = 0, offline_before_ = 0;  // offline steps; those made before awaiting_since_
 
   std::uint64_t fetched_clock_ = 0;
-  bool regress_ = false;  // sync: weights of a later clock had arrived
+  bool regress_ = false;  // sync: weights of a later step had arrived
   SteadyTime pull_again_;
   bool joined_ = false;  // at_work_ is the first slice since the last join
   double loss_ = 0;

@@ -26,7 +26,7 @@ struct SendChunk {
 struct StoreWeights {
   std::uint32_t chunk = 0;
 };
-// sync: copy the weights of the next clock to the model. Take all posted receives back.
+// sync: copy the weights of the next step to the model. Take all posted receives back.
 struct UseNextWeights {};
 
 // From now on the step clock counts the time for this activity.
