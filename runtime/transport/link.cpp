@@ -103,8 +103,8 @@ bool Link::for_lane(const Header& header, std::span<const std::byte> payload) {
   return lane_ != nullptr;
 }
 
-// The descriptor travels with the first byte of a frame of its own. The lane is open only if the socket takes
-// this byte at once.
+// Sends the lane's descriptor with the first byte of a separate frame. The lane is open only if the socket
+// takes this byte at once.
 void Link::open_lane(const Header& before) {
   if (!queue_.empty() || want_write_) return;
   int descriptor = -1;

@@ -35,8 +35,8 @@ class Link {
   // limit 0 it also returns full if the payload would fit into an empty lane, but does not fit now.
   Sent send(Header header, std::span<const std::byte> payload, std::size_t limit,
             std::optional<std::uint32_t> checksum = {});
-  // Whether the queue is empty and another payload fits into the lane. After has_room() has returned false,
-  // the caller calls room_again() after each flush() and read().
+  // Whether the queue is empty, and the lane has room for another payload of the last size. After has_room()
+  // has returned false, the caller calls room_again() after each flush() and read().
   bool has_room();
   bool room_again();  // true once: when there is room after has_room() returned false
   void flush();

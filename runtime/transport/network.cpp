@@ -22,7 +22,8 @@ bool unanswered(int fd, Milliseconds time) {
   return info.tcpi_unacked > 0 && Milliseconds(info.tcpi_last_ack_recv) > time;
 }
 
-// Whether this error shows that the process is gone, and not only that the network is cut.
+// A connection has ended, and the last failed send had this error (0: none failed). Whether this shows that
+// the process is gone, and not only that the network is cut.
 bool proves_death(int send_error) {
   return send_error == 0 || send_error == ECONNRESET || send_error == EPIPE || send_error == ECONNREFUSED;
 }
@@ -122,7 +123,8 @@ void Transport::Impl::serve(Connection& connection) {
       [[fallthrough]];
     case FrameReader::End::end_of_stream:
       connection.doomed = true;
-      // After a silence the error proves nothing: the other host may only have given up the connection.
+      // After a silence the end of the connection proves nothing: the other host may only have given up the
+      // connection.
       connection.proven = !connection.silent && proves_death(connection.link->send_error());
       notice_pause(std::chrono::steady_clock::now());  // the pause may have come during the read
       if (connection.proven && !was_stranger && std::chrono::steady_clock::now() < peers_return_until_) {
@@ -199,7 +201,7 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
   given_up_[connection.peer] = connection.link;
 }
 
-// A peer whose process is only stopped is not lost as long as this process does not wait for that peer.
+// If the process of a peer is only stopped, the peer counts as lost only if this process waits for it.
 bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
   const Link& link = *connection.link;
   return now - connection.last_heard > options_.lost_after &&

@@ -25,7 +25,7 @@ struct TransportOptions {
   Milliseconds heartbeat{500};
   Milliseconds suspect_after{5000};
   // The shortest suspect_after of the peers: after a longer pause of this process the peers may have closed
-  // their connections with it.
+  // their connections with this process.
   Milliseconds suspected_after{5000};
   // After this silence a peer is lost if its host also acknowledges no bytes, or if this process waits for
   // the peer.
@@ -53,10 +53,10 @@ struct Identity {
   std::string address;  // host:port to listen at and to be dialled at; a name: listens on all interfaces
 };
 
-// There is one connection at most with each peer that was dialled or that dialled us. Of two incarnations of
-// a peer the one that connected later wins. The other incarnation gets a goodbye with the reason, and is
-// never accepted again. Threads: one consumer calls receive() and posted_receives(); all other functions are
-// for any thread. Any thread may call `log`, one at a time.
+// There is one connection at most with each peer that was dialled or has dialled this process. Of two
+// incarnations of a peer the one that connected later wins. The other incarnation gets a goodbye with the
+// reason, and is never accepted again. Threads: one consumer calls receive() and posted_receives(); all other
+// functions are for any thread. Any thread may call `log`, one at a time.
 class Transport {
  public:
   using LogLine = std::function<void(std::string_view)>;
