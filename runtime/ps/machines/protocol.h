@@ -134,7 +134,7 @@ inline constexpr std::uint8_t flag_optimizer = 1;  // of `seed`: the optimizer's
 inline constexpr std::uint8_t flag_running = 1;    // of `wait`: gathering is over, but there is no work now
 inline constexpr std::uint8_t flag_rejoin = 2;     // of `wait`: send `join` again
 inline constexpr std::uint8_t flag_empty = 1;      // of `join` between servers: the sender has no weights
-inline constexpr std::uint8_t flag_without = 2;    // of `join` between servers: no weights of step header.clock
-inline constexpr std::uint8_t flag_behind = 1;     // of `accepted`: the server is behind; the worker joins again
+inline constexpr std::uint8_t flag_without = 2;    // of such a `join`: no weights of step header.clock
+inline constexpr std::uint8_t flag_behind = 1;     // of `accepted`: the server is behind, so send `join` again
 
 }  // namespace mlk::rt
