@@ -135,6 +135,6 @@ inline constexpr std::uint8_t flag_running = 1;    // of `wait`: gathering is ov
 inline constexpr std::uint8_t flag_rejoin = 2;     // of `wait`: send `join` again
 inline constexpr std::uint8_t flag_empty = 1;      // of `join` between servers: the sender has no weights
 inline constexpr std::uint8_t flag_without = 2;    // of such a `join`: no weights of step header.clock
-inline constexpr std::uint8_t flag_behind = 1;     // of `accepted`: the server is behind, so send `join` again
+inline constexpr std::uint8_t flag_behind = 1;     // of `accepted`: the server is behind, send `join` again
 
 }  // namespace mlk::rt

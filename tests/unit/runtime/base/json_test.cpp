@@ -43,7 +43,7 @@ TEST_CASE("JSON may be nested 32 levels deep, in lists and in objects, and no de
   CHECK(refusal(flat) == "");
 }
 
-TEST_CASE("JSON of 16 MiB is parsed, and JSON of one more byte is refused") {
+TEST_CASE("JSON of 16 MiB is parsed, and JSON that is one byte longer is refused") {
   using bounded_json::refusal;
   CHECK(most_json_bytes == 16 * 1024 * 1024);
   std::string text = "{\"a\":1}";

@@ -325,7 +325,9 @@ TEST_CASE(
   stage.end_elsewhere();
 }
 
-TEST_CASE("an accept message names the generation that trained the state, also if the state was received") {
+TEST_CASE(
+    "an accept message names the generation of the last sum in the state, also if the rank received this "
+    "state") {
   TwoRanks stage(1);
   stage.start();
   const PlayedState state = late_state(stage);

@@ -137,7 +137,8 @@ TEST_CASE("take_traffic() returns the bytes since the last call, times 2 * (n - 
 }
 
 TEST_CASE(
-    "the hosts compute the sums if one member has no library, or another version, or cannot make a group") {
+    "the hosts compute the sums if a member has no NCCL, has another version of NCCL, or cannot make a "
+    "group") {
   for (const int which : {0, 1, 2}) {
     Members members(2);
     if (which == 0) members.collectives[1].its_version = 0;
@@ -182,7 +183,9 @@ TEST_CASE("all members abandon a group if one member cannot join it or takes too
   }
 }
 
-TEST_CASE("members that have all joined a group use it, even if the patience of one member is over") {
+TEST_CASE(
+    "members sum on their devices once all have joined the group, even if the time limit of one member is "
+    "over") {
   Members members(2);
   members.begin();
   members.add_up();
@@ -235,7 +238,7 @@ TEST_CASE("a group that has made many sums resets the count of groups that faile
   }
 }
 
-TEST_CASE("a member joins no group after three failures; a group that lost a member is no failure") {
+TEST_CASE("a member joins no group after three failures; the loss of a member does not count as a failure") {
   Members members(2);
   members.collectives[1].group.aborts = false;
   for (int generation = 0; generation < 8; ++generation) {

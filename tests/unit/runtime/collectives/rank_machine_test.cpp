@@ -275,7 +275,7 @@ TEST_CASE("a trained rank with the last checkpoint waits at most 10 s for the re
   }
 }
 
-TEST_CASE("a rank that starts and finds the last checkpoint ends with it at once") {
+TEST_CASE("a rank that finds the last checkpoint when it starts ends as trained at once") {
   LoneRank rank(1, 2, 1);
   rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
   CHECK(decides<EndWithFound>(rank.call([&](RankTurn& turn) { rank.machine.found_last(turn); })));

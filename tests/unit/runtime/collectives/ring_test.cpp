@@ -174,7 +174,7 @@ TEST_CASE("a frame of an earlier sum is not added to a later sum, and counts as 
   CHECK(members[0].transport->late_messages() == 1);
 }
 
-TEST_CASE("an early frame whose size differs from the expected size is counted as late, and is not stored") {
+TEST_CASE("an early frame with a wrong size counts as late, and is not added to the sum") {
   auto members = make_members(2);
   Header early;
   early.type = MessageType::reduce;

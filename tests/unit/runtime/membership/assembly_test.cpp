@@ -131,7 +131,9 @@ TEST_CASE("a rank leaves its generation if a status shows that the other ranks c
   CHECK(status.header.clock == 10);  // the rank still reports the step of its state
 }
 
-TEST_CASE("a rank ends if another lineage of the run is further, or as far with a higher number") {
+TEST_CASE(
+    "a rank ends if another lineage of the run is at a later step, or at the same step with a higher "
+    "number") {
   AmongRanks stage(1, 2);
   stage.propose(0, 1, {1, 0}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
@@ -344,7 +346,7 @@ TEST_CASE("the next proposal keeps the rank with the higher step if two ranks ca
   CHECK(rest == std::set<std::uint32_t>{0, 2});
 }
 
-TEST_CASE("wants_newcomers() is true only in the lowest live member of a generation") {
+TEST_CASE("wants_newcomers() is true only in the lowest live member, and only if a rank waits to be let in") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   CHECK_FALSE(stage.assembly.wants_newcomers(stage.now));
@@ -370,7 +372,7 @@ TEST_CASE("a rank sends its generation, its step and its lineage to a peer that 
   CHECK(PayloadReader(status.payload).get<std::uint64_t>() == lineage);
 }
 
-TEST_CASE("a rank sends its status to a rank of another run that started apart and is behind") {
+TEST_CASE("a rank sends its status to a rank of another lineage that is behind") {
   AmongRanks stage(1, 2);
   stage.start_generation(1, {0, 1});
   (void)stage.was_told(rank_at(0), MessageType::status);  // drops the earlier statuses to rank 0

@@ -10,8 +10,8 @@ using namespace mlk::rt;
 using namespace mlk::test;
 
 TEST_CASE(
-    "after it has accepted a proposal, a rank refuses another process's proposal that keeps a minority of "
-    "the members") {
+    "a rank that has accepted a proposal refuses one of another process with a minority of the same "
+    "members") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
@@ -25,8 +25,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "after it has accepted a proposal, a rank accepts another one of the same process, or one that keeps a "
-    "majority") {
+    "a rank that has accepted a proposal accepts a later one of the same process, or one with a majority of "
+    "the same members") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
@@ -53,7 +53,8 @@ TEST_CASE("the acceptance of the first generation binds a member until this gene
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("a rank is bound by every generation that it has accepted until one of them has begun") {
+TEST_CASE(
+    "each generation that a rank has accepted binds the rank until one of these generations has begun") {
   AmongRanks stage(4, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(2, 2, {1, 2, 3, 4}, 1);

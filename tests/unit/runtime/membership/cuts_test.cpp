@@ -62,7 +62,7 @@ TEST_CASE("left_out() names the rank that is behind, else the non-member, else t
   CHECK(cuts.left_out(at(1), about({1, 3})) == Ranks{1, 3});
 }
 
-TEST_CASE("for_each_end reports the end of every cut") {
+TEST_CASE("for_each_end() gives for every pair the time at which the pair is no longer kept apart") {
   Cuts cuts;
   cuts.note(1, 2, at(0));
   cuts.note(1, 3, at(2));

@@ -74,7 +74,7 @@ TEST_CASE("a run starts at once with all processes, and with fewer after a grace
   CHECK_FALSE(may_start(1, 4, 2, 1000));
 }
 
-TEST_CASE("the waiting line names the missing processes and the seconds of the wait") {
+TEST_CASE("waiting_line() names the missing processes and the seconds that the wait has taken") {
   CHECK(waiting_line({"worker 1", "server 0"}, 2.9) == "waiting for worker 1, server 0 (2 s)");
 }
 

@@ -57,7 +57,7 @@ struct FirstWorker : WorkerJob {
 
 }  // namespace
 
-TEST_CASE("run_among_peers() sends its exit code to all peers, and passes the failure on to its caller") {
+TEST_CASE("run_among_peers() sends the exit code to all peers, also after a failure, which it throws again") {
   FirstWorker worker;
   const auto ends_with = [&](const std::function<ExitCode()>& end, bool wait_for_the_peer = true) {
     const auto peer = played_process({Role::worker, 1}, 5);
@@ -120,7 +120,7 @@ TEST_CASE("a process ends if a peer reports a newer incarnation of this process"
   }
 }
 
-TEST_CASE("a peer is dialled at the seed of its role and rank, and a peer beyond the seeds is not dialled") {
+TEST_CASE("Peers::dial() uses the seed address of the role and rank, and dials no peer beyond the seeds") {
   FirstWorker worker;
   worker.config.mode = Mode::ps;
   const auto other = played_process({Role::worker, 1}, 5), server = played_process({Role::server, 0}, 6);

@@ -74,7 +74,8 @@ TEST_CASE("a rank continues without a lower rank if the death of the lower rank 
   CHECK(stage.assembly.restarts() == 1);
 }
 
-TEST_CASE("a rank does not continue alone if other members may have let in a rank that it cannot reach") {
+TEST_CASE(
+    "a rank does not continue alone if the lost members may have let in a rank that this rank cannot reach") {
   AmongRanks stage(2, 3);
   stage.depart(rank_at(1));
   stage.start_generation(1, {0, 2});
@@ -122,7 +123,8 @@ TEST_CASE("a rank does not continue alone if other members may have let in a ran
   }
 }
 
-TEST_CASE("a member that left the generation counts as dead if it needed this rank to continue") {
+TEST_CASE(
+    "a lost member that had left the generation counts as dead if it could not continue without this rank") {
   AmongRanks stage(0, 3);
   stage.depart(rank_at(1));
   stage.start_generation(1, {0, 2});

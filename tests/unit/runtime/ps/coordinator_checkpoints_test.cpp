@@ -13,7 +13,7 @@ using phases::Run;
 using phases::server;
 using phases::worker;
 
-TEST_CASE("for a checkpoint training pauses only until the other server has copied its part") {
+TEST_CASE("training pauses for a checkpoint only until the other server has copied its part") {
   Run run({.workers = 1, .servers = 2, .every = 2, .saves = true});
   run.start_both();
   run.done(0, 0, 0);
@@ -72,7 +72,9 @@ TEST_CASE("a checkpoint under way is abandoned if a server is lost") {
   CHECK(run.coordinator.gathering());
 }
 
-TEST_CASE("a slice that ends during a checkpoint counts, and new work comes after the copies") {
+TEST_CASE(
+    "a slice that ends during a checkpoint counts, and new work waits until the servers have copied their "
+    "parts") {
   Run run({.workers = 2, .servers = 2, .sync = false, .every = 1, .saves = true});
   run.start_both();
   run.done(0, 0, 0, 1);

@@ -168,7 +168,8 @@ TEST_CASE("a run whose checkpoints cannot be saved does not begin") {
   CHECK(run.failure->code == ExitCode::checkpoint_unusable);
 }
 
-TEST_CASE("an unwritable folder is only a warning if a worker has the model or all steps are saved") {
+TEST_CASE(
+    "an unwritable folder causes only a warning if a worker has trained weights or all steps are saved") {
   Run run({.workers = 1, .servers = 2, .steps = 4, .saves = true});
   run.server_joined(1, true, 0);
   run.coordinator.unwritable({ExitCode::checkpoint_unusable, "it is full"});

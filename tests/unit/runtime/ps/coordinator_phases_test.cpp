@@ -16,7 +16,7 @@ using phases::server;
 using phases::worker;
 
 TEST_CASE(
-    "a worker that waits for work gets a wait message every 2 s, which says whether the run has begun") {
+    "a worker without work gets a wait message every 2 s, which says whether processes are still missing") {
   Run run({});
   run.join(0);
   run.ready(0);
@@ -93,7 +93,7 @@ TEST_CASE("the rank that reports gets the name of a clearly slower worker, until
 }
 
 TEST_CASE(
-    "if the staleness has a bound, server 0 counts the values that workers report, and else those of its "
+    "with a bound on staleness server 0 counts the values that workers report, and else those of its own "
     "updates") {
   for (const bool bounded : {true, false}) {
     CAPTURE(bounded);

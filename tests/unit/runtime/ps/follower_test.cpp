@@ -166,8 +166,8 @@ TEST_CASE("a server beside server 0 that gets SIGTERM stays until server 0 has i
 }
 
 TEST_CASE(
-    "server 0 has server 1 seeded, waits for the copy of server 1, and repeats the seeding when server 1 "
-    "lacks the weights") {
+    "server 0 lets a worker seed server 1, waits for the copy of server 1, and repeats the seeding when "
+    "server 1 lacks the weights") {
   PsProcess server({Role::server, 0}, 1, 2);
   server.env.checkpoints = server.file("checkpoints");
   server.config.checkpoint.every = 1;

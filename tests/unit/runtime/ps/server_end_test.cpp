@@ -43,7 +43,7 @@ struct EndedRun : LoneServer {
 
 }  // namespace
 
-TEST_CASE("a server that replaces another one ends with the code for lost peers if no worker connects") {
+TEST_CASE("a server that replaces a lost one ends with peers_lost if no worker connects") {
   LoneServer run(1);
   run.server.env.failures = 1;
   run.server.config.patience_seconds = 0;

@@ -28,7 +28,7 @@ void check_ends_well(const Setup& setup) {
   }
 }
 
-TEST_CASE("a run in virtual time without faults is trained, and all of its processes end with 0") {
+TEST_CASE("a run in virtual time without faults is trained, and all of its processes end with exit code 0") {
   for (const bool sync : {true, false}) check_ends_well({.sync = sync, .faults = 0});
 }
 

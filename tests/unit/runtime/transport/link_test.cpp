@@ -86,7 +86,7 @@ Bytes frame_of(std::uint32_t sequence, std::span<const std::byte> payload, std::
   return bytes;
 }
 
-TEST_CASE("a new link has room, an empty queue, and its number, name and medium") {
+TEST_CASE("a new link has room and an empty queue, and returns the given number, name and medium") {
   for (const Medium medium : {Medium::tcp, Medium::one_host}) {
     const Ends ends(medium);
     CHECK(ends.link->id() == 42);
@@ -317,7 +317,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a payload that does not fit into the lane goes through the socket, or waits if the sender can wait") {
+    "a payload without room in the lane goes through the socket, or is refused if the sender can wait for "
+    "room") {
   const Ends ends(Medium::one_host);
   const Bytes half(SharedLane::always_fits), more(SharedLane::always_fits + 1), least(16384);
   CHECK(ends.link->send(some_header(), half, 0) == Link::Sent::yes);

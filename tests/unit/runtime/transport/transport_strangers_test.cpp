@@ -251,7 +251,8 @@ TEST_CASE("an older incarnation that comes back is refused with a goodbye that s
   CHECK(subject.told() == "message worker/0 #8 type 23 clock 0 key 1");
 }
 
-TEST_CASE("a newer connection of the same process replaces the older one, which gets no message") {
+TEST_CASE(
+    "a newer connection of the same process replaces the older one, which is closed without a message") {
   Subject subject;
   RawPeer older = RawPeer::connected(subject, zero, 7);
   older.dial();

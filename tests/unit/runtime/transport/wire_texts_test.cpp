@@ -116,7 +116,7 @@ TEST_CASE("a proof is the HMAC of the side, the run and both introductions, in t
   }
 }
 
-TEST_CASE("a key may have any hexadecimal digit, in both cases, and any white space around the digits") {
+TEST_CASE("the hexadecimal digits of a key may be upper or lower case, with any white space around them") {
   const std::string digits = "0123456789abcdefABCDEF9876543210" + std::string(32, '0');
   const std::array<int, 16> expected = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
                                         0xab, 0xcd, 0xef, 0x98, 0x76, 0x54, 0x32, 0x10};

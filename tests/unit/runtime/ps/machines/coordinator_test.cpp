@@ -203,7 +203,7 @@ TEST_CASE("the last checkpoint stores restarts and lost samples, and a run from 
   CHECK(work.progress.run.restarts == 1);
 }
 
-TEST_CASE("samples that the checkpoint and the workers count as lost are counted once") {
+TEST_CASE("lost samples that both the checkpoint and a worker report are counted once") {
   Run run({.workers = 1, .sync = false, .saves = true});
   run.saved = {30, 1920, {2, 640}, {}};
   JoinMessage join = run.offer(20);
@@ -309,7 +309,7 @@ TEST_CASE("the next rank is asked for the report if the rank that has to report 
   CHECK(run.coordinator.finished());
 }
 
-TEST_CASE("without sync a worker that counted as lost must also join again, and then gets work") {
+TEST_CASE("with async, too, a connected worker that counts as lost must join again before it gets work") {
   Run run({.workers = 2, .sync = false});
   run.start();
   run.peer_down(worker_at(1));  // it was silent, and does not know that it counts as lost

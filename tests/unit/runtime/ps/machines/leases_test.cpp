@@ -65,7 +65,7 @@ TEST_CASE("with sync a single worker does all slices, and every sample once") {
   CHECK(leases.position() == 200);
 }
 
-TEST_CASE("with async every slice is an update, and no more are granted than steps are left") {
+TEST_CASE("with async every slice is an update, and no more slices are granted than steps are left") {
   Leases leases(config_of(false, {}, 3, 2));
   for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
   const auto first = leases.grant(0), second = leases.grant(1);
@@ -138,7 +138,7 @@ TEST_CASE("others_slices of a grant is the fewest slices of any other worker, bu
   CHECK(leases.grant(0)->others_slices == 2);
 }
 
-TEST_CASE("the samples of a void lease count as lost with async, and not with sync") {
+TEST_CASE("the samples of the lease of a lost worker count as lost with async, and not with sync") {
   for (const bool sync : {false, true}) {
     Leases leases(config_of(sync));
     for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);

@@ -106,7 +106,7 @@ struct Served {
 };
 
 TEST_CASE(
-    "the first process of a server waits a day for a worker, and its replacement only the patience of the "
+    "the first process of a server waits a day for a worker, and a later process only the patience of the "
     "run") {
   Served first(0, {.patience = 60});
   first.pass(hours(24));
@@ -249,7 +249,7 @@ TEST_CASE("a slow worker gets a chunk once, in the newest version, when the conn
 }
 
 TEST_CASE(
-    "a server that cannot save a step because its weights are of another one also reports the missing "
+    "a server that cannot save a step because it lacks the weights of that step also reports the missing "
     "weights") {
   Served first(0, {.workers = 1});
   first.happens(Event::Kind::up, worker(0));

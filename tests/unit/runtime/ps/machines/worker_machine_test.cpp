@@ -212,7 +212,7 @@ TEST_CASE(
   CHECK(worker.lines.find("has made 19 steps offline, to step 20\n") != std::string::npos);
 }
 
-TEST_CASE("a worker at its first step makes no steps offline") {
+TEST_CASE("a worker whose model is still at step 0 makes no steps offline") {
   Played worker({.offline = 2});
   worker.begin();
   worker.happens(Event::Kind::down, 0);
@@ -300,7 +300,7 @@ TEST_CASE("a worker that gets SIGTERM finishes and reports its slice, and then e
   CHECK(worker.said_to(0, Type::ready) == 2);
 }
 
-TEST_CASE("a worker that finds the last checkpoint while no server is there ends with it") {
+TEST_CASE("a worker that finds the last checkpoint while no server is there ends as trained") {
   Played worker({});
   CHECK(worker.machine.checks_for_last(worker.now));
   worker.act([&](WorkerTurn& turn) { worker.machine.found_last(turn); });
@@ -335,7 +335,7 @@ TEST_CASE("a worker first looks for the last checkpoint if a finish message has 
 }
 
 // Server 0 may be new, and not know that an earlier server 0 has finished the run.
-TEST_CASE("a worker looks for the last checkpoint 10 s after the last sign of a run that continues") {
+TEST_CASE("a worker looks for the last checkpoint if it gets no sign for 10 s that the run continues") {
   Played worker({});
   worker.happens(Event::Kind::up, 0);
   CHECK_FALSE(worker.machine.checks_for_last(worker.now));
