@@ -20,8 +20,8 @@ constexpr float uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t 
   return static_cast<float>(mix(mix(mix(seed) + stream) + index) >> 40) * 0x1p-24f;
 }
 
-// Nearly normal with mean 0 and variance 1, never beyond 6: the sum of twelve uniform numbers. This sum is
-// exact on every machine, while logarithms and cosines are not.
+// Nearly normal with mean 0 and variance 1, always between -6 and 6: the sum of twelve uniform numbers. This
+// sum is exact on every machine, while logarithms and cosines are not.
 constexpr float normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   const std::uint64_t key = mix(mix(mix(seed) + stream) + index);
   std::int64_t sum = 0;

@@ -110,7 +110,7 @@ RankSettings settings_of(const Job& job, Peers& peers, Trainer& trainer) {
   return settings;
 }
 
-// Whether the event is a frame of a sum, which the ring handles.
+// Whether the event is a frame of a sum. The ring handles such frames.
 bool is_frame(const std::optional<Event>& event) {
   return event && event->kind == Event::Kind::message && event->header.type == MessageType::reduce;
 }

@@ -24,7 +24,7 @@ namespace mlk::rt {
 class DeviceSum {
  public:
   // collectives: of the device that computes; null if the device has no collectives. largest_part: the most
-  // floats that add() gets. The references must outlive this object.
+  // floats that add() gets. `collectives` and `log` must outlive this object.
   DeviceSum(kernels::Collectives* collectives, std::size_t largest_part, const Log& log);
 
   // The number of floats of a member's report in each sum by the hosts.

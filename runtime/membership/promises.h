@@ -17,9 +17,9 @@ namespace mlk::rt {
 
 class Promises {
  public:
-  // This rank has accepted a proposal of the process `proposer`. Only members have a vote, so only a member
-  // is bound at once. A rank is also bound at once if it has accepted the generation that the proposal
-  // follows, even if it got no begin message of that generation.
+  // This rank has accepted a proposal of the process `proposer`. Only members have a vote. So this rank is
+  // bound at once only if it is a member of the last generation (is_member), or has accepted the generation
+  // that the proposal follows, even if it got no begin message of that generation.
   void accepted(Member proposer, const Proposal& proposal, bool is_member);
 
   // This rank is a newcomer, and other ranks continue from the generation `follows`. If this rank has

@@ -18,8 +18,8 @@ namespace mlk::rt {
 // Not for two threads at once.
 class WeightExchange {
  public:
-  // All arguments must outlive this object. Posted receives point to its members, so its destructor cancels
-  // them.
+  // All arguments must outlive this object. Posted receives point to members of this object, so the
+  // destructor cancels these receives.
   WeightExchange(const Job& job, Peers& peers, Model& model);
 
   void expect(const ExpectWeights& wanted);

@@ -93,7 +93,7 @@ class ServerMachine {
   // of the answer.
   std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> queued_;
   std::set<std::uint32_t> left_;         // workers that ended, with exit code 0
-  std::optional<SteadyTime> last_loss_;  // when the last worker was lost that had not ended with 0
+  std::optional<SteadyTime> last_loss_;  // the last loss of a worker that had not ended with exit code 0
   std::set<std::uint32_t> servers_;      // other servers that are connected
   SteadyTime heard_;
   SteadyTime stuck_since_;  // since when workers wait in vain, see end_if_over()

@@ -110,8 +110,8 @@ void ServerMachine::seed_from(const TrainingState& saved) {
   model_.seed_round = 0;
 }
 
-// header.key: chunk; header.clock: sync: the step, async: the worker's own count; header.offset: sync: slice
-// << 32 | samples, async: the version of the chunk for which the gradient was computed.
+// header.key: chunk; header.clock: sync: the step, async: the number of the worker's push; header.offset:
+// sync: slice << 32 | samples, async: the version of the chunk for which the gradient was computed.
 void ServerMachine::on_push(const Event& event, Turn& turn) {
   const Header& header = event.header;
   if (!model_.shard || event.peer.role != Role::worker) return;
@@ -155,7 +155,7 @@ void ServerMachine::on_pull(const Event& event, Turn& turn) {
   send_without(header.clock, turn);
 }
 
-// tag: sync: the clock of the weights; async: the worker's own count, with the newest weights.
+// tag: sync: the step of the weights; async: the number of the push or pull that the newest weights answer.
 void ServerMachine::queue_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, Turn& turn) {
   if (!model_.shard->view(chunk)) return;
   queued_[worker.rank][chunk] = tag;

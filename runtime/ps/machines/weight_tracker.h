@@ -51,7 +51,7 @@ class WeightBook {
   const bool sync_;
   const std::uint64_t last_step_;
   std::uint64_t generation_ = 0;
-  std::uint64_t pushes_ = 0;            // async: the worker's own count
+  std::uint64_t pushes_ = 0;            // async: the number of the last push or pull
   std::set<std::uint32_t> unanswered_;  // chunks
   std::uint64_t awaited_ = 0;           // sync: the clock of the weights that gather in the separate buffer
   bool pulled_ = false;                 // sync: the worker has asked for weights of exactly this clock

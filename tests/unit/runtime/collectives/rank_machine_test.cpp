@@ -140,7 +140,7 @@ TEST_CASE(
   CHECK(rank.now > began + std::chrono::seconds(50));
 }
 
-TEST_CASE("a rank counts parts of a state that it does not wait for as late, and ignores them") {
+TEST_CASE("parts of a state for which a rank does not wait count as late, and are ignored") {
   LoneRank rank(5);
   rank.begin();
   Event part;

@@ -39,7 +39,7 @@ struct Shard {
 
 }  // namespace
 
-TEST_CASE("a slice counts once, and the update is the mean over all samples") {
+TEST_CASE("a slice counts once, and the update uses the mean gradient over all samples") {
   Shard s(2);
   s.seed(5);
   CHECK(s.shard.push_slice(0, 5, 0, Floats{1, 2}, 1) == Outcome::accepted);
