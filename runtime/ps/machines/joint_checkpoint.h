@@ -47,13 +47,13 @@ class JointCheckpoints {
 
   void captured(std::uint32_t server, std::uint64_t step);
   void written(std::uint32_t server, const WrittenMessage& written, Turn& turn);
-  // The work of CommitCheckpoint or DiscardAside is done. committed: whether the checkpoint exists. If not,
-  // `why` has the reason for which a commit failed.
+  // The work of CommitCheckpoint or DiscardAside is done. committed: whether the checkpoint exists. why: the
+  // reason if a commit has failed, otherwise empty.
   void disk_done(bool committed, const std::string& why = "");
   void server_lost(std::uint32_t server, Turn& turn);
   void tick(Turn& turn);
 
-  // The run continues from the newest checkpoint on the disk, which is of this step.
+  // The newest checkpoint on the disk is of this step.
   void loaded(std::uint64_t step) { committed_ = step; }
   // The step since which no checkpoint could be made, and why.
   const std::optional<Unsaved>& unsaved() const { return unsaved_; }

@@ -40,7 +40,7 @@ class Seeding {
   // The server has reported that it has the weights of the round. Returns true if the open round still waited
   // for this report.
   bool seeded(std::uint32_t server, std::uint64_t round);
-  // All seeds of this server's own part have arrived by messages.
+  // This server has all weights of its own part, from seeds or from the checkpoint.
   void own_seeded() { open_.erase(0); }
 
   bool done() const { return open_.empty(); }

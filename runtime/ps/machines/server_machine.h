@@ -92,7 +92,7 @@ class ServerMachine {
   // For each worker: the chunks whose weights it gets as soon as its connection has room, each with the tag
   // of the answer.
   std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> queued_;
-  std::set<std::uint32_t> left_;         // workers that ended, with exit code 0
+  std::set<std::uint32_t> left_;         // workers that have ended with exit code 0
   std::optional<SteadyTime> last_loss_;  // the last loss of a worker that had not ended with exit code 0
   std::set<std::uint32_t> servers_;      // other servers that are connected
   SteadyTime heard_;
