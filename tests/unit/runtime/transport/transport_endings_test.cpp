@@ -238,7 +238,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an attempt that ends without a reset before the handshake does not prove the death of the peer") {
+TEST_CASE(
+    "an attempt to connect that ends before the handshake, without a reset, does not prove the death of the "
+    "peer") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(server, listener.address());
@@ -259,7 +261,9 @@ TEST_CASE("an attempt that ends without a reset before the handshake does not pr
   CHECK(subject.told() == "up server/0 #8 at 192.0.2.7:7070");
 }
 
-TEST_CASE("refused attempts do not prove the death of a peer that has come back") {
+TEST_CASE(
+    "after a lost peer has come back and has ended with proof, refused attempts do not report its death "
+    "again") {
   Subject subject;
   RawListener listener;
   subject.transport->dial(server, listener.address());

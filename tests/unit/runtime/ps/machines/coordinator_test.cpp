@@ -49,7 +49,7 @@ TEST_CASE("a run begins without late workers 3 s after the first worker has join
   CHECK(run.hear_work(0).progress.run.workers == 2);
 }
 
-TEST_CASE("a server that has lost its weights is seeded by the worker that has come furthest") {
+TEST_CASE("a server without weights is seeded by the worker with the highest step") {
   Run run({.workers = 3});
   JoinMessage ahead = run.offer(7);
   ahead.restarts = 4;
@@ -229,7 +229,7 @@ TEST_CASE(
         MessageType::trained);
 }
 
-TEST_CASE("an unreadable checkpoint ends the run, or is only a warning if a worker has weights") {
+TEST_CASE("an unreadable checkpoint ends the run, or causes only a warning if a worker has trained weights") {
   const Failure why(ExitCode::checkpoint_unusable, "no checkpoint can be used: it is cut off");
   Run without({.workers = 1, .saves = true});
   without.unusable = why;
@@ -248,7 +248,8 @@ TEST_CASE("an unreadable checkpoint ends the run, or is only a warning if a work
   run.hear(worker_at(0), {MessageType::seed_wanted});
 }
 
-TEST_CASE("a checkpoint of another optimizer ends the run if no worker has reached its step") {
+TEST_CASE(
+    "a checkpoint of another optimizer ends the run if no worker has reached the step of the checkpoint") {
   const Failure misfit(ExitCode::checkpoint_unusable, "it was made with another optimizer");
   Run run({.workers = 1, .saves = true});
   run.saved = {30, 1920, {}, misfit};
@@ -278,7 +279,8 @@ TEST_CASE("server 0 abandons a round of seeds that takes too long, and gathers t
   CHECK(run.hear(worker_at(0), {MessageType::wait}).header.flags == flag_rejoin);
 }
 
-TEST_CASE("server 0 waits for the start of a run as long as the patience, and logs the missing processes") {
+TEST_CASE(
+    "server 0 gives up after the patience if processes are missing at the start, and logs their names") {
   Run run({.workers = 2, .servers = 2, .patience = 30});
   run.join(0);
   run.pass(Milliseconds(30000));
