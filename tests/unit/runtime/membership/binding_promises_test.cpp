@@ -46,7 +46,7 @@ TEST_CASE("when a promised generation has begun, the promise no longer prevents 
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("the acceptance of the first generation binds a member until this generation has begun") {
+TEST_CASE("the acceptance of the first generation binds a member only until this generation has begun") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(1, 2, {1, 2}, 1);  // the other members are dead, as far as rank 1 knows

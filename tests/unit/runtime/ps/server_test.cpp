@@ -196,7 +196,7 @@ TEST_CASE("async: every push is answered with the newest weights, and counts onc
   CHECK(run.server.end() == ProcessEnd{ExitCode::trained, ""});
 }
 
-TEST_CASE("a worker with another model than the others ends the run with the code for a bad configuration") {
+TEST_CASE("a worker with another model than the others ends the run with bad_configuration") {
   LoneServer run(2);
   run.server.start();
   PlayedWorker& first = run.come(0);

@@ -81,7 +81,8 @@ TEST_CASE("with async every slice is an update, and no more slices are granted t
   CHECK_FALSE(leases.grant(0));
 }
 
-TEST_CASE("a fast worker waits at the bound of staleness until the slowest has done a slice or has left") {
+TEST_CASE(
+    "a fast worker waits at the bound of staleness until the slowest worker has done a slice or has left") {
   Leases leases(config_of(false, 2));
   leases.join(0);
   leases.join(1);

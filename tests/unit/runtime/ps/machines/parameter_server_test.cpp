@@ -52,7 +52,7 @@ TEST_CASE("a slice counts once, and the update uses the mean gradient over all s
   CHECK(s.weights(0) == Floats{6, 15});
 }
 
-TEST_CASE("a shard keeps the weights of the clock before the current one") {
+TEST_CASE("a shard keeps the weights of the current step and of the step before") {
   Shard s(1);
   s.seed(0);
   CHECK(s.shard.push_slice(1, 0, 0, Floats{1}, 4) == Outcome::advanced);
@@ -96,7 +96,8 @@ TEST_CASE("adam stores two numbers for each weight, and starts at zero if a seed
   CHECK(std::ranges::equal(shard.view(0)->state, restored.view(0)->state));
 }
 
-TEST_CASE("a contribution is refused if its clock is ahead, its chunk is unknown, or its size is wrong") {
+TEST_CASE(
+    "a pushed slice is refused if its step is ahead, its chunk or slice is unknown, or its size is wrong") {
   Shard s(1);
   CHECK(s.shard.push_slice(1, 0, 0, Floats{1}, 1) == Outcome::ahead);  // the shard has no weights yet
   s.seed(3);
@@ -120,7 +121,7 @@ TEST_CASE("an update counts once for each worker, incarnation and clock") {
   CHECK(s.weights(1) == Floats{26});
 }
 
-TEST_CASE("a stale update takes a smaller step") {
+TEST_CASE("a gradient of older weights gets a smaller step size") {
   Shard s(1);
   s.seed(10);
   s.shard.push_update(1, {0, 11, 1}, 7, Floats{8});
