@@ -116,7 +116,7 @@ json as_json(const FoundImage& found) {
           {"config", found.image.configuration.whole.value("config", json::object())}};
 }
 
-// The facts about an image for people, the most important first.
+// What `mlk image inspect` prints about an image without -o json, the most important first.
 std::vector<std::pair<std::string, std::string>> facts_of(const FoundImage& found) {
   std::vector<std::pair<std::string, std::string>> out{
       {"image", found.reference.name() + "@" + found.reference.digest},
