@@ -1,4 +1,5 @@
-// Starts and ends the processes of mlk-mpi. When mlk-mpi ends in order, it ends all of its descendants.
+// Starts and ends the processes of mlk-mpi. Before the launcher or an agent ends, it kills all of its
+// descendants.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ namespace mlk::mpi {
 namespace {
 
 constexpr std::int64_t time_to_settle_ms =
-    2000;  // after a process has failed: in this time another report may show that a lost pod is the cause
+    2000;  // after the first sign of a failure: later reports may show that a lost pod is the cause
 constexpr std::int64_t time_to_finish_ms = 10000;
 constexpr unsigned time_to_be_known_ms = 3000;  // the time for the nodes to report the other pods' ends
 constexpr int time_to_connect_ms = 2000;

@@ -56,7 +56,7 @@ addrinfo* look_up(const Address& where, int flags) {
 
 void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
 
-// Closes the connection to a silent host after 15 s, like mlk-runtime.
+// Closes the connection to a silent host after 15 s, as mlk-runtime does.
 void tune(int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);

@@ -45,8 +45,8 @@ struct PodEnvironment {
 PodEnvironment read_pod_environment();
 
 // Writes all bytes, also if the descriptor is non-blocking: another process that shares the descriptor may
-// have set this mode. False if the descriptor has no reader (errno is EPIPE), or if the reader has read
-// nothing for the given time.
+// have set this mode. Returns false after an error (EPIPE: the descriptor has no reader), or if the reader
+// has read nothing for the given time.
 bool write_all(int fd, std::span<const std::byte> bytes, int longest_wait_ms);
 
 // Prints "mlk: " and the text as one line on standard error. give_up() then ends the process with `code`.
@@ -66,7 +66,7 @@ class Link {
   bool work(short events);
   bool flush();
   // Waits for the other end, for the given time at most or without a limit (-1), and then calls work(). A
-  // signal ends the wait.
+  // signal also ends the wait, and then work() is not called.
   bool wait(int longest_wait_ms);
   Session& session() { return session_; }
   const Session& session() const { return session_; }
@@ -81,8 +81,8 @@ class Link {
 // A socket that listens: at the address if the host is a literal address, or else on all interfaces. Retries
 // for 10 s, and then ends the process.
 int listen_at(const Address& where);
-// Connects to a listening process. nullopt if no process answers within the time, which does not include the
-// resolution of the name (up to 10 s).
+// Connects to a listening process. nullopt if there is no connection within timeout_ms, or if the name is
+// unknown. The look-up of the name may take up to 10 s more.
 std::optional<Link> connect_to(const Address& where, std::string_view key, int timeout_ms);
 // Waits until the other end has proven that it has the key. False if there is no proof within the time.
 bool wait_until_ready(Link& link, int timeout_ms);

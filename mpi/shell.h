@@ -8,8 +8,8 @@
 namespace mlk::mpi {
 
 // Asks the agent of the host to run a command line, writes the output of the command, and returns the
-// command's exit code. Returns 255, like ssh, if the agent cannot be reached or is lost. If this process
-// ends, the command ends too.
+// command's exit code. If the host is not in this run, if its agent cannot be reached or is lost, or if the
+// command is too long, this process ends with 255, as ssh does. If this process ends, the command ends too.
 int run_remotely(const PodEnvironment& environment, const std::string& host, const std::string& command);
 
 }  // namespace mlk::mpi

@@ -108,7 +108,7 @@ TEST_CASE("the agent kills a command if mpirun closes the connection of the comm
   CHECK(in_time([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("the agent tells the launcher once that a command cannot be run") {
+TEST_CASE("the agent tells the launcher exactly once that a command cannot be run") {
   for (const auto& [command, code] : {std::pair{"exec /no/such/orted", "127"}, {"exec /etc/passwd", "126"}}) {
     Pod pod;
     Link leader = pod.lead();
@@ -185,7 +185,9 @@ TEST_CASE("the agent kills the commands that still run when the pod ends") {
   CHECK(in_time([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("the agent drops the older launcher and ends its attempt if a newer launcher connects") {
+TEST_CASE(
+    "if a newer launcher connects, the agent drops the older launcher and ends the attempt of the older "
+    "launcher") {
   const Pod pod;
   Link older = pod.lead();
   Link command = pod.run("echo $$; trap '' TERM; sleep 100"), process = pod.begin(0);
@@ -230,7 +232,7 @@ TEST_CASE("the agent ends the attempt and waits for the next launcher if the lau
   CHECK(pod.agent.runs());
 }
 
-TEST_CASE("a pod gives up after its patience if it has no launcher") {
+TEST_CASE("a pod ends with the code gave_up if it has had no launcher for patience_ms") {
   Pod pod(300);
   std::optional<Link> leader = pod.lead();
   CHECK(next_of(*leader, 1200) == "silence");
@@ -299,7 +301,9 @@ TEST_CASE("the agent rejects a client without the run's key") {
   CHECK_FALSE(wait_until_ready(*stranger, 5000));
 }
 
-TEST_CASE("the agent accepts a command beside six hundred unauthenticated connections") {
+TEST_CASE(
+    "the agent accepts a command while six hundred unauthenticated clients are connected or trying to "
+    "connect") {
   const Pod pod;
   Link leader = pod.lead();
   std::vector<Link> strangers;

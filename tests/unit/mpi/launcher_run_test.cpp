@@ -147,7 +147,7 @@ TEST_CASE("the launcher waits for the end of each new mpirun, even if an earlier
   CHECK(first.code() == 3);
 }
 
-TEST_CASE("mpirun starts again and no pod is at fault if a pod was lost or stopped") {
+TEST_CASE("the launcher starts mpirun again, and blames no pod, if a pod was lost or stopped") {
   for (const int signal : {SIGKILL, SIGTERM}) {
     const Run run;
     run.write_mpirun(open_mpi, "if [ -e $HERE/lost ]; then exit 0; fi; echo >$HERE/started; exec sleep 100");
@@ -219,7 +219,7 @@ TEST_CASE("the first pod ends on SIGTERM like any other pod") {
   CHECK(first.code() == 143);
 }
 
-TEST_CASE("the first pod gives up after its patience, and names the pod that has not come") {
+TEST_CASE("the first pod ends if another pod has not come within patience_ms, and names the missing pod") {
   Run run;
   run.environment.patience_ms = 500;
   run.write_mpirun(open_mpi, "true");

@@ -28,7 +28,9 @@ TEST_CASE("flavour_of() finds the kind of mpirun in the version text") {
   CHECK_FALSE(flavour_of(""));
 }
 
-TEST_CASE("each kind of mpirun has its own host file format, and MPICH's mpirun gets no environment") {
+TEST_CASE(
+    "each kind of mpirun has its own host file format, and MPICH's mpirun is told to pass no environment "
+    "on") {
   const PodEnvironment environment = three_pods();
   CHECK(host_file(Flavour::open_mpi, environment) ==
         "x-worker-0.x slots=2\nx-worker-1.x slots=2\nx-worker-2.x slots=2\n");

@@ -147,7 +147,8 @@ TEST_CASE("read_signals() reports each request to stop and each end of a child o
   CHECK(child.code() == 0);
 }
 
-TEST_CASE("a started program has no input, writes to the given descriptors, and gets signals") {
+TEST_CASE(
+    "a program that spawn() starts has no input, writes to the given descriptors, and receives signals") {
   Child child([] {
     (void)take_signals();
     int status = 0;
@@ -306,7 +307,7 @@ TEST_CASE("work() returns true if there are no new bytes, and false if the other
   CHECK_FALSE(client.work(POLLIN));
 }
 
-TEST_CASE("a started program gets only its three descriptors, and has no signal blocked or ignored") {
+TEST_CASE("a program that spawn() starts gets only three descriptors, and has no signal blocked or ignored") {
   Child child([] {
     ::close_range(3, ~0U, 0);  // descriptors that the tests have inherited
     (void)take_signals();

@@ -47,7 +47,8 @@ int as_rank(const PodEnvironment& environment, const char* variable = nullptr, c
   return run_process(environment);
 }
 
-TEST_CASE("a process reports its rank from Open MPI, PMIx or PMI, and rank 0 if no variable is set") {
+TEST_CASE(
+    "a process reads its rank from a variable of Open MPI, PMIx or PMI, and reports rank 0 if none is set") {
   for (const char* variable : rank_variables) {
     const Played agent;
     Child process([&] { return as_rank(agent.environment, variable, "17"); });
@@ -171,7 +172,9 @@ TEST_CASE("a process ends with 126 if it gets no program from its agent, or cann
   }
 }
 
-TEST_CASE("a process on one machine puts Open MPI's shared memory into the pod's folder by default") {
+TEST_CASE(
+    "if all pods are on one machine, the files of Open MPI's shared memory are in the pod's own folder by "
+    "default") {
   for (const char* set : {"", "/elsewhere"}) {
     Played agent;
     agent.environment.folder = "/pods/x-0";
@@ -223,7 +226,7 @@ TEST_CASE("on SIGINT a process asks its program to end, as it does on SIGTERM") 
   CHECK(next_of(link) == "ended 0 9 told");
 }
 
-TEST_CASE("a process does not set `told` in its report if another signal ended the program") {
+TEST_CASE("a process does not set `told` in its report if a signal that it did not send ended the program") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "kill -9 $$"});
