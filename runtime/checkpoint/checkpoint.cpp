@@ -1,5 +1,6 @@
 // Saving: write into a temporary folder, sync, read back, write the manifest, sync, rename, sync the parent.
-// Loading: the newest folder whose manifest, sizes and checksums are right.
+// Loading: the newest folder whose manifest, sizes and checksums are right and whose tensors are those of the
+// model.
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <algorithm>
@@ -209,8 +210,8 @@ void CheckpointStore::prune(std::uint64_t saved_step) const {
   }
   std::vector<fs::path> left;  // left by processes that were killed while saving
   for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
-    // A folder of a later step stays, because it may belong to another rank, which has just begun to save in
-    // place of this one.
+    // A folder of a later step stays, because it may belong to another rank, which has just begun to save
+    // instead of this rank.
     const std::string name = entry->path().filename().string();
     if (name.starts_with(aside_prefix) && number_in(name, aside_prefix, '-').value_or(0) <= saved_step)
       left.push_back(entry->path());

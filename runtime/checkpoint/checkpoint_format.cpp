@@ -35,7 +35,8 @@ std::optional<std::size_t> consume_number(std::string_view& text, char after) {
   return value;
 }
 
-// Removes the part from the front of the name and returns it.
+// Removes the prefix of a slot of the optimizer from the front of the name, if there is one, and returns the
+// part (see Piece) to which the name belongs. Returns nothing if the prefix is malformed.
 std::optional<std::size_t> consume_part(std::string_view& name) {
   if (!name.starts_with(slot_prefix)) return 0;
   name.remove_prefix(slot_prefix.size());

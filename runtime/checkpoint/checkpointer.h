@@ -25,7 +25,7 @@ struct LiveState {
 // Training pauses while the state is copied; a separate thread writes the copy. There is only one copy. If a
 // checkpoint falls due while the previous one is being written, the new checkpoint is made from the first
 // state after that write. So training need not wait, and one copy is enough. Without a folder for checkpoints
-// all calls do nothing. For one thread.
+// nothing is written, and last() returns committed. For one thread.
 class Checkpointer {
  public:
   // All references must outlive this object. ops: the Ops of the tensors in the states. data: the data that
@@ -59,8 +59,8 @@ class Checkpointer {
 
   // The newest step that has a checkpoint; 0: none is known.
   std::uint64_t committed() const { return committed_; }
-  // Why no step after committed() could be saved; empty if no attempt has failed. The reporter gets this
-  // reason, too.
+  // Why no step after committed() could be saved; empty if no attempt has failed since then. The reporter
+  // gets this reason, too.
   std::string why_unsaved() const { return unsaved_ ? unsaved_->reason : ""; }
 
  private:

@@ -8,8 +8,8 @@
 
 namespace mlk::rt {
 
-// The number of samples, and a checksum over their content. Files do not matter: the same data, compressed or
-// in other files, has the same summary.
+// The number of samples, and a checksum over their content. Compressed files have the same summary as the
+// files that are unpacked from them.
 struct DataSummary {
   struct Part {
     std::uint64_t samples = 0;
@@ -23,8 +23,8 @@ struct DataSummary {
 };
 
 // A checksum over the length of these bytes and over the bytes themselves. If there are more than `most`
-// bytes, the checksum covers only `most` of them, in evenly spread blocks of 64 KiB that include the first
-// and the last. Pure.
+// bytes, the checksum covers only about `most` of them, in evenly spread blocks of 64 KiB that include the
+// first and the last byte. Pure.
 std::uint32_t sampled_crc32c(std::span<const std::uint8_t> bytes, std::uint64_t most, std::uint32_t previous);
 
 // How the samples to train on differ from the samples of a checkpoint: "1500 samples, as before, but not the

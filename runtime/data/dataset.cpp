@@ -36,8 +36,8 @@ DataSplit load_data(const Config& config, const std::string& folder) {
   return split_of(load_idx(folder));
 }
 
-// load_data() only maps files of tokens into memory, so counting their samples reads no more than their
-// headers.
+// load_data() only maps texts and files of tokens into memory, so counting their samples reads no more than
+// the headers of the files.
 std::uint64_t count_training_samples(const Config& config, const std::string& folder) {
   if (config.data.format == DataFormat::idx) return count_idx(folder);
   if (config.data.format == DataFormat::cifar10) return count_cifar10(folder);

@@ -54,7 +54,8 @@ class Object {
     return value.get<double>();
   }
 
-  // A list of so many whole numbers from 1 to `most`; `sizes` describes how many in words.
+  // A list of whole numbers from 1 to `most`. It has from least_size to most_size numbers, which `sizes` says
+  // in words.
   std::vector<int> list(const std::string& key, std::size_t least_size, std::size_t most_size,
                         const std::string& sizes, std::uint64_t most) {
     const json& values = at(key);
@@ -115,8 +116,8 @@ class Object {
 
 constexpr int most_int = 1'000'000;
 constexpr int most_tokens = 1 << 24;  // of a batch, which is counted in int
-// A process dials only the servers whose addresses are in the seeds. It would wait for ever for any other
-// server.
+// mlk puts the addresses of at most so many servers into the seeds. A process dials no other servers, and
+// would wait for ever for them.
 constexpr int most_servers = 64;
 constexpr std::uint64_t most_steps = 1'000'000'000'000;
 constexpr std::uint64_t most_epochs = 1'000'000;

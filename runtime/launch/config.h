@@ -101,8 +101,8 @@ struct Config {
   int offline_seconds = 0;  // ps: how long workers continue alone while a server is lost
 };
 
-// Strict: all keys must be present, with their type and in their range, and no other keys. Throws
-// Failure{bad_configuration} that names the key.
+// Strict: all keys that are not optional must be present, every value must have its type and be in its range,
+// and no other key may be there. Throws Failure{bad_configuration} that names the key.
 Config parse_config(std::string_view text);
 
 // Reads a file of at most 1 MiB as parse_config() reads a text. Error messages name the file.
@@ -119,8 +119,8 @@ std::uint64_t samples_of_step(const Config& config);
 std::string step_beyond_data(const Config& config, std::uint64_t samples);
 
 // If `epochs` is set, computes `steps` from the number of samples, rounded up. Throws
-// Failure{bad_configuration} if the configuration does not fit that number of steps, or if one step takes
-// more than 16 times the samples of all epochs.
+// Failure{bad_configuration} if the warmup is not shorter than the run, if one step takes more than 16 times
+// the samples of all epochs, or if `samples` is above 2^32 - 1.
 void resolve_steps(Config& config, std::uint64_t samples);
 
 }  // namespace mlk::rt

@@ -42,7 +42,8 @@ std::string read_line(std::istream& file, const std::string& name, int wanted) {
   return line;  // the last line, without a newline
 }
 
-// Formats a value; text is shown without quotes.
+// Formats a value. A text that begins with a letter and has no blank, "=" or escape sequence is shown without
+// quotes.
 std::string shown(const json& value) {
   std::string text = value.dump(-1, ' ', true);
   const bool word = value.is_string() && std::isalpha(static_cast<unsigned char>(text[1])) != 0 &&

@@ -34,7 +34,9 @@ SafeTensor tensor(const std::string& name, std::vector<std::int64_t> shape) {
 
 }  // namespace
 
-TEST_CASE("name_pieces() gives a whole tensor its name and shape, and a part its name and range") {
+TEST_CASE(
+    "name_pieces() gives a whole tensor its own name and shape, and adds the range to the name of a part of "
+    "a tensor") {
   const std::vector<Piece> pieces = {{0, 0, 9}, {2, 0, 6}, {1, 4, 3}};
   const auto named = name_pieces(pieces, small);
   std::vector<std::string> names;

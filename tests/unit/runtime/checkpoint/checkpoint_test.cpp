@@ -212,8 +212,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a checkpoint stays usable if its process is killed while a newer checkpoint of the same step replaces "
-    "it") {
+    "a checkpoint stays usable if a process is killed while it replaces this checkpoint by another of the "
+    "same step") {
   Checkpoints run;
   run.save(6);
   run.save(7);

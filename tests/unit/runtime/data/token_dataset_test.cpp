@@ -50,7 +50,7 @@ std::string message_of(const TemporaryFolder& folder, Load load) {
 
 }  // namespace
 
-TEST_CASE("a text is cut into sequences of bytes, each labelled with the byte after it") {
+TEST_CASE("a text is cut into sequences of bytes, and the label of each byte is the byte after it") {
   const TemporaryFolder folder;
   write_file(folder / "train.txt", "abcdefgh\xff");
   write_file(folder / "held_out.txt", "xyz");

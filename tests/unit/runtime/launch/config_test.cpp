@@ -421,7 +421,7 @@ TEST_CASE("a configuration file that cannot be used is named in the error") {
 }
 
 TEST_CASE(
-    "a step larger than the data set is reported, and a step much larger than all epochs together is "
+    "a step of more samples than the data set is reported, and a step of over 16 times all epochs is "
     "refused") {
   Config config;
   config.data.batch = 50;

@@ -74,7 +74,7 @@ TEST_CASE("read_launch_env() reads the complete environment of a worker") {
   CHECK(env.threads == 4);
 }
 
-TEST_CASE("MLK_FAILURES counts as 0 if it is not a number") {
+TEST_CASE("an invalid MLK_FAILURES counts as 0, and an invalid MLK_LATE_SECONDS is refused") {
   for (const char* told : {"", "-1", "often"}) {
     Values values = complete;
     values["MLK_FAILURES"] = told;
@@ -193,7 +193,7 @@ TEST_CASE("require_peers() for allreduce accepts an environment without the seed
   require_peers(read_launch_env(), false);
 }
 
-TEST_CASE("a process uses one thread if the thread count is invalid") {
+TEST_CASE("a process uses one thread if OMP_NUM_THREADS is not a single number of threads") {
   for (const char* threads : {"", "0", "-2", "many", "4,2"}) {
     Values values = complete;
     values["OMP_NUM_THREADS"] = threads;
