@@ -36,7 +36,7 @@ std::optional<Curve::Point> point_of(const json& value) {
 }  // namespace
 
 void Curve::add(std::uint64_t step, double loss) {
-  // The last step is reported a second time, with the accuracy.
+  // The last step may be reported a second time, with the accuracy.
   const bool again = last_ && last_->first == step;
   last_ = {step, loss};
   if (again) {

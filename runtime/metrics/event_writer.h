@@ -30,7 +30,7 @@ class EventWriter {
   // The thread calls `write`, possibly after the destructor has returned (see the destructor). So `write`
   // must own what it uses.
   EventWriter(Write write, const Log& log);
-  // Waits at most 2 s until the waiting reports are written. Then abandons the thread.
+  // Waits until the waiting reports are written. If this takes longer than 2 s, abandons the thread.
   ~EventWriter();
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;

@@ -27,7 +27,7 @@ class MetricsServer {
 
   using Content = std::function<std::string()>;  // called from the thread
 
-  // Starts to listen. Throws Failure if the address cannot be bound.
+  // Starts to listen. Throws Failure if it cannot listen at the address, or if no descriptor is free.
   MetricsServer(const HostPort& where, const char* content_type, Content content);
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;

@@ -104,8 +104,8 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   write(result_text(false, ""));
 }
 
-// People read the line. So it leaves out values that do not apply to the run, and counts of problems while
-// they are 0. CONTRACT.md explains each key under "Metrics".
+// People read the line. So it leaves out values that are not known or do not apply to the run, and
+// lost_samples while it is 0. CONTRACT.md explains each key under "Metrics".
 std::vector<Reporter::Figure> Reporter::figures(const Report& report,
                                                 const Telemetry::Interval& interval) const {
   std::vector<Figure> figures;

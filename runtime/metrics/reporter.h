@@ -39,7 +39,7 @@ class Reporter {
   void peak_seconds_of_sample(double seconds) { peak_seconds_of_sample_ = seconds; }
 
   // Call this when training starts or continues: throughput is measured from now on. restored_step: 0 for a
-  // fresh run. step: the last step in the curve of earlier processes.
+  // fresh run. step: the curve of earlier processes is kept up to this step.
   void started(std::uint64_t restored_step, std::uint64_t position, std::uint64_t step = 0);
 
   // Adds the accuracy on the held-out set to the next report(). Models that predict tokens also have a loss

@@ -13,8 +13,8 @@ double steady_seconds();
 // Seconds. Evaluations, reports and waiting for a lost peer to return belong to no step.
 struct StepTimes {
   double compute = 0;        // forward, backward, update; and step_delay_ms, which simulates a slow device
-  double data = 0;           // waiting for the batch
-  double communication = 0;  // waiting for peers, including the additions
+  double data = 0;           // getting the batch
+  double communication = 0;  // waiting for peers, and adding up what they send
 
   double own() const { return compute + data; }  // the duration of the step without peers
   double total() const { return own() + communication; }

@@ -30,9 +30,9 @@ struct RunView {
   std::optional<std::uint32_t> slowest;  // the worker that is clearly slower than the others
 };
 
-// How old the weights were with which the gradients were computed. async: the number of updates that these
-// weights had missed when the gradient was applied, counted by server 0. In a run with a bound on the
-// staleness, these numbers are counted in slices of a worker, like the bound (see WorkMessage).
+// How old the weights were with which the gradients were computed. In a run without a bound on the staleness:
+// how many updates of the weights server 0 had made between the computation and the use of a gradient. In a
+// run with a bound: a number of slices of a worker, like the bound (see WorkMessage).
 struct Staleness {
   std::uint64_t sum = 0, most = 0, count = 0;
 
@@ -92,7 +92,7 @@ class Telemetry {
   void bus(const BusTraffic& traffic);
   void evaluated(double accuracy, std::optional<double> held_out_loss = {});
 
-  // The counts and times since the last report, or since the start of the interval.
+  // The counts and times since the last call of report() or start_interval().
   struct Interval {
     std::uint64_t steps = 0;
     StepTimes times;  // of those steps, together

@@ -78,7 +78,7 @@ Cnn::Cnn(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed
   Model::initialise(seed);
 }
 
-// Memory grows once to the largest batch and never shrinks.
+// The memory grows to the largest batch so far, and never shrinks.
 void Cnn::reserve(std::size_t batch) {
   const int pixels = convolutions_.front().input.pixels();
   if (batch > static_cast<std::size_t>(std::numeric_limits<int>::max() / pixels)) {

@@ -43,7 +43,7 @@ void DenseLayers::forward(int rows, const float* input, const float* parameters,
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
     kernels::Buffer<float>& output = activations_[i];
-    // Grows once to the largest batch and never shrinks, so the training loop does not allocate.
+    // The memory grows to the largest batch so far, and never shrinks, so only the first steps allocate.
     const std::size_t size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(layer.outputs);
     if (output.size() < size) output = ops_.allocate<float>(size);
     ops_.gemm(Transpose::no, Transpose::yes, rows, layer.outputs, layer.inputs, 1, input,

@@ -64,7 +64,8 @@ void Model::initialise(std::uint64_t seed) {
 
 float Model::loss_and_gradients(const Batch& batch, const Final& final) {
   renew_rounded();
-  if (final || batch.dropout.probability > 0) {  // no replay: dropout drops other numbers in each batch
+  // A replay would not call `final`, and would drop the same numbers in each batch.
+  if (final || batch.dropout.probability > 0) {
     compute_gradients(batch, final);
   } else {
     ops_.repeat(key_of(batch), [&] { compute_gradients(batch, {}); });

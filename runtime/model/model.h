@@ -71,7 +71,8 @@ class Model {
   using Final = std::function<void(std::size_t from)>;
 
   // The mean loss over the batch. Overwrites gradients() with the mean gradient, the last tensor first.
-  // Without `final` and dropout a device may replay the operations of an earlier batch in the same memory.
+  // Without `final` and without dropout, a device may replay the operations of an earlier batch in the same
+  // memory.
   float loss_and_gradients(const Batch& batch, const Final& final = {});
 
   // Evaluates all samples. Empty if `stop` returned true. `stop` is called every 256 samples or 2048 labels,

@@ -29,7 +29,7 @@ class Optimizer {
   // of gradients and of their squares).
   std::size_t slots() const { return config_.type == OptimizerType::sgd ? 1 : 2; }
 
-  // Throws Failure{checkpoint_unusable} if the state from a checkpoint belongs to another optimizer. An empty
+  // Throws Failure{checkpoint_unusable} if the state from a checkpoint has another number of slots. An empty
   // state fits and represents zeros.
   void check_fits(std::span<const float> state, std::size_t parameters) const;
 

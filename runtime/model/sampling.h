@@ -20,7 +20,7 @@ int draw_token(std::span<const float> logits, double temperature, float random);
 // Generates config.tokens tokens after `begin`. Draws each token from the logits that the model computes from
 // the last `context` tokens before it. The random numbers depend only on the seed and the index of the token.
 // Each token costs a forward pass over a whole sequence. Calls `stop` before each token, and ends early when
-// it returns true.
+// `stop` returns true.
 std::vector<std::int32_t> sample_tokens(Gpt& model, std::int32_t begin, const SampleConfig& config,
                                         std::uint64_t seed, const std::function<bool()>& stop);
 

@@ -100,8 +100,8 @@ double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mod
   watch_device();
   clock_.turn_to(StepClock::Activity::compute);
   if (job_.config.step_delay_ms > 0) job_.stop.wait(std::chrono::milliseconds(job_.config.step_delay_ms));
-  // When workers are lost, the other workers also compute their samples. So a worker may get more samples
-  // than its memory allows, and computes them in parts.
+  // When workers are lost, the other workers also compute the samples of the lost workers. So a worker may
+  // get more samples than its memory allows, and computes them in parts.
   const DataConfig& data = job_.config.data;
   const auto most = static_cast<std::uint64_t>(data.micro_batch > 0 ? data.micro_batch : data.batch);
   const std::uint64_t parts = (samples + most - 1) / most;

@@ -29,9 +29,10 @@ class Trainer {
   void initialise();
 
   // The mean loss over the samples at [position, position + samples) of the run; model().gradients() becomes
-  // their mean gradient. Needs memory for data.micro_batch samples only. Sleeps step_delay_ms first. Throws
-  // Failure{diverged} if the loss is NaN or infinite. final: see Model; compute() may call it before it finds
-  // that the loss is NaN. Afterwards the clock counts the time as `compute`.
+  // their mean gradient. Needs memory for data.micro_batch samples only, or for data.batch samples if
+  // micro_batch is 0. Sleeps step_delay_ms first. Throws Failure{diverged} if the loss is NaN or infinite.
+  // final: see Model; compute() may call it before it finds that the loss is NaN. Afterwards the clock counts
+  // the time as `compute`.
   double compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final = {});
 
   // Scales model().gradients() to a norm of at most optimizer.clip. In a run with servers each worker calls
@@ -54,8 +55,8 @@ class Trainer {
   // A state of the optimizer: zeros.
   kernels::Buffer<float> make_state() { return ops_->allocate<float>(state_size()); }
   // Copies the weights of a checkpoint to the model. If the checkpoint has an optimizer state, also copies
-  // this to `state`, which holds zeros before. Throws Failure{checkpoint_unusable} if the optimizer state
-  // belongs to another optimizer.
+  // this to `state`, which holds zeros before. Throws Failure{checkpoint_unusable} if the optimizer state has
+  // not the size that this optimizer needs.
   void restore(const TrainingState& found, std::span<float> state);
 
   StepClock& clock() { return clock_; }

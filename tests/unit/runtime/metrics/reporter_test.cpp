@@ -132,7 +132,9 @@ TEST_CASE("a line has the mean times of a step since the last report, by activit
         "mlk step=3 epoch=0 loss=0.5 samples_per_s=0 compute_ms=1000.000 data_ms=0.000\n");
 }
 
-TEST_CASE("a line of a distributed run has the state of the run, and the problems if there are any") {
+TEST_CASE(
+    "a line of a distributed run has the state of the run, and lost samples or a slow worker only if there "
+    "are any") {
   Reports bench;
   bench.reporter.started(0, 0);
   Telemetry& telemetry = bench.reporter.telemetry();

@@ -47,7 +47,7 @@ struct RandomImages {
 
 }  // namespace
 
-TEST_CASE("a cnn has the tensors of all convolutions first, and then those of all layers") {
+TEST_CASE("a cnn has the tensors of all convolutions first, and then those of the fully connected layers") {
   auto ops = kernels::make_reference_ops();
   const Cnn model(cnn_of({4, 6}, {10}), images(9, 7, 3, 5), 1, *ops);
   const auto& tensors = model.tensors();

@@ -170,7 +170,7 @@ TEST_CASE("separate updates of two parts of the parameters give the same bits as
   CHECK(parts == whole);
 }
 
-TEST_CASE("the state of another optimizer is refused") {
+TEST_CASE("the state of an optimizer with another number of slots is refused") {
   const Optimizer sgd({.type = OptimizerType::sgd}, 1), two({.type = adam}, 1);
   CHECK_NOTHROW(sgd.check_fits(Floats(5), 5));
   CHECK_NOTHROW(two.check_fits(Floats(10), 5));
