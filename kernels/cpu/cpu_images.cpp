@@ -1,6 +1,6 @@
-// The operations on images on processors. A convolution is a product: the numbers that each pixel of the
-// output depends on are copied into a row (im2col; Chellapilla et al. 2006), for as many rows of an image at
-// once as stay in the cache.
+// The operations on images on processors. A convolution is a product: the window of each pixel, the numbers
+// that its output depends on, is copied into one row of a matrix (im2col; Chellapilla et al. 2006). The
+// matrix has the windows of only so many pixels that it stays in the cache.
 #include "kernels/cpu/cpu_ops_class.h"
 
 namespace mlk::kernels {

@@ -19,8 +19,8 @@
 
 namespace mlk::kernels {
 
-// The smallest number of arithmetic operations in a part. They take much longer than waking a thread, which
-// may take a hundred microseconds.
+// The smallest number of arithmetic operations in a part. So many operations take much longer than the
+// hundred microseconds in which a thread may wake up.
 inline constexpr double least_operations = 16e6;
 inline constexpr std::size_t least_floats = 64 * 1024;
 

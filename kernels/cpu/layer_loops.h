@@ -46,7 +46,7 @@ struct LayerLoops {
   // and sets `largest` to the largest score.
   float (*attention_weights)(int seen, int size, float scale, float* scores, float* largest);
   // The backward pass of attention_weights. Replaces the scores by the weights e^(scale * score - log_sum).
-  // by_weights has the gradients by the weights, which are replaced by the gradients by the scores. mean: the
+  // Replaces the gradients by the weights, which are in by_weights, by the gradients by the scores. mean: the
   // mean of by_weights, weighted with the weights.
   void (*attention_weights_backward)(int seen, int size, float scale, float log_sum, float mean,
                                      float* scores, float* by_weights);

@@ -43,7 +43,7 @@ TEST_CASE("repeat() records the work of a key again if memory was allocated sinc
   CHECK(on_host(*ops, y) == std::vector<float>{2, 4, 6});
 }
 
-TEST_CASE("repeat() records the work of sixteen keys, and runs the work of every further key each time") {
+TEST_CASE("repeat() records the work of sixteen keys, and runs the work of every further key at each call") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1});
   int done = 0;

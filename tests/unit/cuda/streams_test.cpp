@@ -98,7 +98,8 @@ TEST_CASE("cudaGraphLaunch() runs the operations of a captured stream, and a wai
 }
 
 TEST_CASE(
-    "cudaMalloc() and cudaMemcpyAsync() refuse too many bytes, and cudaMemcpyAsync() a wrong direction") {
+    "cudaMalloc() refuses too many bytes, and cudaMemcpyAsync() refuses too many bytes or a wrong "
+    "direction") {
   float host[2] = {};
   OnDevice device(1);
   CHECK(cudaMemcpyAsync(host, device.values, sizeof(float), cudaMemcpyHostToDevice, nullptr) ==

@@ -200,8 +200,8 @@ TEST_CASE("attention accepts tensors that are not aligned") {
 }
 
 TEST_CASE(
-    "dropout() and clip() on the device agree with the reference, and clip() makes all NaN if one is "
-    "infinite") {
+    "dropout() and clip() on the device agree with the reference, and clip() turns all numbers into NaN if "
+    "one is infinite") {
   const auto ops = device_ops(), reference = make_reference_ops();
   Numbers numbers;
   auto x = numbers(700);

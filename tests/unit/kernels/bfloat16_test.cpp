@@ -83,7 +83,7 @@ TEST_CASE("a product with bfloat16 is the product of the rounded inputs, summed 
   }
 }
 
-TEST_CASE("the precision bfloat16 rounds the inputs of products, but no sums and no results") {
+TEST_CASE("the precision bfloat16 rounds the inputs of products, but neither the sums nor the results") {
   auto ops = make_cpu_ops(1, Precision::bfloat16), reference = make_reference_ops();
   const std::vector<float> fine = {1 + 0x1p-20f, -3 - 0x1p-19f};
   auto sum = fine, expected = fine;

@@ -102,7 +102,8 @@ TEST_CASE("with beta 0 gemm overwrites NaN") {
   }
 }
 
-TEST_CASE("gemm() without an inner dimension multiplies the result by beta, and writes zeros if beta is 0") {
+TEST_CASE(
+    "gemm() with an inner dimension of 0 multiplies the result by beta, and writes zeros if beta is 0") {
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     auto ops = make();
     CAPTURE(ops->name());
