@@ -42,8 +42,9 @@ enum class Precision { float32, bfloat16, tf32 };
 // input shows in each output that depends on that number. Except for products, the same inputs give the same
 // bits with any number of threads. An object is for one thread at a time. allocate, clip and operations that
 // multiply matrices may throw std::bad_alloc. Operations of a device may return when their work is queued: a
-// failure of that work is thrown later, as DeviceFailure, by an operation that returns a number, read(),
-// write() or allocate(). Nothing else throws.
+// failure of that work is thrown later, as DeviceFailure, by an operation that returns a number, or by
+// read(), write(), write_tokens(), hold() or allocate(). A function that needs new memory of a device throws
+// DeviceFailure if none is left. Nothing else throws.
 class Ops {
  public:
   virtual ~Ops() = default;

@@ -243,8 +243,9 @@ void avx512_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int
                  const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc,
                  std::vector<float>& space) {
   const Strided all_a = stored(transpose_a, a, lda), all_b = stored(transpose_b, b, ldb);
-  // multiply() has to pack its right factor if the numbers of this factor follow each other along k. If the
-  // numbers of both matrices do so and a is smaller, a can be the right factor of the transposed result.
+  // multiply() has to pack its right factor if the numbers of this factor follow each other along k. If this
+  // holds for both matrices, a is smaller than b and the result is small, multiply() computes the transposed
+  // result: then a is its right factor, and less has to be packed.
   const bool transposed =
       all_a.column == 1 && all_b.row == 1 && m < n && n <= most_transposed / m && beta == 0;
   const auto size_of_panel = static_cast<std::size_t>(depth_of_blocks(k, most_depth) * tile_columns);

@@ -14,7 +14,8 @@ namespace mlk::kernels {
 // products are as exact as real ones, but no faster than products of float32.
 std::unique_ptr<Ops> make_cpu_ops(int threads = 1, Precision precision = Precision::float32);
 
-// True if gemm of make_cpu_ops uses bfloat16 products of this processor (AVX512-BF16, AMX) by oneDNN.
+// True if gemm of make_cpu_ops with Precision::bfloat16 uses bfloat16 products of this processor
+// (AVX512-BF16, AMX) by oneDNN.
 bool multiplies_bfloat16();
 
 }  // namespace mlk::kernels

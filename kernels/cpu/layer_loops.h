@@ -46,8 +46,9 @@ struct LayerLoops {
   // and sets `largest` to the largest score.
   float (*attention_weights)(int seen, int size, float scale, float* scores, float* largest);
   // The backward pass of attention_weights. Replaces the scores by the weights e^(scale * score - log_sum).
-  // Replaces the gradients by the weights, which are in by_weights, by the gradients by the scores. mean: the
-  // mean of by_weights, weighted with the weights.
+  // by_weights contains first the gradient by each weight, and afterwards the gradient by each score. From
+  // `seen` up to `size`, both arrays become 0. mean: the mean of the gradients by the weights, weighted with
+  // the weights.
   void (*attention_weights_backward)(int seen, int size, float scale, float log_sum, float mean,
                                      float* scores, float* by_weights);
 

@@ -1,4 +1,4 @@
-// A thread takes each part under a lock. This costs little, since a part takes far longer than the lock.
+// The threads take the parts under a lock. This costs little, since the work of a part takes far longer.
 #include "kernels/cpu/thread_pool.h"
 
 #include <system_error>

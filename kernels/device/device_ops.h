@@ -9,15 +9,15 @@
 
 namespace mlk::kernels {
 
-// Opens the library once, and returns its table, which lives as long as the process. Throws DeviceFailure if
+// Opens the library, and returns its table. The table lives as long as the process. Throws DeviceFailure if
 // the library is missing or of another version.
 const mlk_device_table& load_plugin(const std::string& path);
 
 // The Ops of device `index`, which multiplies with this precision. Most operations only queue work.
-// Operations that return a number, read() and write() wait for the device, and throw DeviceFailure if the
-// device has failed meanwhile. gather_rows() and gather_labels() also wait if their ids are new. allocate()
-// throws DeviceFailure if the device has no memory left. place() returns host memory that the device reads
-// and writes directly.
+// Operations that return a number, read(), write(), write_tokens() and hold() wait for the device, and throw
+// DeviceFailure if the device has failed meanwhile. gather_rows() and gather_labels() also wait if their ids
+// are new. allocate() throws DeviceFailure if the device has no memory left. place() returns host memory that
+// the device reads and writes directly.
 std::unique_ptr<Ops> make_device_ops(const mlk_device_table& table, int index, Precision precision);
 
 }  // namespace mlk::kernels

@@ -9,9 +9,9 @@
 
 namespace mlk::rt {
 
-// run() owns all members, and keeps them alive while the mode runs. A mode calls reporter.finish() before
-// it returns: finish(true, "") with ExitCode::trained, otherwise with a reason. If the mode throws an
-// exception, run() calls finish() with the message of the exception.
+// run() owns all members, and keeps them alive while the mode runs. A mode that returns ExitCode::trained has
+// called reporter.finish(true, "") or finish_with(). A mode that returns another code has called finish()
+// with a reason. If the mode throws an exception, run() calls finish() with the message of the exception.
 struct Job {
   const LaunchEnv& env;
   const Config& config;

@@ -31,8 +31,8 @@ struct RunView {
 };
 
 // How old the weights were with which the gradients were computed. In a run without a bound on the staleness:
-// how many updates of the weights server 0 had made between the computation and the use of a gradient. In a
-// run with a bound: a number of slices of a worker, like the bound (see WorkMessage).
+// how many updates server 0 made after these weights were read and before it applied their gradient. In a run
+// with a bound: a number of slices of a worker, like the bound (see WorkMessage).
 struct Staleness {
   std::uint64_t sum = 0, most = 0, count = 0;
 

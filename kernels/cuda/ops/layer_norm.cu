@@ -2,9 +2,9 @@
 //
 // The simple version, for rows of any length, has one block for each row, which reads the row three times. In
 // the fast version each warp handles a row, reads it once and keeps it in shared memory. Each lane uses only
-// its own numbers there, so no lane waits for another. In the backward pass a warp handles many rows, and
-// each lane also adds up the gradients by weight and bias for its columns. Then the sums of all blocks are
-// added up in a fixed order.
+// its own numbers there, so no lane waits for another. In the fast backward pass a warp handles many rows,
+// and each lane also adds up the gradients by weight and bias for its columns. Then the sums of all blocks
+// are added up in a fixed order.
 #include "kernels/cuda/base/column_sums.h"
 #include "kernels/cuda/base/reduce.h"
 

@@ -46,8 +46,8 @@ class Products {
   // memory.
   void round(cudaStream_t stream, Factor& factor, BFloat16* to);
   cudaError_t round(cudaStream_t stream, Factor& factor, Scratch<BFloat16>& memory);
-  // The next two functions round x and the weight of a layer, or the weight alone, if the precision requires
-  // it. They use the rounded copy of the weight if the layer has a usable one.
+  // If the precision requires it, round_layer() rounds x and the weight of a layer, and round_weight() only
+  // the weight. Both use the rounded copy of the weight if the layer has a usable one.
   cudaError_t round_layer(cudaStream_t stream, const LinearLayer& layer, Factor& x, Factor& weight);
   cudaError_t round_weight(cudaStream_t stream, const LinearLayer& layer, Factor& weight,
                            Scratch<BFloat16>& memory);

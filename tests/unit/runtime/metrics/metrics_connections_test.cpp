@@ -230,7 +230,7 @@ TEST_CASE("a server that cannot open all its descriptors throws a failure and le
   CHECK(open_descriptors() == before);
 }
 
-TEST_CASE("if no descriptor is free, a new client waits, and is accepted when one is free") {
+TEST_CASE("if the process has no free descriptor, a new client waits until there is one") {
   using namespace metrics_connections;
   const MetricsServer server({"127.0.0.1", 0}, "text/x", figures);
   rlimit usual{};
