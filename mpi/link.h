@@ -39,6 +39,7 @@ struct PodEnvironment {
 
   bool on_one_machine() const { return own.host.starts_with("127."); }  // with --local
   // The address of a host by the name that mpirun uses: the whole name, or the part before the first dot.
+  // Null: no pod has this name.
   const Address* find(std::string_view host) const;
 };
 // If a setting is missing, ends the process with 126 and a message.

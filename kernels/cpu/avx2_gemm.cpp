@@ -1,6 +1,6 @@
 // The algorithm of K. Goto and R. van de Geijn, Anatomy of high-performance matrix multiplication (TOMS 34,
-// 2008), with a tile of 6 x 16 sums in registers. Both matrices are packed in blocks. 16 columns of b stay
-// in L1 while they are multiplied by all rows of a block of a. This block fits into L2.
+// 2008), with a tile of 6 x 16 sums in registers. Both matrices are packed in blocks. 16 columns of `b` stay
+// in L1 while they are multiplied by all rows of a block of `a`. This block fits into L2.
 #include "kernels/cpu/avx2_gemm.h"
 
 #include <algorithm>

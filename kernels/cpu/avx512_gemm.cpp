@@ -1,7 +1,7 @@
-// A tile of up to 14 x 32 sums is in registers. A panel of 32 columns of b stays in L1 while it is multiplied
-// by the rows of a (K. Goto and R. van de Geijn, TOMS 34, 2008). Unlike in that paper, a is not packed: each
-// number of a is read once for 32 columns, so its place in memory hardly matters. A panel of b is packed only
-// if it has to be transposed or filled up to whole vectors.
+// A tile of up to 14 x 32 sums is in registers. A panel of 32 columns of `b` stays in L1 while it is
+// multiplied by the rows of `a` (K. Goto and R. van de Geijn, TOMS 34, 2008). Unlike in that paper, `a` is
+// not packed: each number of `a` is read once for 32 columns, so its place in memory hardly matters. A panel
+// of `b` is packed only if it has to be transposed or filled up to whole vectors.
 #include "kernels/cpu/avx512_gemm.h"
 
 #include <algorithm>
@@ -244,8 +244,8 @@ void avx512_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int
                  std::vector<float>& space) {
   const Strided all_a = stored(transpose_a, a, lda), all_b = stored(transpose_b, b, ldb);
   // multiply() has to pack its right factor if the numbers of this factor follow each other along k. If this
-  // holds for both matrices, a is smaller than b and the result is small, multiply() computes the transposed
-  // result: then a is its right factor, and less has to be packed.
+  // holds for both matrices, `a` is smaller than `b` and the result is small, multiply() computes the
+  // transposed result: then `a` is its right factor, and less has to be packed.
   const bool transposed =
       all_a.column == 1 && all_b.row == 1 && m < n && n <= most_transposed / m && beta == 0;
   const auto size_of_panel = static_cast<std::size_t>(depth_of_blocks(k, most_depth) * tile_columns);

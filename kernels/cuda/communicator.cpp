@@ -28,8 +28,8 @@ mlk_communicator::mlk_communicator(int device, cudaStream_t device_stream, const
 
 mlk_communicator::~mlk_communicator() { static_cast<void>(abort()); }
 
-// Frees everything. Kernels of NCCL end once their communicator is aborted. Does not wait long for a call
-// that does not return, because only the abort ends such a call.
+// Frees everything. Kernels of NCCL end once their communicator is aborted. If a call of NCCL in another
+// thread does not return, waits only a short time for it, because only the abort ends such a call.
 void mlk_communicator::Native::end() {
   std::unique_lock lock(calls, std::try_to_lock);
   // try_lock_for() is not used, because the thread sanitizer of gcc 12 does not know it.
@@ -70,8 +70,8 @@ bool mlk_communicator::holds(cudaError_t error, const char* doing) {
   return false;
 }
 
-// A communicator that does not block may still work on a call after the call has returned. The next call must
-// wait until that work is done.
+// This communicator does not block: NCCL may still work on a call after the call has returned. The next call
+// must wait until that work is done.
 bool mlk_communicator::begin_sum(float* numbers, std::size_t count, cudaEvent_t begin) {
   if (!holds(cudaEventRecord(native_->before, device_stream_), "cannot order its streams")) return false;
   if (!holds(cudaStreamWaitEvent(native_->stream, native_->before, 0), "cannot order its streams"))

@@ -73,7 +73,8 @@ struct mlk_device {
 
 namespace mlk::cuda {
 
-// A parameter of an operation as functions of the table have it: a pointer in place of a reference.
+// How a function of the table takes a parameter of its operation: as a pointer if the operation takes a
+// reference.
 template <typename Parameter>
 struct InTable {
   using Type = Parameter;

@@ -37,8 +37,8 @@ struct TrainingState {
   std::uint64_t step = 0;      // updates applied
   std::uint64_t position = 0;  // samples taken, see sampler.h
   kernels::Floats parameters;
-  // The optimizer's state: slots times as long as the parameters, all of slot 0 first. Empty: there is no
-  // state yet.
+  // The optimizer's state: for each slot as many floats as there are parameters, slot by slot. Empty: there
+  // is no state yet.
   kernels::Floats optimizer_state;
   // The step at which the optimizer's state was all zeros; 0 if the state comes from a checkpoint
   std::uint64_t state_since = 0;

@@ -14,8 +14,8 @@
 
 namespace mlk::rt {
 
-// Tensors of the current state. The optimizer's part is slots times as long as the parameters. The host reads
-// these tensors only for a checkpoint.
+// Tensors of the current state. The optimizer's state has as many floats for each slot as there are
+// parameters. The host reads these tensors only for a checkpoint.
 struct LiveState {
   std::uint64_t step = 0, position = 0;
   std::span<const float> parameters, optimizer_state;

@@ -30,7 +30,7 @@ struct SafeTensorsFile {
   std::size_t data_begin = 0;  // in the file
 };
 
-// The size of the header and of the length before it, from the first 8 bytes of a file. Throws
+// The size of the header together with the 8 bytes of its length, which are the first bytes of a file. Throws
 // std::runtime_error if the header does not fit into the file, or if it is larger than JSON may be (json.h).
 std::uint64_t safetensors_header_size(std::string_view first_bytes, std::uint64_t file_size);
 

@@ -54,8 +54,8 @@ class Object {
     return value.get<double>();
   }
 
-  // A list of whole numbers from 1 to `most`. It has from least_size to most_size numbers, which `sizes` says
-  // in words.
+  // A list of whole numbers from 1 to `most`. The list has least_size to most_size numbers; `sizes` describes
+  // this in words.
   std::vector<int> list(const std::string& key, std::size_t least_size, std::size_t most_size,
                         const std::string& sizes, std::uint64_t most) {
     const json& values = at(key);

@@ -14,7 +14,7 @@ int processes_of_pod();
 // How a process has ended: its exit code, or 128 plus the number of its signal. Nothing: it still runs.
 using EndOfProcess = std::optional<int>;
 
-// The consequence for the whole pod. Pure.
+// What the ends of its processes mean for the whole pod. Pure.
 struct EndOfPod {
   bool stop_others = false;  // stop the processes that still run, as one has failed
   int code = 0;              // once all have ended: 0 if one has ended with 0 (the run is trained), otherwise

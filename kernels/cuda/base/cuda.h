@@ -33,8 +33,8 @@ __device__ T* shared_memory() {
   return reinterpret_cast<T*>(bytes);
 }
 
-// Puts the kernel at the end of the stream. A block may have 99 KB of shared memory. A grid without blocks
-// does nothing. Errors: cudaGetLastError().
+// Puts the kernel at the end of the stream. A block may have at most 99 KB of shared memory. A grid without
+// blocks does nothing. Errors: cudaGetLastError().
 template <typename... Parameters, typename... Arguments>
 void launch(const Grid& grid, cudaStream_t stream, void (*kernel)(Parameters...), Arguments... arguments) {
   if (grid.blocks.x == 0) return;

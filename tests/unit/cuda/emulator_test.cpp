@@ -74,7 +74,8 @@ TEST_CASE("the emulator reports a fault if the first or the last thread of a blo
 }
 
 TEST_CASE(
-    "__shfl_xor_sync() exchanges values of lanes, and a lane that is missing or not in the mask is a fault") {
+    "__shfl_xor_sync() exchanges values between lanes, and the use of a lane that is missing or not in the "
+    "mask is a fault") {
   std::vector<int> sums(2);
   run_grid({{1}, {64}}, [&] {
     int value = static_cast<int>(threadIdx.x);

@@ -200,7 +200,7 @@ TEST_CASE(
   CHECK(next_of(newer, 100) == "silence");
 }
 
-TEST_CASE("the first launcher does not end a process that was connected before the launcher") {
+TEST_CASE("the first launcher of an agent does not end a process that connected before this launcher") {
   const Pod pod;
   Link process = pod.begin(0);
   const Link leader = pod.lead();

@@ -173,7 +173,7 @@ TEST_CASE("a process ends with 126 if it gets no program from its agent, or cann
 }
 
 TEST_CASE(
-    "if all pods are on one machine, the files of Open MPI's shared memory are in the pod's own folder by "
+    "if all pods are on one machine, each pod has the files of Open MPI's shared memory in its own folder by "
     "default") {
   for (const char* set : {"", "/elsewhere"}) {
     Played agent;

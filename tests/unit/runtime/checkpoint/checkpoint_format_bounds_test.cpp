@@ -122,7 +122,7 @@ TEST_CASE("a manifest is one line of JSON") {
         "\n");
 }
 
-TEST_CASE("a manifest names at most 4096 files, all of them in its own folder") {
+TEST_CASE("a manifest is refused if it names more than 4096 files, or a file outside of its own folder") {
   using namespace checkpoint_format_bounds;
   const auto many = [](std::size_t count) {
     std::string files = "[" + file_named("x");

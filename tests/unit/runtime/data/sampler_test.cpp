@@ -20,7 +20,7 @@ std::vector<std::uint64_t> epoch_of(std::uint64_t seed, std::uint64_t epoch, std
 
 }  // namespace
 
-TEST_CASE("each epoch has each sample exactly once, for every size") {
+TEST_CASE("each epoch has each sample exactly once, for data sets of many sizes") {
   for (std::uint64_t size : {1u, 2u, 3u, 4u, 5u, 15u, 16u, 17u, 255u, 256u, 257u, 1500u}) {
     for (std::uint64_t epoch : {0u, 1u, 77u}) {
       auto ids = epoch_of(3, epoch, size);

@@ -193,7 +193,7 @@ TEST_CASE("require_peers() for allreduce accepts an environment without the seed
   require_peers(read_launch_env(), false);
 }
 
-TEST_CASE("a process uses one thread if OMP_NUM_THREADS is not a single number of threads") {
+TEST_CASE("a process uses one thread if OMP_NUM_THREADS is not one valid number") {
   for (const char* threads : {"", "0", "-2", "many", "4,2"}) {
     Values values = complete;
     values["OMP_NUM_THREADS"] = threads;

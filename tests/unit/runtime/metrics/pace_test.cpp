@@ -41,7 +41,7 @@ TEST_CASE("the slower of two ranks can be named") {
   CHECK(pace.slowest() == 4);
 }
 
-TEST_CASE("the mean of a rank with few steps is the mean of all these steps except the first") {
+TEST_CASE("the mean duration for a rank with few steps is the mean of all these steps except the first") {
   Pace pace;
   settle(pace, 0, 1);
   for (const double seconds : {100.0, 4.0, 1.0, 1.0}) pace.add(1, seconds);

@@ -36,7 +36,7 @@ struct Bench {
 
 TEST_CASE(
     "the first throughput counts from the start of the training, and a report without new samples repeats "
-    "the last one") {
+    "the last throughput") {
   reporter_result::Bench bench;
   bench.now = 50;
   bench.reporter.started(40, 1000);

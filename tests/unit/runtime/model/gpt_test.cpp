@@ -79,7 +79,8 @@ TEST_CASE("tensors of a GPT have the names and shapes of Hugging Face's GPT-2") 
   CHECK(shapes["transformer.ln_f.bias"] == Shape{8});
 }
 
-TEST_CASE("a GPT has as many parameters as the formula that gives 124 million for the small GPT-2") {
+TEST_CASE(
+    "the number of parameters of a GPT follows the formula that gives 124 million for the small GPT-2") {
   // Counted without making the model: 50257 tokens, 1024 positions, 12 blocks of width 768.
   const std::int64_t width = 768, block = 12 * width * width + 13 * width;
   CHECK(50257 * width + 1024 * width + 12 * block + 2 * width == 124'439'808);
