@@ -69,8 +69,8 @@ class Ops {
   // Copies a tensor to its place, and returns the place.
   virtual std::span<const float> read(std::span<const float> tensor) = 0;
   // Begins to copy a tensor to its place. The copy has the values that the tensor has after the operations
-  // that were queued before. The copy runs beside later operations, which must not change the tensor before
-  // its read(). This read() waits only for this copy.
+  // that are queued so far. The copy runs beside later operations. They must not change the tensor before
+  // read() has returned the copy. This read() waits only for the copy.
   virtual void start_read(std::span<const float> /*tensor*/) {}
   // Copies values to a tensor of the same length. The values may lie in the place of the tensor or elsewhere.
   virtual void write(std::span<const float> values, std::span<float> tensor) = 0;

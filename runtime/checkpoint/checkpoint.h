@@ -15,9 +15,9 @@
 namespace mlk::rt {
 
 // The folder with the checkpoints of one run: step-<number>/ with safetensors files and a manifest.json with
-// their sizes and checksums. A checkpoint is written into a temporary folder .tmp-*, the manifest last, is
-// read back, and appears by one rename, so the process may die at any point. Older checkpoints are removed
-// only after the rename. The object holds only names, so several threads may use it.
+// their sizes and checksums. Its files are written into a temporary folder .tmp-* and read back. Then the
+// manifest is written, and a rename makes the checkpoint visible. So the process may die at any point. Older
+// checkpoints are removed only after the rename. The object holds only names, so several threads may use it.
 class CheckpointStore {
  public:
   // keep: how many of the newest checkpoints stay, at least 1. The first save makes the folder. `log` must
@@ -54,7 +54,8 @@ class CheckpointStore {
   // Returns the newest step that has a folder, or 0 if none has. Reads only the names of folders.
   std::uint64_t newest_step() const;
 
-  // Returns whether the newest checkpoint is complete. Does not need the tensors of the model.
+  // Returns whether all files of the newest checkpoint have the sizes and checksums that its manifest says.
+  // Does not need the tensors of the model.
   bool newest_is_whole() const;
 
   // Loads the newest checkpoint that is intact and fits the tensors, and logs each checkpoint that it skips.

@@ -40,7 +40,8 @@ struct TrainingState {
   // The optimizer's state: for each slot as many floats as there are parameters, slot by slot. Empty: there
   // is no state yet.
   kernels::Floats optimizer_state;
-  // The step at which the optimizer's state was all zeros; 0 if the state comes from a checkpoint
+  // The step at which the optimizer's state was all zeros; 0 if the optimizer's state comes from a
+  // checkpoint.
   std::uint64_t state_since = 0;
   RunHistory history = {};
   std::optional<DataSummary> data = {};  // the data that was trained with, if known

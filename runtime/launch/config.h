@@ -108,8 +108,8 @@ Config parse_config(std::string_view text);
 // Reads a file of at most 1 MiB as parse_config() reads a text. Error messages name the file.
 Config load_config(const std::string& path);
 
-// Applies a merge patch (RFC 7386) to the file before the checks. Error messages call the patch
-// `patch_name`: "trial 7".
+// Applies a merge patch (RFC 7386) to the content of the file before the checks. Error messages call the
+// patch `patch_name`: "trial 7".
 Config load_config(const std::string& path, const nlohmann::json& patch, const std::string& patch_name);
 
 // The number of samples that one update of the run uses.

@@ -35,8 +35,8 @@ class Trainer {
   // the time as `compute`.
   double compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final = {});
 
-  // Scales model().gradients() to a norm of at most optimizer.clip. In a run with servers each worker calls
-  // this, since a server has only a part of the gradients. In other runs apply() clips.
+  // Scales model().gradients() to a norm of at most optimizer.clip, if this is above 0. In a run with servers
+  // each worker calls this, since a server has only a part of the gradients. In other runs apply() clips.
   void clip() {
     if (job_.config.optimizer.clip > 0)
       ops_->clip(model_->gradients(), static_cast<float>(job_.config.optimizer.clip));
@@ -94,10 +94,11 @@ class RunReports {
   RunReports(Job& job, Trainer& trainer) : job_(job), trainer_(trainer) {}
 
   void add_loss(double sum, std::uint64_t count);
-  // Call this when the model is at `step`. Prints a report if one is due, and evaluates if an evaluation is
-  // due. At the end (`last`) it does both; it also logs a sample of the model if the configuration asks for
-  // one, and writes the weights to a file if there is a folder for checkpoints. Returns false if the process
-  // got a signal to stop during the evaluation.
+  // Call this when the model is at `step`. If an evaluation is due, evaluates. If an evaluation or a report
+  // is due, prints a report. At the end (`last`) both are due, unless this step already has them; then
+  // at_step() also logs a sample of the model if the configuration asks for one, and writes the weights to a
+  // file if there is a folder for checkpoints. Returns false if the process got a signal to stop during the
+  // evaluation.
   bool at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last);
 
  private:

@@ -1,4 +1,4 @@
-// Rounding to bfloat16: a thread makes 8 numbers, which it stores at once.
+// Rounding to bfloat16. In padded rows a thread makes 8 numbers and stores them at once.
 #include "kernels/cuda/base/bfloat16.h"
 #include "kernels/cuda/base/elementwise.h"
 #include "kernels/cuda/base/kernels.h"
