@@ -33,7 +33,7 @@ enum class Type : std::uint8_t {
   output,    // of a command: descriptor 1 or 2 (a byte), then the bytes for this descriptor
   ended,     // of a command or a process: see End
   program,   // to a process: the program that it has to run, see Program
-  failed,    // to the launcher: see End
+  failed,    // to the launcher: what has failed, see End
   stopping,  // to the launcher: Kubernetes has asked the pod to end
   finish,    // to the agent: end with this code (a byte); the agent answers with the same frame
   signal,    // to a process: a signal for the program (a byte)

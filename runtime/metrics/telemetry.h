@@ -19,7 +19,7 @@ struct Unsaved {
   bool operator==(const Unsaved&) const = default;
 };
 
-// The state of a distributed run, without its model.
+// The state of a distributed run, except its model.
 struct RunView {
   std::uint32_t workers = 0;  // that take part
   std::uint64_t generation = 0;
@@ -63,7 +63,8 @@ struct GpuView {
   std::optional<double> utilization, memory_bytes, watts;
 };
 
-// Upper bounds of the histogram of step times, in seconds; longer steps are counted beyond the last.
+// Upper bounds of the histogram of step times, in seconds. Steps above the last bound have a count of their
+// own.
 inline constexpr std::array<double, 13> step_bounds = {0.0001, 0.00025, 0.001, 0.0025, 0.01, 0.025, 0.1,
                                                        0.25,   1,       2.5,   10,     25,   100};
 

@@ -13,10 +13,10 @@ namespace mlk::rt {
 
 // GPT-2 (Radford et al. 2019): token and position embeddings; blocks of causal self-attention and of a GELU
 // layer four times as wide, each behind a layer norm and beside a residual connection; and a last layer norm.
-// The logits are the products of its output with the token embeddings. Dropout is where GPT-2 has it, except
-// at the weights of attention: at the embeddings, and at what each half of a block adds. Tensors have the
-// names and layouts of Hugging Face's GPT2LMHeadModel, so that GPT2LMHeadModel reads them from checkpoints:
-// weights of layers are [inputs, outputs].
+// The logits are the products of its output with the token embeddings. Dropout is at the embeddings and at
+// what each half of a block adds, as in GPT-2, but not at the weights of attention. Tensors have the names
+// and layouts of Hugging Face's GPT2LMHeadModel, so that GPT2LMHeadModel reads them from checkpoints: weights
+// of layers are [inputs, outputs].
 class Gpt final : public Model {
  public:
   // shape: of sequences of config.context tokens. `ops` must outlive the model.
