@@ -118,7 +118,7 @@ struct mlk_device_table {
 
   // Sums over the devices of several processes, as in kernels/communicator.h. The first call of
   // collectives_version opens the library for sums. The version is 0 if the library cannot be used; `why`, of
-  // `size` bytes, then holds a sentence, and the other functions must not be called.
+  // `size` bytes, then holds a sentence, and the functions below must not be called.
   int (*collectives_version)(char* why, std::size_t size);
   bool (*new_group)(unsigned char* id);  // of mlk_group_id_bytes bytes
   mlk_communicator* (*join)(mlk_device* device, const unsigned char* id, int members, int index);

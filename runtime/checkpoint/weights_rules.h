@@ -22,8 +22,8 @@ std::string foreign_format(std::string_view first_bytes);
 std::string wrapper_of(std::span<const std::string> names);
 
 // The settings in the config.json of a GPT-2 that differ from what a gpt of this configuration computes: a
-// line for each key, such as "n_head is 3, and model.heads is 2". A key that config.json lacks has the
-// default of transformers, which is the value of GPT-2.
+// line for each key, such as "n_head is 3, and model.heads is 2". A key that config.json lacks is not
+// reported, because the default of transformers is the value of GPT-2.
 std::vector<std::string> computed_otherwise(const nlohmann::json& description, const ModelConfig& model);
 
 }  // namespace mlk::rt

@@ -22,7 +22,8 @@ class LastCheckpoint {
   // Returns the state of the last checkpoint, or nothing if no usable one exists. Reads the disk at most once
   // a second, and returns nothing in between. So a waiting process may call this often.
   std::optional<TrainingState> find(std::span<const TensorInfo> tensors);
-  // Returns whether the last checkpoint is complete. Does not need the tensors of the model.
+  // Returns whether the newest checkpoint is of the last step (or a later one), and its files are intact.
+  // Does not need the tensors of the model.
   bool is_there() const;
 
  private:
