@@ -79,7 +79,7 @@ TEST_CASE("a pod reads its settings from the environment, and its key from a fil
   CHECK(surroundings(whole).err == "mlk: the run's key cannot be read from " + path + "\n");
 }
 
-TEST_CASE("on_one_machine() is true if the own host of the pod is a loopback address") {
+TEST_CASE("on_one_machine() is true if the pod's own address is a loopback address") {
   PodEnvironment environment = pods(1);
   CHECK(environment.on_one_machine());
   environment.own = parse_address("x-worker-0.x");
@@ -298,7 +298,9 @@ TEST_CASE("a write to a closed connection ends the connection, and causes no sig
   CHECK(child.code() == 0);
 }
 
-TEST_CASE("work() returns true if there are no new bytes, and false if the other end has closed") {
+TEST_CASE(
+    "Link::work() returns true if there are no new bytes, and false if the other end has closed the "
+    "connection") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
   Link client(ends[0], Session::Side::client, test_key);

@@ -31,7 +31,7 @@ void flip_from_end(const fs::path& path, std::size_t at) {
 
 }  // namespace
 
-TEST_CASE("a torn or damaged checkpoint is skipped, and the previous checkpoint is loaded") {
+TEST_CASE("an incomplete or damaged checkpoint is skipped, and the previous checkpoint is loaded") {
   const auto damage = [](const char* what, auto change) {
     Checkpoints run;
     run.save(1);

@@ -142,7 +142,7 @@ TEST_CASE("a manifest that is encoded and decoded is unchanged") {
   CHECK(read.files == manifest.files);
 }
 
-TEST_CASE("decoding a broken manifest says what is wrong with it") {
+TEST_CASE("the error for a broken manifest says what is wrong with it") {
   const auto error = [](const std::string& text) { return error_of([&] { decode_manifest(text); }); };
   CHECK(error(std::string(400'000, '[') + std::string(400'000, ']')) ==
         "manifest.json: nested deeper than 32");

@@ -99,7 +99,7 @@ TEST_CASE("after_step() saves a step that is due, and none of the other steps") 
   for (std::uint64_t step = 11; step < 20; ++step) CHECK_FALSE(run.has(step));
 }
 
-TEST_CASE("the last checkpoint is tried again until the disk accepts it") {
+TEST_CASE("the write of the last checkpoint is repeated until the disk accepts it") {
   LiveRun run;
   write_file(run.env.checkpoints, "a file is in the way");
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);

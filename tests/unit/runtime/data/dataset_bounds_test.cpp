@@ -119,7 +119,7 @@ TEST_CASE("a file of more than 16 MiB is read completely, and is refused if it e
   CHECK(files.refusal() == "train-images-idx3-ubyte: truncated: 16777216 of 17408000 bytes of data");
 }
 
-TEST_CASE("an image has at most 1048576 pixels") {
+TEST_CASE("IDX images of more than 1048576 pixels are refused") {
   using namespace dataset_bounds;
   const Files files;
   for (const std::uint32_t width : {524288u, 524289u}) {
@@ -131,7 +131,7 @@ TEST_CASE("an image has at most 1048576 pixels") {
   }
 }
 
-TEST_CASE("a header may declare at most four gibibytes of data") {
+TEST_CASE("the header of an IDX file may declare at most four gibibytes of data") {
   using namespace dataset_bounds;
   const Files files;
   const std::string too_much = "train-images-idx3-ubyte: more than 4 GiB of data";
@@ -145,7 +145,7 @@ TEST_CASE("a header may declare at most four gibibytes of data") {
   CHECK(files.refusal() == "train-images-idx3-ubyte: truncated: 4 of 4294967296 bytes of data");
 }
 
-TEST_CASE("the sizes in a header have their highest byte first") {
+TEST_CASE("the sizes in the header of an IDX file have their highest byte first") {
   using namespace dataset_bounds;
   const Files files;
   write_file(files.folder.path() / train_labels, idx_header({0x01020304}));
@@ -236,7 +236,7 @@ TEST_CASE("one BatchBuffer can be reused for batches of different sizes") {
   }
 }
 
-TEST_CASE("files are closed after they are read, and after they are refused") {
+TEST_CASE("IDX files are closed after they are read, and after they are refused") {
   using namespace dataset_bounds;
   const Files files;
   const std::ptrdiff_t before = open_descriptors();
@@ -248,7 +248,8 @@ TEST_CASE("files are closed after they are read, and after they are refused") {
 }
 
 #if MLK_ZLIB
-TEST_CASE("compressed files are closed too, and the error says why a file cannot be opened") {
+TEST_CASE(
+    "compressed IDX files are closed after they are read, and the error says why a file cannot be opened") {
   using namespace dataset_bounds;
   const Files files;
   const std::string plain = files.folder / train_labels;
@@ -266,7 +267,7 @@ TEST_CASE("compressed files are closed too, and the error says why a file cannot
 }
 #endif
 
-TEST_CASE("the error says why a file cannot be opened or read") {
+TEST_CASE("the error says why an IDX file cannot be opened or read") {
   using namespace dataset_bounds;
   const Files files;
   CHECK(in_child([&] {

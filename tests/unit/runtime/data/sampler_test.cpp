@@ -30,7 +30,8 @@ TEST_CASE("each epoch has each sample exactly once, for data sets of many sizes"
   }
 }
 
-TEST_CASE("each epoch and each seed has its own order, which differs from the order of the files") {
+TEST_CASE(
+    "each epoch of each seed has its own order of the samples, and none of them is the order in the files") {
   std::set<std::vector<std::uint64_t>> orders;
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     for (std::uint64_t epoch = 0; epoch < 5; ++epoch) orders.insert(epoch_of(seed, epoch, 100));

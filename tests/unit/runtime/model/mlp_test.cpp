@@ -51,7 +51,7 @@ TEST_CASE("the tensors of an mlp are adjacent in memory and have the names of Py
   CHECK(model.gradients().size() == 74);
 }
 
-TEST_CASE("the gradient of the whole model is the finite difference of its loss, also with dropout") {
+TEST_CASE("the gradient of a whole mlp is the finite difference of its loss, also with dropout") {
   for (auto make : {kernels::make_reference_ops, +[] { return kernels::make_cpu_ops(); }}) {
     for (const std::vector<int>& hidden : {std::vector<int>{}, {9}, {9, 6}}) {
       auto ops = make();

@@ -74,12 +74,14 @@ TEST_CASE("stochastic gradient descent applies momentum, weight decay and nester
                 {0.81, 0.69955, 0.35763775});
 }
 
-TEST_CASE("the first step of adam is as long as the learning rate, and adam adds the decay to the gradient") {
+TEST_CASE(
+    "the first step of adam is as long as the learning rate, and adam adds the weight decay to the "
+    "gradient") {
   check_updates({.type = adam, .lr = 0.1}, {0.9, 0.8733662987, 0.8075551397});
   check_updates({.type = adam, .lr = 0.1, .weight_decay = 0.5}, {0.9, 0.8196959042, 0.7315606208});
 }
 
-TEST_CASE("adamw subtracts its decay from the parameters") {
+TEST_CASE("adamw subtracts the weight decay from the parameters") {
   check_updates({.type = adamw, .lr = 0.1}, {0.9, 0.8733662987, 0.8075551397});
   check_updates({.type = adamw, .lr = 0.1, .weight_decay = 0.5}, {0.85, 0.7808662986, 0.6760118246});
 }
