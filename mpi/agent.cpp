@@ -122,7 +122,8 @@ class Agent {
     }
   }
 
-  // Tells the launcher, and sends SIGTERM to the program, which then has time for a last checkpoint.
+  // Tells the launcher that the pod stops, and sends SIGTERM to the program, which then has time for a last
+  // checkpoint.
   void stop() {
     stop_at_ = now_ms() + environment_.time_to_stop_ms;
     const std::byte signal{SIGTERM};

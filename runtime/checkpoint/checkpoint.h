@@ -15,9 +15,10 @@
 namespace mlk::rt {
 
 // The folder with the checkpoints of one run: step-<number>/ with safetensors files and a manifest.json with
-// their sizes and checksums. Its files are written into a temporary folder .tmp-* and read back. Then the
-// manifest is written, and a rename makes the checkpoint visible. So the process may die at any point. Older
-// checkpoints are removed only after the rename. The object holds only names, so several threads may use it.
+// their sizes and checksums. The files of a checkpoint are written into a temporary folder .tmp-* and read
+// back. Then the manifest is written, and a rename makes the checkpoint visible. So the process may die at
+// any point. Older checkpoints are removed only after the rename. The object holds only names, so several
+// threads may use it.
 class CheckpointStore {
  public:
   // keep: how many of the newest checkpoints stay, at least 1. The first save makes the folder. `log` must

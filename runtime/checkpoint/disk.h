@@ -19,7 +19,7 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 
   void write_all(const void* data, std::size_t size);
-  // Makes the disk begin to store what was written so far. sync() reports errors.
+  // Makes the disk begin to store what was written so far. Errors are reported by sync().
   void start_sync();
   void sync();
 
