@@ -1,7 +1,7 @@
 // Adam's correction for the start at zero (Kingma & Ba, section 3) is applied when a mean is updated, not
 // when it is read: at age t the new value has the weight (1 - beta) / (1 - beta^(t+1)), so the weights always
-// sum to one. So the meaning of the state does not depend on its age. If servers lose the state in the middle
-// of a run, and it starts again at zero, a checkpoint need not store the age of each part.
+// sum to one. So the meaning of the state does not depend on its age. A checkpoint need not store the age of
+// each part, even if servers lost the state in the middle of the run, and the state started again at zero.
 #include "runtime/model/optimizer.h"
 
 #include <string>
