@@ -46,7 +46,7 @@ Loop::Loop(ServerAccess server, std::unique_ptr<CredentialSource> credentials)
 
 Loop::~Loop() { stop(); }
 
-void Loop::add(std::shared_ptr<Transfer> transfer) {
+void Loop::add(const std::shared_ptr<Transfer>& transfer) {
   if (transfer->request.timeout > milliseconds(0))
     transfer->deadline = Clock::now() + transfer->request.timeout;
   bool refused;

@@ -22,7 +22,7 @@ class Loop {
 
   // May be called from any thread. Transfer::done runs once in the loop's thread, except if the transfer is
   // cancelled before its end. After stop(), add() itself calls `done` with Failure::Kind::closed.
-  void add(std::shared_ptr<Transfer> transfer);
+  void add(const std::shared_ptr<Transfer>& transfer);
   // May be called from any thread, also from a callback of this transfer. After cancel() returns, no callback
   // of the transfer starts.
   void cancel(const std::shared_ptr<Transfer>& transfer);

@@ -103,7 +103,7 @@ TEST_CASE("a driver continues if another command adds points just before one of 
           asked.method != "GET" && asked.path.find("/authorization.k8s.io/") == std::string::npos;
       const bool is_drivers = asked.path.find("/status") == std::string::npos;
       // A driver that has released its Lease has decided that its work is done. After that it only stores
-      // results whose pods it had not seen before.
+      // the results of pods that it saw late.
       if (adding || added || released || !writes || !is_drivers) return std::nullopt;
       released = asked.body.find(R"("holderIdentity":"")") != std::string::npos;
       if (count++ != which) return std::nullopt;
