@@ -135,7 +135,7 @@ TEST_CASE("allowed_settings() reads values in the form of Python's repr(), and i
   CHECK(allowed_settings("", {{"pip_proxy", "a"}, {"XPIP_PROXY", "a"}, {"PIP_", "a"}}, "/x").empty());
 }
 
-TEST_CASE("allowed_settings() makes relative paths of settings files absolute, but not $HOME/c") {
+TEST_CASE("allowed_settings() makes relative paths in pip's settings absolute, but leaves $HOME/c as it is") {
   for (const char* key : {"find-links", "cert", "client-cert", "cache-dir"}) {
     const PipSettings found = allowed_settings(std::string("global.") + key + "='a  ./b $HOME/c'", {}, "/w");
     REQUIRE(found.size() == 1);

@@ -119,7 +119,7 @@ TEST_CASE("combine() prefers a success to a failure with more tries") {
   CHECK(merged.failure == "exit code 1");
 }
 
-TEST_CASE("combine() keeps a verdict for its own try, and drops it for a later try") {
+TEST_CASE("combine() copies a verdict to a view of the same try, but not to a view of a later try") {
   Trial judged, again;
   judged.state = TrialState::failed;
   judged.tries = 1;
