@@ -100,7 +100,7 @@ std::optional<int> distance(const Platform& platform, const Platform& wanted) {
   const std::string usual(usual_variant(wanted.architecture));
   const auto or_usual = [&](const std::string& variant) { return variant.empty() ? usual : variant; };
   const std::string own = or_usual(platform.variant), asked = or_usual(wanted.variant);
-  constexpr int of_features = 10'000;  // if an entry needs features that the nodes may lack
+  constexpr int of_features = 10'000;  // added if an entry needs features that nodes may lack
   const int last = platform.features.empty() ? 0 : of_features;
   if (own == asked) return last + (platform.variant == wanted.variant ? 0 : 1);
   const std::optional<int> has = number_of_variant(own), needs = number_of_variant(asked);

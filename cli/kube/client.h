@@ -80,7 +80,8 @@ class Stream {
 };
 
 struct StreamEnd {
-  int status = 0;       // HTTP status; 0: no answer or a broken one; 401 with `error`: no credentials
+  // The HTTP status; 0 without a whole answer. 401 with an `error` if the client itself lacks credentials.
+  int status = 0;
   std::string error;    // why there is no whole answer; empty if the answer came to its end
   std::string body;     // of an answer with another status than 200: at most 64 KiB
   bool silent = false;  // the client abandoned the silent connection; a new one may work

@@ -31,7 +31,7 @@ def test_a_worker_that_starts_again_after_the_end_learns_that_the_run_is_trained
         assert "is lost" not in back.errors()
 
 
-def test_the_second_server_tells_a_late_worker_that_the_run_is_trained_if_the_first_server_is_lost(tmp_path):
+def test_if_the_first_server_is_lost_the_second_server_tells_a_late_worker_that_the_run_is_trained(tmp_path):
     with Run(tmp_path / "run", "ps", servers=2, step_delay_ms=10, minimum=1) as run:
         servers, workers = run.start_all(**LATE)
         run.until_step(workers[0], 100)

@@ -104,7 +104,8 @@ TEST_CASE("failure_of() maps each result code of libcurl to a kind and a detail"
   CHECK(expired.detail == "the words");
 }
 
-TEST_CASE("failure_of() keeps the first letter if no small letter follows, and removes a stream's number") {
+TEST_CASE(
+    "failure_of() makes the first letter small only before a small letter, and removes a stream's number") {
   const auto detail = [](const char* text) { return failure_of(CURLE_RECV_ERROR, text, 0, {}).detail; };
   CHECK(detail("X") == "X");
   CHECK(detail("A b") == "A b");

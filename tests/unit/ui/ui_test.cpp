@@ -111,7 +111,7 @@ TEST_CASE("a Style without colours leaves text unchanged, and the same text alwa
   CHECK(color_of("worker/1") == color_of("worker/1"));
 }
 
-TEST_CASE("Progress writes only the lines that stay if there is no terminal") {
+TEST_CASE("if there is no terminal, Progress writes only the lines of print(), and no live line") {
   std::ostringstream out;
   {
     Progress progress(out, false, [] { return std::size_t{80}; });

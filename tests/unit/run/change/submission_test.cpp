@@ -357,7 +357,7 @@ TEST_CASE("a submit fails if an existing object has no owner, and waits if the o
         std::vector<std::string>{"waiting for service/" + run + " of an earlier run to be deleted"});
 }
 
-TEST_CASE("a submit that is interrupted while it waits for an object leaves the run as it is") {
+TEST_CASE("a submit that is interrupted while it waits for a deletion leaves the run as it is") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   submitter.cluster.store.modify("services", "default", run, [](json& service) {

@@ -91,7 +91,7 @@ TEST_CASE("a ${sweep.NAME} needs values, and values for NAME need a ${sweep.NAME
               "the experiment has no value 'span', and neither `run` nor `env` has ${sweep.span}"));
 }
 
-TEST_CASE("a parameter comes after the parameters in its condition, and cannot depend on itself") {
+TEST_CASE("a parameter comes after the parameters in its condition, and these parameters must exist") {
   const SpecRead read =
       read_spec(trained + std::string("sweep: {parameters: {momentum: {choice: [0, 0.9], when: "
                                       "{train.optimizer.type: sgd}}, "
