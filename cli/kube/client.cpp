@@ -116,7 +116,7 @@ std::future<Answer> Client::ask(const Request& request) {
     promise->set_value(std::move(answer));
   };
   std::future<Answer> answer = promise->get_future();
-  state_->loop->add(std::move(transfer));
+  state_->loop->add(transfer);
   return answer;
 }
 
