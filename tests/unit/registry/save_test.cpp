@@ -158,7 +158,7 @@ TEST_CASE("tar can read a Docker archive, and the archive's manifest names the l
 
 TEST_CASE("save_docker_archive() writes a layer above the base only once if the image has this layer twice") {
   Saved saved;
-  const mlk::image::Layer layer = own_layer(saved.folder, "code");
+  const mlk::image::Addition layer = own_layer(saved.folder, "code");
   saved.composed = mlk::image::compose(saved.base->image, {layer, layer}, {});
   save_docker_archive(saved.out.path() / "archive.tar", "r.example/x:1", saved.composed, saved.base);
   const std::string repeated =

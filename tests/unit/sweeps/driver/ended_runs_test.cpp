@@ -63,6 +63,7 @@ TEST_CASE("a driver suspends the Job of its last trial if a sidecar keeps the po
       const std::string run = text_of(*job, {"metadata", "labels", "mlk.dev/run"});
       json pod = test::pod_of(run, "Running");
       pod["metadata"]["labels"]["mlk.dev/sweep"] = seen.sweep;
+      pod["spec"]["containers"] = {{{"name", "main"}}, {{"name", "proxy"}}};
       pod["status"]["containerStatuses"] = {
           {{"name", "main"},
            {"state",
