@@ -59,8 +59,9 @@ TEST_CASE("mlk-experiment(5) has every default of the schema") {
       if (key.fallback.empty() || key.fallback == "{}" || key.fallback == "[]") continue;
       const std::string expected =
           key.fallback == required ? "Required." : "Default: " + std::string(key.fallback) + ".";
-      const std::size_t at = page.find("\n.B " + std::string(key.name) + "\n", start);
-      REQUIRE(at != std::string::npos);
+      const std::size_t begin = page.find("\n.TP\n.B " + std::string(key.name) + "\n", start);
+      REQUIRE(begin != std::string::npos);
+      const std::size_t at = begin + 4;  // of "\n.B"
       const std::string entry = page.substr(at, page.find("\n.", at + 4) - at);
       CHECK_MESSAGE(entry.find(expected) != std::string::npos,
                     section.name << " " << key.name << ": " << expected);
