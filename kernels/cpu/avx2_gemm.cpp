@@ -168,7 +168,8 @@ void avx2_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k
                int lda, const float* b, int ldb, float beta, float* c, int ldc, std::vector<float>& space) {
   const Strided all_a = stored(transpose_a, a, lda), all_b = stored(transpose_b, b, ldb);
   const int depth = depth_of_blocks(k, most_depth);
-  const auto size_of_a = static_cast<std::size_t>(std::min(m, most_rows) * depth + lanes);
+  const std::size_t size_of_a =
+      static_cast<std::size_t>(std::min(m, most_rows)) * static_cast<std::size_t>(depth) + lanes;
   const auto size_of_b =
       static_cast<std::size_t>((std::min(n, most_columns) + tile_columns - 1) / tile_columns) * tile_columns *
       static_cast<std::size_t>(depth);

@@ -196,7 +196,8 @@ MLK_AVX512 void pack(int depth, int columns, Strided b, float* out) {
 
 float* at_cache_line(float* data) {
   constexpr std::uintptr_t line = 64;
-  return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(data) + line - 1) / line * line);
+  const std::uintptr_t behind = reinterpret_cast<std::uintptr_t>(data) % line;
+  return data + (line - behind) % line / sizeof(float);
 }
 
 // Makes the heights of the tiles as equal as possible, because low tiles are slow.
@@ -248,8 +249,11 @@ void avx512_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int
   // transposed result: then `a` is its right factor, and less has to be packed.
   const bool transposed =
       all_a.column == 1 && all_b.row == 1 && m < n && n <= most_transposed / m && beta == 0;
-  const auto size_of_panel = static_cast<std::size_t>(depth_of_blocks(k, most_depth) * tile_columns);
-  const std::size_t size = lanes + size_of_panel + (transposed ? static_cast<std::size_t>(m * n) : 0);
+  const std::size_t size_of_panel =
+      static_cast<std::size_t>(depth_of_blocks(k, most_depth)) * static_cast<std::size_t>(tile_columns);
+  const std::size_t size_of_result =
+      transposed ? static_cast<std::size_t>(m) * static_cast<std::size_t>(n) : 0;
+  const std::size_t size = lanes + size_of_panel + size_of_result;
   if (space.size() < size) space.resize(size);
   float* const packed = at_cache_line(space.data());
   if (!transposed) return multiply(m, n, k, alpha, all_a, all_b, beta, c, ldc, packed);

@@ -13,6 +13,7 @@
 #define MLK_AVX512_AND_AVX2 0
 #endif
 
+// NOLINTBEGIN(bugprone-macro-parentheses): attributes cannot have parentheses around them.
 // Defines a template whose call() is `loop`, compiled with these attributes. The loop is a function with
 // MLK_INLINE, so each copy is compiled for its own instruction set.
 #define MLK_COMPILED_LOOP(Name, attributes)                                                 \
@@ -22,6 +23,7 @@
   struct Name<loop> {                                                                       \
     attributes static Result call(Parameters... parameters) { return loop(parameters...); } \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 namespace mlk::kernels {
 
