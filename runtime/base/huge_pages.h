@@ -1,6 +1,7 @@
 // Large pages for memory that is read at random places.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <sys/mman.h>
@@ -15,11 +16,12 @@ inline void ask_for_huge_pages(std::span<const std::uint8_t> range) {
   constexpr std::uintptr_t page = 2 << 20;
   constexpr int collapse =
       25;  // MADV_COLLAPSE, of Linux 6.1: acts at once, also on pages that were written already
-  const auto begin = (reinterpret_cast<std::uintptr_t>(range.data()) + page - 1) / page * page,
-             end = reinterpret_cast<std::uintptr_t>(range.data() + range.size()) / page * page;
-  if (begin >= end) return;
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-  madvise(reinterpret_cast<void*>(begin), end - begin, collapse);
+  const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(range.data()) % page) % page;
+  if (range.size() < before + page) return;
+  void* const begin = const_cast<std::uint8_t*>(range.data()) + before;
+  const std::size_t size = (range.size() - before) / page * page;
+  madvise(begin, size, MADV_HUGEPAGE);
+  madvise(begin, size, collapse);
 }
 
 }  // namespace mlk::rt

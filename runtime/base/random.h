@@ -24,12 +24,13 @@ constexpr float uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t 
 // sum is exact on every machine, while logarithms and cosines are not.
 constexpr float normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   const std::uint64_t key = mix(mix(mix(seed) + stream) + index);
+  constexpr std::int64_t mean = 12 * 65535 / 2;
   std::int64_t sum = 0;
   for (std::uint64_t word = 0; word < 3; ++word) {
     for (std::uint64_t bits = mix(key + word), part = 0; part < 4; ++part, bits >>= 16)
       sum += static_cast<std::int64_t>(bits & 0xffff);
   }
-  return static_cast<float>(sum - 12 * 65535 / 2) * 0x1p-16f;
+  return static_cast<float>(sum - mean) * 0x1p-16f;
 }
 
 }  // namespace mlk::rt

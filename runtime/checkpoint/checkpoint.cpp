@@ -39,8 +39,8 @@ std::optional<std::uint64_t> number_in(std::string_view text, std::string_view p
   if (!text.starts_with(prefix)) return {};
   text.remove_prefix(prefix.size());
   std::uint64_t number = 0;
-  const char* last = text.data() + text.size();
-  const auto [stopped, status] = std::from_chars(text.data(), last, number);
+  const char *const first = text.data(), *const last = first + text.size();
+  const auto [stopped, status] = std::from_chars(first, last, number);
   if (status != std::errc() || (stopped != last && (after == '\0' || *stopped != after))) return {};
   return number;
 }
@@ -230,7 +230,7 @@ std::string CheckpointStore::name_mark() { return mark_prefix + random_name(); }
 bool CheckpointStore::leave_mark(const std::string& mark) const {
   try {
     fs::create_directories(folder_);
-    Descriptor(fs::path(folder_) / mark, O_WRONLY | O_CREAT, 0644);
+    const Descriptor created(fs::path(folder_) / mark, O_WRONLY | O_CREAT, 0644);
     return true;
   } catch (const std::system_error&) {
     return false;  // the first save will report the reason

@@ -28,7 +28,7 @@ std::uint64_t sample_at(std::uint64_t seed, std::uint64_t position, std::uint64_
   if (dataset_size <= 1) return 0;
   const std::uint64_t epoch = position / dataset_size;
   const std::uint64_t key = mix(mix(seed) + epoch);
-  const int half_bits = (std::bit_width(dataset_size - 1) + 1) / 2;
+  const int half_bits = (static_cast<int>(std::bit_width(dataset_size - 1)) + 1) / 2;
   // The domain is less than four times the data set, so the loop takes fewer than four iterations on average.
   // The loop ends, because a permutation that is repeated leads back to its start, which is inside the data
   // set.

@@ -54,7 +54,8 @@ void Model::initialise(std::uint64_t seed) {
   for (const TensorInfo& tensor : tensors_) {
     if (tensor.shape.size() == 1) continue;
     const auto outputs = static_cast<std::size_t>(tensor.shape.front());
-    const float bound = std::sqrt(6.0f / static_cast<float>(tensor.size / outputs));
+    const std::size_t inputs = tensor.size / outputs;
+    const float bound = std::sqrt(6.0f / static_cast<float>(inputs));
     const auto weights = parameters().subspan(tensor.offset, tensor.size), place = ops_.place(weights);
     for (std::size_t k = 0; k < tensor.size; ++k) place[k] = (2 * uniform(seed, stream, k) - 1) * bound;
     ops_.write(place, weights);

@@ -20,7 +20,7 @@ std::chrono::nanoseconds read_clock(clockid_t clock) {
 
 std::chrono::nanoseconds time_suspended() { return read_clock(CLOCK_BOOTTIME) - read_clock(CLOCK_MONOTONIC); }
 
-Transport::Transport(Identity self, const Key& key, TransportOptions options, LogLine log)
+Transport::Transport(Identity self, const Key& key, const TransportOptions& options, LogLine log)
     : impl_(std::make_unique<Impl>(std::move(self), key, options, std::move(log))) {}
 Transport::~Transport() = default;
 
@@ -40,7 +40,7 @@ std::optional<Event> Transport::receive(SteadyTime deadline) { return impl_->rec
 void Transport::nudge() { impl_->nudge(); }
 void Transport::send_goodbye(int exit_code) { impl_->send_goodbye(exit_code); }
 
-Transport::Impl::Impl(Identity self, const Key& key, TransportOptions options, LogLine log)
+Transport::Impl::Impl(Identity self, const Key& key, const TransportOptions& options, LogLine log)
     : self_(std::move(self)),
       key_(key),
       options_(options),

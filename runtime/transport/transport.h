@@ -62,7 +62,7 @@ class Transport {
   using LogLine = std::function<void(std::string_view)>;
 
   // Starts to listen. Throws Failure if the address cannot be bound.
-  Transport(Identity self, const Key& key, TransportOptions options, LogLine log);
+  Transport(Identity self, const Key& key, const TransportOptions& options, LogLine log);
   ~Transport();
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;

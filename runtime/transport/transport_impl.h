@@ -45,7 +45,7 @@ class RateLimit {
 
 class Transport::Impl {
  public:
-  Impl(Identity self, const Key& key, TransportOptions options, LogLine log);
+  Impl(Identity self, const Key& key, const TransportOptions& options, LogLine log);
   ~Impl();
 
   void dial(PeerId peer, const std::string& host_port);
