@@ -6,6 +6,18 @@
 #include "cli/run/facts/read_facts.h"
 
 namespace mlk {
+namespace {
+
+// Whether the program may have run without a report of its start: the kubelet of a busy node reports the
+// start of a container seconds late, or only together with its end.
+bool may_have_started(const PodFacts& pod) {
+  const bool is_being_started = pod.waiting_reason.empty() || pod.waiting_reason == "ContainerCreating" ||
+                                pod.waiting_reason == "PodInitializing";
+  return pod.scheduled && is_being_started && !pod.ended() && !pod.exit_code && !pod.program_runs() &&
+         !pod.deleting && !pod.node_lost;
+}
+
+}  // namespace
 
 bool has_live_pods(const RunObjects& objects, Time now) {
   const Facts facts = read_facts(objects, now);
@@ -20,9 +32,12 @@ bool has_running_programs(const RunObjects& objects, Time now) {
 
 bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
                  std::chrono::seconds patience) {
-  constexpr std::chrono::seconds patience_beside{10};
+  constexpr std::chrono::seconds patience_beside{10}, patience_with_starts{30};
   if (has_running_programs(objects, now)) return since_end <= patience;
   const Facts facts = read_facts(objects, now);
+  if (since_end <= std::min(patience, patience_with_starts) &&
+      std::ranges::any_of(facts.pods, may_have_started))
+    return true;
   bool waits = false, ends_by_itself = false;
   for (const PodFacts& pod : facts.pods) {
     if (!pod.exit_code || pod.ended() || pod.node_lost) continue;

@@ -16,9 +16,10 @@ bool has_live_pods(const RunObjects& objects, Time now);
 // Whether the program of at least one pod runs, on a node that is not lost.
 bool has_running_programs(const RunObjects& objects, Time now);
 // Whether an ended run may still report results when mlk has known its end for `since_end`. A running program
-// may report for `patience`. A pod whose program has ended may report for 10 s more, until the kubelet
-// reports the end of the pod. A pod that waits for another container may report for 10 s. A caller that
-// suspends the Job earlier removes the pod and its log.
+// may report for `patience`. A pod that was being started on its node may have run without a report, so it
+// may report for 30 s, but not longer than `patience`. A pod whose program has ended may report for 10 s
+// more, until the kubelet reports the end of the pod. A pod that waits for another container may report for
+// 10 s. A caller that suspends the Job earlier removes the pod and its log.
 bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
                  std::chrono::seconds patience);
 

@@ -448,6 +448,30 @@ TEST_CASE("is_settling() is true for a while if the program has ended but its po
   }
 }
 
+TEST_CASE("is_settling() is true for 30 s if a pod was being started on its node when the run ended") {
+  using std::chrono::seconds;
+  Pair pair;
+  json& pod = pair.pod();
+  pod["spec"]["nodeName"] = "n1";
+  pod["status"]["phase"] = "Pending";
+  json& state = pod["status"]["containerStatuses"][0]["state"];
+  const auto settles = [&](int since, int patience = 75) {
+    return is_settling(pair.run.objects, test::now, seconds(since), seconds(patience));
+  };
+  for (const char* reason : {"ContainerCreating", "PodInitializing"}) {
+    state = {{"waiting", {{"reason", reason}}}};
+    CHECK(settles(30));
+    CHECK_FALSE(settles(31));
+    CHECK(settles(10, 10));
+    CHECK_FALSE(settles(11, 10));
+  }
+  state = {{"waiting", {{"reason", "ImagePullBackOff"}}}};
+  CHECK_FALSE(settles(0));
+  state = {{"waiting", {{"reason", "ContainerCreating"}}}};
+  pod["spec"].erase("nodeName");
+  CHECK_FALSE(settles(0));
+}
+
 TEST_CASE("the only container of a pod counts as main") {
   CHECK(main_container_of({{"spec", {{"containers", {{{"name", "trainer"}}}}}}}) == "trainer");
   CHECK(main_container_of({{"spec", {{"containers", {{{"name", "a"}}, {{"name", "b"}}}}}}}) == "main");
