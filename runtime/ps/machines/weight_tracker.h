@@ -55,7 +55,8 @@ class WeightBook {
   std::set<std::uint32_t> unanswered_;  // chunks
   std::uint64_t awaited_ = 0;           // sync: the clock of the weights that gather in the separate buffer
   bool pulled_ = false;                 // sync: the worker has asked for weights of exactly this clock
-  std::vector<std::uint64_t> version_;  // of each chunk: async: in the model; sync: in the separate buffer
+  // The version of each chunk: in the model (async), or in the separate buffer (sync).
+  std::vector<std::uint64_t> version_;
 };
 
 }  // namespace mlk::rt

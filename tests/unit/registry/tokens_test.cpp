@@ -134,7 +134,7 @@ TEST_CASE("mlk appends the scope to the query that the URL of a realm has") {
   CHECK(server.asked[0].url == "https://auth.example/token?x=1&scope=s");
 }
 
-TEST_CASE("Tokens calls `login` only once, also if there is no login") {
+TEST_CASE("Tokens calls `login` only once, even if `login` finds no login") {
   int asked = 0;
   TokenServer server;
   Tokens tokens(

@@ -31,7 +31,7 @@ TEST_CASE("the error of a rank that gives up names the lost ranks, or the next g
   CHECK(stage.gives_up() == "gave up waiting for worker 0, worker 2 (900 s)");
 }
 
-TEST_CASE("a rank reads the step, the source and the ranks that lag from the begin message") {
+TEST_CASE("a rank learns the step, the source and the lagging ranks from the begin message") {
   AmongRanks stage(1, 3);
   Assembling assembling(stage);
   stage.propose(0, 4, {0, 1, 2}, 0);
