@@ -7,8 +7,8 @@
 namespace mlk {
 
 // Advice for an unknown command, as the rest of a line that begins with "hint: "; empty if mlk has no advice.
-// `rest`: the words after the command. In the advice, the first of these words that is not a flag replaces
-// RUN if it may be the name of a run, and FILE if it may be the path of a file.
+// `rest`: the words after the command. The first of these words that is not a flag takes the place of RUN in
+// the advice if it may be the name of a run, and the place of FILE if it may be the path of a file.
 std::string habit_of_command(const std::string& word, const std::vector<std::string>& rest);
 
 // Advice for an unknown word after `mlk local`, in the form of habit_of_command().

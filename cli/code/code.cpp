@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t large_file = 10 << 20;
 constexpr std::uint64_t most_of_a_layer = std::uint64_t{16} << 30;
 
-// If code may become a layer, mlk compresses an archive only if the files have at most this many times the
-// bytes that the archive may have: programs rarely shrink to a tenth.
+// Limit for the files of code that may also become a layer, as a multiple of the limit for the archive. mlk
+// does not try to compress more: the archive would be too large, since programs rarely shrink to a tenth.
 constexpr std::size_t most_gain = 16;
 
 using Take = std::function<void(std::string_view)>;

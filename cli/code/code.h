@@ -26,7 +26,7 @@ inline constexpr std::uint64_t long_to_compress = 64 << 20;
 
 struct Code {
   std::string digest;                // sha256 of the uncompressed archive, hexadecimal; identifies the files
-  std::string archive;               // tar, gzip; empty if it or the files have more bytes than allowed
+  std::string archive;               // tar, gzip; empty if the archive or the files are too large
   std::uint64_t size = 0;            // of all files together
   std::vector<std::string> files{};  // paths, in the order of their bytes
   std::vector<std::string> warnings{};  // for the user
@@ -70,7 +70,7 @@ void write_code_layer(const std::filesystem::path& folder, const Code& code, con
 // archive is Code::digest. `layer`: the uncompressed layer. Throws Error{failure}. Pure.
 std::string archive_of_layer(std::string_view layer, const std::string& prefix);
 
-// Writes the archive of `code` to `file`, unless the file already has it undamaged. For code whose
+// Writes the archive of `code` to `file`, unless an undamaged copy is already there. For code whose
 // Code::archive is empty. Throws Error{failure}.
 void write_archive(const std::filesystem::path& folder, const Code& code, const std::filesystem::path& file,
                    const std::function<bool()>& go_on = {});

@@ -14,7 +14,7 @@ namespace mlk::image {
 
 struct PackedCode {
   std::string digest;   // sha256 of the uncompressed archive, hexadecimal
-  std::string archive;  // empty if it or the files have more bytes than allowed
+  std::string archive;  // empty if the archive or the files are too large
 };
 
 struct ArchiveBounds {

@@ -69,7 +69,7 @@ bool is_lfs_pointer(std::string_view content) {
 
 bool may_be_lfs_pointer(std::uint64_t size) {
   constexpr std::uint64_t shortest = 100,
-                          longest = 200;  // three lines, with the digits of a digest and a size
+                          longest = 200;  // a pointer has three short lines
   return size >= shortest && size <= longest;
 }
 

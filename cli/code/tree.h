@@ -14,7 +14,7 @@
 namespace mlk::image {
 
 struct TreeRules {
-  std::vector<std::string> include;  // patterns; a path that matches travels, unless `never` has it
+  std::vector<std::string> include;  // patterns; each matching path travels, unless it is in `never`
   std::vector<std::string> exclude;  // lines as in .gitignore; win over the folder's ignore files
   std::vector<std::string> never;    // paths that never travel
 };
@@ -30,7 +30,7 @@ struct Tree {
       entries{};  // in the order of the bytes of their paths: a folder comes before its content
   std::vector<std::string> no_files{};  // sockets, pipes and devices, which cannot travel
   std::vector<std::string> vain{};      // patterns of `include` that match nothing
-  // Two kinds of paths that do not travel, in the order of their bytes, folders with a slash at the end.
+  // Two kinds of paths that do not travel, in the order of their bytes. A folder has a slash at its end.
   // `secrets`: hidden names and files that usually hold secrets. `ignored`: paths that git ignores.
   std::vector<std::string> secrets{}, ignored{};
   bool are_ignored_known = true;  // false: mlk does not know which files git's settings ignore

@@ -84,7 +84,7 @@ bool print_values(const StoredRun& first, const StoredRun& second, Session& sess
   return !table.empty();
 }
 
-// Removes the times after the names of the compared files, since they are the times of the temporary copies.
+// Removes the time after the name of each compared file, since it is only the time of a temporary copy.
 std::string without_times(const std::string& text) {
   std::string out;
   bool in_head = false;

@@ -64,7 +64,7 @@ Tagged describe_tagged(const registry::Access& access, const image::Reference& n
       out.size = found.size;
     }
   } catch (const Error& error) {
-    // A tag may also name a cache of a build, a chart or another artifact.
+    // A tag may also name a chart, a build cache or another artifact.
     if (error.code() != ExitCode::failure && error.code() != ExitCode::not_found) throw;
     out.error = error.what();
   }

@@ -34,8 +34,8 @@ std::string counted(std::size_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// Deletes, or with --dry-run only prints, the entries of the cache that have not been used for the time of
-// --unused, except the layers that objects of the local cluster name.
+// Deletes the entries of the cache that have not been used for the time of --unused, except the layers that
+// the local cluster needs. With --dry-run, only prints these entries.
 void clear_cache(const GcOptions& options, Session& session) {
   const auto age = duration_option("--unused", options.unused).value_or(std::chrono::hours(24 * 30));
   const std::optional<fs::path> home = cache_home_if_any();
@@ -68,7 +68,7 @@ void clear_cache(const GcOptions& options, Session& session) {
                            human_size(bytes), counted(count, "layer"), cache.string()));
 }
 
-// The digests of images that runs and sweeps of the namespace name.
+// The digests of the images of all runs and sweeps in the namespace.
 std::set<std::string> digests_in_use(kube::Client& client) {
   const kube::ListOptions of_runs{.label_selector = "app.kubernetes.io/managed-by=mlk,mlk.dev/hash",
                                   .metadata_only = true};

@@ -48,9 +48,9 @@ struct SweepOptions {
   std::string output = "name";
 };
 
-// The values below `sweep:` that --search and --trials set. Without --search, the kind of search is that of
-// the file, or random if the file has no search or one without a number of trials. If the kind is that of the
-// file, the other options of the search, such as its seed, stay too.
+// The values below `sweep:` that --search and --trials set. Without --search, the kind of search is the one
+// in the file if this kind has a number of trials, and otherwise `random`. If the file has the same kind, the
+// other options in the file, such as the seed, stay.
 std::vector<FlagValue> search_flags(const SweepOptions& options, const ExperimentFile& file,
                                     const PrepareOptions& prepared) {
   Problems problems;

@@ -37,7 +37,7 @@ bool is_index(const std::string& step) {
   return is_whole_number(step) && step.size() <= 4 && step.front() != '-';
 }
 
-// `workers` and `roles.worker` are the same place. A flag may use either name, also if the file uses the
+// `workers` and `roles.worker` are the same place. A flag may use either name, even if the file uses the
 // other name.
 void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
   for (const auto& [short_form, role] : {std::pair("workers", "worker"), std::pair("servers", "server")}) {
@@ -53,8 +53,8 @@ void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
   }
 }
 
-// Returns `value`, but if it is text without quotes, the text exactly as it was given. YAML would fold the
-// lines of the text, and remove blanks at both ends and everything after " #", for example in a script or a
+// Returns `value`, unless it is text without quotes. Then returns the text in `given`, unchanged. YAML would
+// fold its lines, and remove blanks at both ends and everything after " #", for example in a script or a
 // colour.
 YamlNode as_given(YamlNode value, const std::string& given) {
   const bool is_comment = value.kind == YamlNode::Kind::null && trim(given).starts_with('#');
@@ -138,9 +138,9 @@ void put_place(YamlNode& node, const Place& place) {
 
 enum class Null { removes, is_value };
 
-// Sets the value at `path` to the YAML that begins in `source` at the column `value_at`. `at`: the place that
-// messages show. If `at` has no source, messages point into `source`: to the value, or to a step of the path
-// if `source` begins with the path, as for --set.
+// Sets the value at `path` to the YAML that begins in `source` at the column `value_at`. Messages show the
+// place `at`. If `at` has no source, they show `source` with a caret at the value, or at a step of the path
+// if `source` begins with the path (as for --set).
 void set_path(YamlNode& root, const std::string& path, const std::shared_ptr<const Source>& source,
               std::size_t value_at, Null null, const Place& at, Problems& problems) {
   std::vector<std::string> steps = split(path, '.');

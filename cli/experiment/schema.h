@@ -14,13 +14,13 @@ enum class Type {
   choice,       // `detail`: "a|b|c"
   dns_label,    // [a-z]([-a-z0-9]*[a-z0-9])?, `detail`: the most characters
   object_name,  // name of a Kubernetes object: a DNS subdomain
-  path,         // absolute path in the pods, normalised; `detail` "or relative": may also be relative
+  path,         // absolute path in the pods, normalised; also a relative one if `detail` is "or relative"
   folder,       // relative to the experiment file
   whole,        // `detail`: "lowest..highest"
   number,       // `detail`: "lowest..highest"; "(0..1)" excludes both ends
   boolean,
-  duration,  // 90s, 15m, 1h30m; `detail`: the longest, "" if there is no limit; with the prefix "0s.." if
-             // zero is allowed
+  duration,  // 90s, 15m, 1h30m; `detail`: the longest duration, after "0s.." if zero is allowed, or "" if
+             // there is no limit
   cpu,       // 2, 0.5, 250m
   memory,    // 512Mi, 4Gi
   command,   // text for sh -c, or a list of words
@@ -35,7 +35,7 @@ enum class Type {
   free_map,        // a map that Kubernetes, a job type or the sweep checks
   any,             // any value; the code that uses the value checks it
   section,         // map; `detail`: the section
-  folder_section,  // like section, but a text instead of the map means the key `path`
+  folder_section,  // like section; a text in place of the map is the value of the key `path`
   sections,        // list of maps; `detail`: the section
   section_map,     // map of names to maps; `detail`: the section
   later,           // known, but not supported yet; `detail`: the message

@@ -90,7 +90,7 @@ std::string suggest_key(const std::string& written, const Section& section, cons
     return fmt::format("; did you mean '{}'?", join(places, "' or '"));
   }
   if (const std::string near = did_you_mean(written, names); !near.empty()) return near;
-  constexpr std::size_t few = 6;  // the advice lists all keys of a section with at most so many keys
+  constexpr std::size_t few = 6;  // if a section has at most this many keys, the advice lists all
   return names.size() <= few ? "; it has " + join(names, ", ") : "";
 }
 

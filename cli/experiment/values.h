@@ -24,7 +24,8 @@ bool is_dns_label(std::string_view text, std::size_t longest);
 // The bytes of a Kubernetes memory quantity such as 512Mi, 1.5G or 1000; nullopt if the text is no quantity,
 // is zero or is too large.
 std::optional<long long> memory_bytes(std::string_view text);
-// The thousandths of CPUs of a quantity such as 2, 0.5 or 250m; nullopt in the same cases as memory_bytes().
+// A quantity of CPUs such as 2, 0.5 or 250m, in thousandths of a CPU; nullopt in the same cases as
+// memory_bytes().
 std::optional<long long> cpu_millis(std::string_view text);
 
 }  // namespace mlk

@@ -22,9 +22,9 @@ std::span<const Variant> schedule_variants();
 
 using RefuseKey = std::function<void(const std::string& path, const std::string& what)>;
 
-// Fills in the defaults of the section's type. Calls `refuse` for each key that only other types have, with
-// the path of this key, and for each missing key without a default, with the path of the section. Does
-// nothing if the schema has refused the type. `path`: the path of the section.
+// Fills in the defaults of the section's type. For each key that only other types have, calls `refuse` with
+// the path of this key. For each missing key without a default, calls `refuse` with the path of the section.
+// Does nothing if the schema has refused the type. `path`: the path of the section.
 void complete_variant(nlohmann::json& section, const std::string& path, std::span<const Variant> variants,
                       const RefuseKey& refuse, const std::string& type_key = "type");
 

@@ -36,9 +36,9 @@ struct YamlEntry {
 inline constexpr std::size_t longest_yaml = 1 << 20;  // bytes
 inline constexpr std::size_t deepest_yaml = 32;       // levels
 
-// Parses exactly one document of at most 1 MiB, 32 levels, and 10000 nodes with all aliases expanded, in
-// UTF-8 without control characters other than tabs and line ends. Throws Error{usage} with all mistakes
-// found. An empty text gives a null node.
+// Parses exactly one document. It is in UTF-8, without control characters except tabs and line ends, and has
+// at most 1 MiB, 32 levels, and 10000 nodes after all aliases are expanded. Throws Error{usage} with all
+// mistakes found. An empty text gives a null node.
 YamlNode parse_yaml(std::string_view text, const std::string& source_name);
 
 // Parses `text`, in which each value has the same line and column as in `source`. If there are mistakes, adds
@@ -46,13 +46,13 @@ YamlNode parse_yaml(std::string_view text, const std::string& source_name);
 std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_ptr<const Source>& source,
                                    Problems& problems);
 
-// Converts any content to JSON. Plain scalars have the types of JSON (so no, on, 012, 1_000 and 0x1F are
-// text); true, false and null may also be capitalised as in YAML 1.2. Whole numbers of up to 64 bits are
-// exact.
+// Converts any content to JSON. Plain scalars have the types of JSON, so `no`, `on`, `012`, `1_000` and
+// `0x1F` are text. But `true`, `false` and `null` may also be capitalised as in YAML 1.2. Whole numbers of up
+// to 64 bits are exact.
 nlohmann::json to_json(const YamlNode& node);
 
-// Whether the text is a whole number, or for is_number() any number, in the notation of JSON, so without a
-// leading zero. is_number() also accepts ".5" and "1.".
+// Whether the text is a number in the notation of JSON, so without a leading zero. is_whole_number() accepts
+// only whole numbers. is_number() accepts all numbers, and also ".5" and "1.".
 bool is_whole_number(std::string_view text);
 bool is_number(std::string_view text);
 

@@ -142,9 +142,9 @@ struct Connection::State {
     set(CURLOPT_HTTP_VERSION,
         static_cast<long>(may_be_stream ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
     set(CURLOPT_PIPEWAIT, may_be_stream ? 1L : 0L);
-    // While libcurl before 8.1 serves one stream, it may also read data for another stream of the connection.
-    // This data has to fit into the buffer of that other stream. The upload buffer stays small, because
-    // libcurl 7.88 corrupts memory with a large upload buffer.
+    // While a libcurl older than 8.1 serves one stream, it may also read data for another stream of the
+    // connection. This data has to fit into the buffer of that other stream. The upload buffer stays small,
+    // because libcurl 7.88 corrupts memory with a large upload buffer.
     constexpr long buffer = 256L << 10, large_buffer = 2L << 20;
     set(CURLOPT_BUFFERSIZE, may_be_stream ? large_buffer : buffer);
     set(CURLOPT_UPLOAD_BUFFERSIZE, buffer);

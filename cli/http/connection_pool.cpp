@@ -12,8 +12,8 @@ namespace {
 constexpr long most_connections = 32;
 
 // While exchanges run, the pool calls libcurl at least this often. Each call reports progress, checks for an
-// interruption, and delivers data that libcurl before 8.1 has read for another stream of a connection without
-// reporting it.
+// interruption, and delivers data that was read while another stream of the connection was served: a libcurl
+// older than 8.1 does not report such data.
 constexpr int look_again_ms = 50;
 
 }  // namespace

@@ -34,7 +34,7 @@ std::string detail_of(CURLcode code, const std::string& text) {
 }
 
 // Whether the connection ended within the TLS handshake. libcurl has no result code for this, so only errno
-// and the texts of OpenSSL and of the system tell.
+// and the texts of OpenSSL and of the system show it.
 bool is_cut(const std::string& text, int os_error) {
   const auto has = [&](const char* words) { return text.find(words) != std::string::npos; };
   return os_error == ECONNRESET || os_error == EPIPE || has("SSL_ERROR_SYSCALL") || has("unexpected eof") ||

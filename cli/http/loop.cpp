@@ -13,8 +13,8 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// libcurl before 8.1 may have read data for another transfer of the connection without reporting it. So the
-// loop calls libcurl at least this often while transfers are running.
+// While a libcurl older than 8.1 serves one transfer, it may read data for another one and not report it. So
+// the loop calls libcurl at least this often while transfers are running.
 constexpr milliseconds poll_interval{100};
 
 // About a hundred streams fit on one HTTP/2 connection. Without a limit, libcurl would open a connection for
@@ -247,9 +247,9 @@ void Loop::end(Transfer* ended, CURLcode code) {
   transfer->release();
 }
 
-// Plans to send a transfer again if repeat_after() returns a time. Also plans this once after a 401, with a
-// renewed credential, because the server has not executed the request. Returns false if nothing is planned,
-// also because the time would be after the deadline.
+// If repeat_after() returns a time, plans to send the transfer again after this time. Also plans this once
+// after a 401, with a renewed credential, because the server has not executed the request. Returns false if
+// nothing is planned, for example because the next attempt would be after the deadline.
 bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now) {
   note_acceptance(*transfer);
   for (const auto& other : running_) note_acceptance(*other);  // also for streams, which may last for days

@@ -55,8 +55,7 @@ class Loop {
   // For the loop's thread.
   const std::unique_ptr<CredentialSource> credentials_;
   bool few_connections_ = true;
-  std::vector<std::shared_ptr<Transfer>> running_, waiting_;  // waiting_: for their next attempt, or
-                                                              // for a credential
+  std::vector<std::shared_ptr<Transfer>> running_, waiting_;  // waiting_ awaits a retry or a credential
   SteadyTime silence_due_{};
   bool checks_ = false;                                // a check over a new connection is under way
   std::optional<SteadyTime> answered_, check_failed_;  // when such a check last passed, or failed

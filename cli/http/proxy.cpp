@@ -32,7 +32,7 @@ std::optional<IpAddress> ip_of(const std::string& text) {
   return address;
 }
 
-// Whether the network that an entry of NO_PROXY names, such as "192.0.2.0/24", holds an address; nullopt if
+// Whether an entry of NO_PROXY is a network, such as "192.0.2.0/24", that contains the address; nullopt if
 // the entry is no network.
 std::optional<bool> is_in_network(const std::string& entry, const std::optional<IpAddress>& ip) {
   const std::size_t slash = entry.find('/');

@@ -14,7 +14,7 @@ struct Attempt {
   int status = 0;                                     // of the answer, if there was no failure
   std::optional<std::chrono::seconds> retry_after{};  // of the answer
   bool twice = false;                      // the request is idempotent: the server may execute it twice
-  bool is_stream = false;                  // not sent again after a failure: its reader opens a new stream
+  bool is_stream = false;                  // a failed stream is not sent again: its reader opens a new one
   int attempts = 1;                        // up to now
   std::chrono::milliseconds trying_for{};  // since the first attempt began
 };

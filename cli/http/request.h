@@ -21,8 +21,8 @@ struct Request {
   std::chrono::milliseconds timeout{30000};  // for the whole exchange; for a stream only until the head of
                                              // the answer. 0: no time-out
   bool twice = false;                        // idempotent: may be executed twice, as a GET may
-  std::size_t longest_line = 0;              // for a stream, in bytes: a longer line loses its middle; at
-                                             // least 8. If 0, a line of more than 16 MiB is a failure
+  std::size_t longest_line = 0;              // of a stream, in bytes, at least 8: a longer line loses its
+                                             // middle. 0: a line of more than 16 MiB is a failure
   Headers headers{};                         // if not empty, these replace ServerAccess::headers
 };
 

@@ -17,11 +17,12 @@ constexpr std::size_t body_limit = 256u << 20;
 constexpr std::size_t line_limit = 16u << 20;
 constexpr std::size_t error_body_limit = 64u << 10;  // of the answer that refuses a stream
 
-// While libcurl before 8.1 serves one transfer, it may read data for another transfer. If this data does not
-// fit into the buffer of the other transfer, libcurl pauses HTTP/2. If this data is also the last data of the
-// connection, libcurl never notices the end of the other transfer. So the buffer is far larger than a burst.
+// While a libcurl older than 8.1 serves one transfer, it may read data for another transfer. If this data
+// does not fit into the buffer of the other transfer, libcurl pauses HTTP/2. If this data is also the last
+// data of the connection, libcurl never notices the end of the other transfer. So the buffer is far larger
+// than a burst.
 constexpr long read_buffer = 8l << 20;
-constexpr long read_buffer_http1 = 64l << 10;  // to allocate megabytes costs time even if unused
+constexpr long read_buffer_http1 = 64l << 10;  // megabytes cost time, even if they stay unused
 // The size of both buffers of a POST over HTTP/1.1. They are small, because glibc consolidates its whole heap
 // whenever 64 KiB are freed at once.
 constexpr long post_buffer = 16l << 10;
@@ -279,7 +280,7 @@ void Transfer::read_headers() {
     if (std::string text = warning_text(header->value); !text.empty())
       response.warnings.push_back(std::move(text));
   }
-  curl_off_t seconds = 0;  // 0 also without the header, or if it has no usable value
+  curl_off_t seconds = 0;  // stays 0 if the header is missing or unusable
   curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds);
   const bool at_once = find("Retry-After", 0) && std::string_view(header->value) == "0";
   if (seconds > 0 || at_once) retry_after = std::chrono::seconds(seconds);

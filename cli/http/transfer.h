@@ -39,8 +39,8 @@ struct Transfer {
   Transfer& operator=(const Transfer&) = delete;
 
   Request request;
-  // For streams: `line` is called with each line, and `opened` with the status when the head of the answer
-  // arrives, but not for 1xx and 401.
+  // For streams. `line` is called with each line. `opened` is called with the status when the head of the
+  // answer arrives, but not if the status is 401 or 1xx.
   std::function<void(std::string_view)> line;
   std::function<void(int)> opened;
   // Called once, at the end of the transfer, with an answer or a failure; never after Loop::cancel().

@@ -13,7 +13,7 @@
 namespace mlk::image {
 
 inline constexpr std::size_t longest_manifest = 4 << 20;        // the limit of registries
-inline constexpr std::size_t longest_configuration = 16 << 20;  // a history of builds makes them long
+inline constexpr std::size_t longest_configuration = 16 << 20;  // it contains the history of the image
 inline constexpr std::size_t most_layers = 500;
 
 struct MediaTypes {
@@ -57,7 +57,7 @@ struct Manifest {
 struct Index {
   struct Entry {
     Descriptor manifest;
-    Platform platform;  // has no architecture if the index names none or, as for a signature, "unknown"
+    Platform platform;  // the architecture is empty if the index has none or "unknown" (a signature)
   };
   std::vector<Entry> entries;
 };
@@ -71,7 +71,7 @@ std::variant<Manifest, Index> parse_manifest(std::string_view bytes, const std::
 // Returns the entry for the platform. First choice is an entry of the same variant, where amd64 is amd64/v1,
 // arm64 is arm64/v8 and arm is arm/v7. Second choice is the newest of the older variants. Third choice, if
 // `wanted` has no variant, is the oldest of the newer variants. Among equal entries, returns the first entry.
-// Returns an entry that needs features of the system only if no other entry fits. If no entry has an
+// An entry that needs features of the system is chosen only if no other entry fits. If no entry has an
 // architecture, and `is_unsaid` is true for exactly one entry, returns this entry. Throws Error{not_found},
 // with the available platforms in the hint.
 const Index::Entry& choose(const Index& index, const Platform& wanted, const std::string& name);

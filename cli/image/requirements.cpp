@@ -285,8 +285,8 @@ class RequirementReader {
     goal += safe(requirement) + kept + "\n";
   }
 
-  // Applies the option. Returns it as mlk passes it to pip, with a blank before it; empty if mlk does not
-  // pass it.
+  // Applies the option. Returns the option in the form for pip, with a blank in front; empty if mlk does not
+  // pass the option on.
   std::string effect(const Given& given, const std::string& requirement, const fs::path& file, int depth) {
     const std::string name = given.option.name;
     const Line line = line_;

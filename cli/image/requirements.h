@@ -24,8 +24,8 @@ enum class RequirementKind {
   sources,     // https://host/own-1.0.tar.gz
 };
 
-// The kind of a requirement. `place`: the path or URL in its line, or "". classify_requirement() expects a
-// line without comment and options.
+// The kind of a requirement. `place`: the path or URL in the line, or "". classify_requirement() expects a
+// line that has no comment and no options.
 struct NamedSource {
   RequirementKind kind = RequirementKind::package;
   std::string place{};
@@ -38,7 +38,7 @@ std::string without_logins(std::string text, const std::string& instead);
 // All requirements of a file, and of the files that this file includes by -r and -c.
 struct Requirements {
   std::string wanted;               // the text of a file for pip, with absolute paths
-  std::string constraints;          // the text of a file for -c of pip; empty: no constraints
+  std::string constraints;          // the text of a file for pip's option -c; empty: no constraints
   std::string options;              // the lines that have only options, such as --index-url
   std::vector<std::string> urls{};  // of wheels, as the user wrote them, with logins
   // The wheel files on this machine that lines name, and the folders and HTML files that --find-links names.

@@ -61,7 +61,7 @@ TEST_CASE("completion offers files only for arguments that are files") {
   CHECK(complete({"templates", "p"}) == "ps\n");
 }
 
-TEST_CASE("completion offers the runs of the cluster and the namespace that the typed flags name") {
+TEST_CASE("completion offers the runs of the cluster and the namespace that the typed flags select") {
   FakeCluster cluster;
   cluster.ask("POST", mlk::test::config_maps_path, mlk::test::owner_of("digits-abcde"));
   cluster.ask("POST", mlk::test::config_maps_path, mlk::test::owner_of("mnist-fghij"));

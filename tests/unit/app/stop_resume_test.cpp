@@ -59,7 +59,7 @@ TEST_CASE("mlk stop fails if the run is resumed during the wait") {
   CHECK(cluster.mark().is_null());
 }
 
-TEST_CASE("mlk resume resumes the other runs and then fails if one of the runs has ended") {
+TEST_CASE("if one of several runs has ended, mlk resume resumes the other runs and then fails") {
   ClusterWithRun cluster;
   CHECK(cluster.mlk({"stop", "x", "--timeout", "0"}).first == 124);
   cluster.ask("POST", config_maps_path, test::owner_of("y-fghij", "y"));

@@ -215,7 +215,7 @@ TEST_CASE("pack_code() packs ten thousand files") {
   CHECK(files_of(folder.path()).size() == 10'000);
 }
 
-TEST_CASE("list_tree() sorts entries by the bytes of their paths, and each file has its own size") {
+TEST_CASE("list_tree() sorts entries by the bytes of their paths, and gives the size of each file") {
   const TemporaryFolder folder;
   constexpr std::size_t many = 1300;
   for (const char* file : {"a/c", "a-b", "a.b/c-d", "a.b/c/d", "a.b/c.d", "a0", "z/z/z/z"})

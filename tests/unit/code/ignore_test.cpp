@@ -290,7 +290,7 @@ TEST_CASE("may_match_below() is true for a folder whose parts match the beginnin
   CHECK(Includes({"a/x", "b/x"}).may_match_below("b"));
 }
 
-TEST_CASE("a set matches both cases of a letter, and a negated set neither, if case is ignored") {
+TEST_CASE("if case is ignored, a set has both cases of each of its letters, also if it is negated") {
   const auto either = [](const std::string& rule, const std::string& path) {
     IgnoreRules ignore(mlk::image::Case::is_ignored);
     ignore.add(rule, "");

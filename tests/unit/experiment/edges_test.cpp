@@ -236,7 +236,7 @@ TEST_CASE("keys of patches and unsupported keys are not suggested") {
   CHECK(suggest_key("service", schema_section("csi"), "csi") == "; it has driver, fsType, volumeAttributes");
 }
 
-TEST_CASE("an alias of a map counts as all values of the map towards the limit of values") {
+TEST_CASE("for the limit of values, each alias of a map counts as all values of the map") {
   std::string map = "{";
   for (int i = 0; i < 98; ++i) map += "k" + std::to_string(i) + ": v, ";
   std::string text = "[&a " + map + "}";

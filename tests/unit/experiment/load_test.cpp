@@ -30,7 +30,7 @@ TEST_CASE("train.offline_time accepts 0s, and train.patience refuses 0s") {
   CHECK(contains(refusal(with("patience: 0s")), "train.patience must be a time"));
 }
 
-TEST_CASE("train needs exactly one of steps and epochs") {
+TEST_CASE("`train` needs exactly one of `steps` and `epochs`") {
   const auto with = [](const std::string& length) {
     return "name: x\nmode: single\ntrain: {data: {path: /data}" + length + "}\n";
   };
@@ -129,7 +129,7 @@ TEST_CASE("a command runs in a shell if it is a text and not a list of words") {
         std::vector<std::string>{"python", "train.py", "3"});
 }
 
-TEST_CASE("numbers and booleans in env become the text that was written") {
+TEST_CASE("numbers and booleans in `env` become the text that was written") {
   const json env =
       load(std::string(smallest) + "env: {A: 012, B: 1.50, C: true, D: yes, E: \"\"}\n").effective["env"];
   CHECK(env == json{{"A", "012"}, {"B", "1.50"}, {"C", "true"}, {"D", "yes"}, {"E", ""}});
@@ -218,7 +218,7 @@ TEST_CASE("a toleration with a value is refused if its operator is Exists") {
   CHECK(contains(with("{value: a}"), "without a key"));
 }
 
-TEST_CASE("the largest allowed value of a key is accepted, and a larger one refused") {
+TEST_CASE("the largest allowed value of a key is accepted, and a larger value is refused") {
   const auto set = [](const std::string& argument) {
     return refusal("name: x\nmode: ps\ntrain: {data: {path: /data}, steps: 10}\n",
                    {.set = {argument}, .env = {}, .image = ""});

@@ -19,7 +19,7 @@ std::string in_mode(const std::string& mode, const std::string& lines) {
   return problems_of("name: x\nmode: " + mode + "\n" + lines);
 }
 
-TEST_CASE("train needs a built-in mode, and parameters need a job type of the user") {
+TEST_CASE("`train` needs a built-in mode, and `parameters` needs a job type of the user") {
   CHECK(in_mode("mine", train) ==
         "x.yaml:3:1: train needs mode single, ps or allreduce; a job type of your own needs run");
   CHECK(in_mode("mine", "run: a\nparameters: {a: 1}\nroles: {chief: {}, server: {count: 3, min: 2}}\n") ==
@@ -34,7 +34,7 @@ TEST_CASE("train needs a built-in mode, and parameters need a job type of the us
   }
 }
 
-TEST_CASE("framework and workdir are refused with train") {
+TEST_CASE("`framework` and `workdir` are refused if the file has `train`") {
   CHECK(in_mode("single", "run: a\nframework: none\nworkdir: /a\n") == "accepted");
   CHECK(in_mode("single", std::string(train) + "framework: none\n") ==
         "x.yaml:4:1: framework is for run; train has no use for it");
@@ -108,7 +108,7 @@ TEST_CASE("train.consistency must be sync in every mode except ps") {
   CHECK(in_mode("ps", head + "async}\n") == "accepted");
 }
 
-TEST_CASE("warmup must be less than train.steps, and nesterov needs a momentum above 0") {
+TEST_CASE("`warmup` must be less than `train.steps`, and `nesterov` needs a momentum above 0") {
   const auto with = [](const std::string& length, const std::string& optimizer) {
     return in_mode("single", "train: {data: {path: /d}, " + length + ", optimizer: {" + optimizer + "}}\n");
   };
@@ -122,7 +122,7 @@ TEST_CASE("warmup must be less than train.steps, and nesterov needs a momentum a
         "x.yaml:3:50: train.optimizer.nesterov needs a momentum above 0");
 }
 
-TEST_CASE("train.sample needs the model type gpt and the key tokens") {
+TEST_CASE("`train.sample` needs the model type `gpt` and the key `tokens`") {
   const auto with = [](const std::string& rest) {
     return problems_of("name: x\nmode: single\ntrain: {data: {path: /d}, steps: 10, " + rest + "}\n");
   };
@@ -259,7 +259,7 @@ TEST_CASE("the error for a missing key explains the key") {
         "x.yaml:3:25: train.data.path is missing: folder with the data set, as the pods see it");
 }
 
-TEST_CASE("checkpoint.keep is refused without train") {
+TEST_CASE("`checkpoint.keep` is refused if the file has no `train`") {
   CHECK(in_mode("single", "run: a\ncheckpoint: {keep: 1}\n") ==
         "x.yaml:4:14: checkpoint.keep is for train: a program of yours saves when it likes");
   CHECK(load("name: x\nmode: single\nrun: a\n").effective["checkpoint"] == json::object());

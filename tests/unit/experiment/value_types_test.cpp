@@ -25,7 +25,7 @@ void check_rows(const std::vector<Row>& rows) {
   for (const Row& row : rows) CHECK_MESSAGE(of_line(row.line) == row.said, row.line);
 }
 
-TEST_CASE("keys of text accept any scalar except empty text") {
+TEST_CASE("a key of type `text` accepts any scalar except empty text") {
   check_rows(
       {{"note: 5", "accepted"},
        {"note: true", "accepted"},
@@ -78,7 +78,7 @@ TEST_CASE("a $ is escaped for Kubernetes in a text command, but not in a list of
         std::vector<std::string>{"echo", "$(MLK_RANK)", "$$"});
 }
 
-TEST_CASE("consistency accepts sync, async or {staleness: N}") {
+TEST_CASE("`consistency` accepts sync, async or {staleness: N}") {
   const auto with = [](const std::string& value) {
     return test::problems_of("name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1, consistency: " + value +
                              "}\n");
@@ -90,7 +90,7 @@ TEST_CASE("consistency accepts sync, async or {staleness: N}") {
   CHECK(with("{staleness: x}") == "x.yaml:3:62: train.consistency.staleness must be a whole number, not 'x'");
 }
 
-TEST_CASE("a retry rule is preemption, any, an exit code or a range of codes") {
+TEST_CASE("a retry rule is `preemption`, `any`, an exit code or a range of codes") {
   for (const char* good : {"preemption", "any", "1", "255", "1-255", "3-3"})
     CHECK_MESSAGE(of_line(std::string("restart: {on: [") + good + "]}") == "accepted", good);
   for (const char* bad :
@@ -136,7 +136,7 @@ TEST_CASE("a variable refers to a key of a Secret as name/key") {
         json{{"A", {{"secret", "s/k"}}}});
 }
 
-TEST_CASE("a variable that is named like a secret may have a number, true or empty text as its value") {
+TEST_CASE("a variable that is named like a secret may have a number, `true` or empty text as its value") {
   for (const char* good : {"5", "1.5", "true", "\"\""})
     CHECK_MESSAGE(of_line(std::string("env: {MAX_TOKEN: ") + good + "}") == "accepted", good);
   for (const char* bad : {"a", "'5'", "yes"})

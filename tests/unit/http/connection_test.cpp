@@ -164,7 +164,7 @@ TEST_CASE("without a pool, the callback `take` is allowed to make an exchange on
   CHECK(echo.asked.back().body == "content");
 }
 
-TEST_CASE("the failure of exchange() is for_good if the body or the head of an answer is too large") {
+TEST_CASE("the failure of exchange() has `for_good` set if the body or the head of an answer is too large") {
   EchoServer echo;
   echo.body = std::string(1001, 'y');
   Connection connection({.pool = pool_or_none()});

@@ -36,7 +36,7 @@ TEST_CASE("the kind of a refused certificate depends on OpenSSL's error") {
   CHECK(untrusted.detail == "the words, issuer /CN=ca");
 }
 
-TEST_CASE("the failure is of kind broken if the connection ends before the answer is complete") {
+TEST_CASE("the failure is of kind `broken` if the connection ends before the answer is complete") {
   for (const CURLcode code : {CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE,
                               CURLE_HTTP2, CURLE_HTTP2_STREAM, CURLE_SEND_FAIL_REWIND})
     CHECK(failure_of(code, "", 0, {}).kind == Kind::broken);

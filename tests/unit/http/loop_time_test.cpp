@@ -52,7 +52,7 @@ TEST_CASE("the loop sleeps while all requests wait for a credential") {
   CHECK(ends.credentials->turns < 100);
 }
 
-TEST_CASE("the failure is for_good if the credential source refuses to give any credential") {
+TEST_CASE("the failure has `for_good` set if the credential source refuses to give any credential") {
   Ends ends({.url = "http://127.0.0.1:1"});
   ends.credentials->refuse(mlk::Error(mlk::ExitCode::cluster, "no login", "log in"));
   const Failure failure = ask(*ends.loop, {.path = "/a"}).get().failure;

@@ -68,7 +68,7 @@ TEST_CASE("compose() returns the same bytes for the same arguments, and the dige
   CHECK(mlk::image::compose(some_base(), {additions[1], additions[0]}, {}).digest != one.digest);
 }
 
-TEST_CASE("compose() puts the layers of the base first, and notes the purpose of each added layer") {
+TEST_CASE("compose() puts the layers of the base first, and records the purpose of each added layer") {
   const Composed composed = mlk::image::compose(some_base(), {added('2', "python"), added('3', "code")}, {});
   const json layers = manifest_in(composed)["layers"];
   REQUIRE(layers.size() == 3);
@@ -196,7 +196,7 @@ TEST_CASE("compose() replaces bytes in the base's configuration that are not UTF
   CHECK(composed_above(base)["author"] == "a\xef\xbf\xbd");
 }
 
-TEST_CASE("compose() can change the working directory without the user, and the user without the directory") {
+TEST_CASE("compose() can change only the working directory, or only the user") {
   json changed = composed_above(some_base(), {.workdir = "/w"})["config"];
   CHECK(changed["WorkingDir"] == "/w");
   CHECK(changed["User"] == "0");
