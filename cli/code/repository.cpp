@@ -32,7 +32,7 @@ Revision parse_revision(const std::string& status) {
 namespace {
 const std::vector<std::string> harmless{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
 
-// A repository may come from a stranger, so git must not start programs that its configuration or hooks name.
+// A repository may come from a stranger, so git must not start the programs in its configuration and hooks.
 Command git(const std::filesystem::path& folder, const std::vector<std::string>& settings,
             const std::vector<std::string>& words) {
   constexpr std::size_t most_output = 64 << 20;
@@ -118,7 +118,7 @@ std::optional<Revision> revision_of(const std::filesystem::path& folder) {
   try {
     const std::optional<std::vector<std::string>> settings = settings_for(folder);
     if (!settings) return std::nullopt;
-    // For submodules git would start another git without these settings, so mlk ignores changes in
+    // For submodules, git would start another git without these settings. So mlk ignores changes in
     // submodules.
     const ProcessResult result = run_process(git(
         folder, *settings, {"status", "--porcelain=v2", "--branch", "--ignore-submodules=dirty", "--", "."}));
@@ -139,7 +139,7 @@ std::vector<std::string> tracked_files(const std::filesystem::path& folder) {
     }
     std::sort(out.begin(), out.end());
   } catch (const Error&) {
-    // Without git the list of tracked files is empty.
+    // If there is no git, the list of tracked files is empty.
   }
   return out;
 }

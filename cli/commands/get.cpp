@@ -1,5 +1,5 @@
-// mlk get: prints the experiment file of a run as it was submitted. With --to writes the file, the code and
-// the other files of the run to a folder.
+// mlk get: prints the experiment file of a run as it was submitted. With --to, it writes the file, the code
+// and the other files of the run to a folder.
 
 #include <cerrno>
 #include <filesystem>

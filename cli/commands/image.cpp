@@ -40,7 +40,7 @@ std::string short_digest(const std::string& digest) {
   return digest.substr(algorithm, digits);
 }
 
-// The image that a tag names.
+// The image of a tag.
 struct Tagged {
   std::string platforms{};
   std::optional<std::uint64_t> size{};  // of an image for one platform

@@ -26,7 +26,7 @@ Role to_role(const json& value) {
   return role;
 }
 
-// In commands Kubernetes replaces $(NAME) by a value, and $$ by $. A shell gives $(NAME) and $$ another
+// In commands, Kubernetes replaces $(NAME) by a value, and $$ by $. A shell gives $(NAME) and $$ another
 // meaning, so mlk escapes both.
 std::string escaped(const std::string& script) {
   std::string out;

@@ -60,7 +60,7 @@ std::span<const Section> schema();
 const Section& schema_section(std::string_view name);  // throws std::out_of_range
 
 // The paths of all keys except sections and maps with free content, in the form of --set:
-// "train.optimizer.lr". Of a list only the first entry is named: "data.0.mount".
+// "train.optimizer.lr". For a list, there are only the paths of the first entry: "data.0.mount".
 std::vector<std::string> settable_keys();
 
 }  // namespace mlk

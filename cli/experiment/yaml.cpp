@@ -170,7 +170,7 @@ class TreeBuilder : public YAML::EventHandler {
       take_key(parent, std::move(node));
     } else {
       parent.has_key = false;
-      // For a missing value the parser reports the place of the next token. mlk uses the place of the key
+      // For a missing value, the parser reports the place of the next token. mlk uses the place of the key
       // instead.
       const bool missing = node.kind == YamlNode::Kind::null && node.place.line != parent.key_place.line;
       if (missing) node.place = parent.key_place;
@@ -291,7 +291,7 @@ std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_pt
                                    Problems& problems) {
   const std::size_t known_problems = problems.size();
   if (!check_text(source, problems)) return std::nullopt;
-  // With the end mark the parser notices an unclosed quote. Without the mark the parser would treat the end
+  // With the end mark, the parser notices an unclosed quote. Without the mark, the parser would treat the end
   // of the file as the end of the quote.
   std::istringstream in(hide_surrogate_pairs(text) +
                         (text.empty() || text.ends_with('\n') ? "...\n" : "\n...\n"));

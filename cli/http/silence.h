@@ -13,8 +13,8 @@ namespace mlk::http {
 // Other values are for tests.
 struct SilenceTimes {
   std::chrono::milliseconds suspect{20'000};  // after this silence the connection is checked
-  // After this silence the connection is abandoned if a new connection gets an answer. It is abandoned
-  // earlier, halfway between `suspect` and `leave`, if a request waits for its answer.
+  // After this silence, the connection is abandoned if a new connection gets an answer. If a request waits
+  // for its answer, the connection is abandoned earlier, halfway between `suspect` and `leave`.
   std::chrono::milliseconds leave{30'000};
 };
 

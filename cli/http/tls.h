@@ -16,7 +16,7 @@ struct CertificateProblem {
 };
 
 // Requires TLS 1.2 or newer. The usual check of the server's certificate writes its error to `problem`, which
-// must outlive the handle. With `insecure` there is no check.
+// must outlive the handle. With `insecure`, there is no check.
 void set_verification(CURL* easy, bool insecure, CertificateProblem& problem);
 
 }  // namespace mlk::http

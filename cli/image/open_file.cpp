@@ -32,8 +32,8 @@ void fail_with(const fs::path& path, int error) {
 
 namespace {
 
-// Another program may have replaced the file by a link or a pipe. With these flags open() refuses a link, and
-// does not wait for a writer of the pipe.
+// Another program may have replaced the file by a link or a pipe. With these flags, open() refuses a link
+// and does not wait for a writer of the pipe.
 constexpr int flags_to_read = O_RDONLY | O_NOFOLLOW | O_NONBLOCK;
 
 std::size_t read_some(const OpenFile& file, const std::string& path, char* to, std::size_t most) {

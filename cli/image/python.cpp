@@ -208,7 +208,7 @@ void install(const PythonPackages& packages, const Resolved& resolved, const fs:
   write_scripts(into);
 }
 
-// In this file pip names the URL or the path from which a package comes. The layer does not contain the file,
+// In this file, pip stores the URL or path from which a package comes. The layer does not contain the file,
 // since a URL may hold a token, and paths differ from machine to machine.
 constexpr char origin_file[] = ".dist-info/direct_url.json";
 

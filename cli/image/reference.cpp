@@ -53,7 +53,7 @@ bool is_port(std::string_view text) {
   return port > 0 && port <= last;
 }
 
-// Whether the text is a valid host of a URL. Without this check the first request would report the error.
+// Whether the text is a valid host of a URL. Without this check, the first request would report the error.
 bool is_host(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   const bool has_port = colon != text.npos && text.back() != ']';

@@ -21,8 +21,8 @@ struct Reference {
 };
 
 // Reads a name as Docker does. The default registry is docker.io, where a repository without a slash
-// gets the prefix library/. Without a tag and a digest the tag is "latest". Throws Error{usage}; the message
-// repeats no part that may be a password.
+// gets the prefix library/. If there is no tag and no digest, the tag is "latest". Throws Error{usage}; the
+// message repeats no part that may be a password.
 Reference parse_reference(std::string_view text);
 
 // Reads a name with neither tag nor digest, such as "registry.example/team". The tag and the digest of the
