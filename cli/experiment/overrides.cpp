@@ -53,9 +53,9 @@ void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
   }
 }
 
-// Returns `value`, unless it is text without quotes. Then returns the text in `given`, unchanged. YAML would
-// fold its lines, and remove blanks at both ends and everything after " #", for example in a script or a
-// colour.
+// Returns `value`, unless it is text without quotes. In that case, returns the text `given` as it is. YAML
+// would fold its lines, and remove blanks at both ends and everything after " #", for example in a script or
+// a colour.
 YamlNode as_given(YamlNode value, const std::string& given) {
   const bool is_comment = value.kind == YamlNode::Kind::null && trim(given).starts_with('#');
   const bool is_plain = value.kind == YamlNode::Kind::scalar && value.plain;

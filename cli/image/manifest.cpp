@@ -164,8 +164,8 @@ const Index::Entry& choose(const Index& index, const Platform& wanted, const std
     found = &entry;
     best = *how_far;
   }
-  // An entry without a platform may be for any platform: only its manifest shows which one. So mlk follows
-  // such an entry if it is the only one, and no other entry has a platform.
+  // An entry without a platform may be for any platform: only the image itself shows which one. So mlk
+  // follows such an entry if it is the only one, and no other entry has a platform.
   const auto is_unsaid = [](const Index::Entry& entry) { return entry.platform.is_unsaid; };
   if (there.empty() && std::count_if(index.entries.begin(), index.entries.end(), is_unsaid) == 1)
     return *std::find_if(index.entries.begin(), index.entries.end(), is_unsaid);

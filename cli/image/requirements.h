@@ -41,8 +41,8 @@ struct Requirements {
   std::string constraints;          // the text of a file for pip's option -c; empty: no constraints
   std::string options;              // the lines that have only options, such as --index-url
   std::vector<std::string> urls{};  // of wheels, as the user wrote them, with logins
-  // The wheel files on this machine in all lines, and the folders and HTML files of --find-links. They need
-  // not exist, and may lie outside of the folder of the code.
+  // The wheel files on this machine that are requirements, and the folders and HTML files of --find-links.
+  // Some of them may be missing, or lie outside of the folder of the code.
   std::vector<std::filesystem::path> places{};
 };
 
