@@ -45,10 +45,10 @@ struct TarFile {
   std::string_view content;  // of a file; points into the archive
 };
 
-// The entries of an archive that append_to_tar() has written in the order of their paths. Throws
-// Error{failure} for any other archive, for example if it is cut off, or has other kinds of entries, paths of
-// more than 4096 bytes, or paths or links that lead out of the target folder. `before_each`: called before
-// each entry; may throw if the user wants to stop.
+// Returns the entries of an archive. append_to_tar() must have written them, in the order of their paths.
+// Throws Error{failure} for any other archive, for example if it is cut off, or has other kinds of entries,
+// paths of more than 4096 bytes, or paths or links that lead out of the target folder. `before_each`: called
+// before each entry; may throw if the user wants to stop.
 std::vector<TarFile> read_tar(std::string_view tar, const std::function<void()>& before_each = {});
 
 }  // namespace mlk::image

@@ -55,8 +55,8 @@ class Reader {
   }
 
  private:
-  // The entries are in order. So mlk has added each link and file to `no_folders_` before it checks an entry
-  // below this link or file.
+  // The entries are sorted by path. So mlk has added each link and file to `no_folders_` before it checks an
+  // entry below this link or file.
   void check_place(const TarEntry& entry) {
     for (std::size_t at = entry.path.find('/'); at != entry.path.npos; at = entry.path.find('/', at + 1)) {
       if (no_folders_.contains(entry.path.substr(0, at))) refuse("an entry lies below a file or a link");

@@ -25,10 +25,10 @@ class ApiError : public Error {
  public:
   ApiError(int status, std::string reason, const std::string& what, std::string hint = "");
 
-  // The HTTP status. Without an answer 0, but 401 if credentials are missing and a retry cannot help.
+  // The HTTP status; 0 if there was no answer. Also 401 if credentials are missing and a retry cannot help.
   int status() const { return status_; }
   // "NotFound", "AlreadyExists", "Forbidden" ...; "Unreadable" or "TooLarge" for an answer that mlk cannot
-  // use; without an answer "Unreachable" or "NoCredentials".
+  // use; "Unreachable" or "NoCredentials" if there was no answer.
   const std::string& reason() const { return reason_; }
 
  private:
@@ -80,10 +80,10 @@ class Stream {
 };
 
 struct StreamEnd {
-  // The HTTP status; 0 without a whole answer. 401 with an `error` if the client itself lacks credentials.
+  // The HTTP status; 0 if no whole answer came. 401 with an `error`: the client itself lacks credentials.
   int status = 0;
   std::string error;    // why there is no whole answer; empty if the answer came to its end
-  std::string body;     // of an answer with another status than 200: at most 64 KiB
+  std::string body;     // of an answer whose status is not 200; at most 64 KiB
   bool silent = false;  // the client abandoned the silent connection; a new one may work
 };
 

@@ -11,8 +11,8 @@ struct Sign {
   Forbidden why;
 };
 
-// The first sign of this list that the message contains decides. The order matters: the text of a webhook and
-// the names of quotas and policies may contain a later sign.
+// The message may contain several of these signs: the first one in this list decides. The order matters,
+// because the text of a webhook, or the name of a quota or policy, may contain a later sign.
 constexpr std::array<Sign, 16> signs{{
     {"admission webhook \"", Forbidden::admission},
     {"denied the request", Forbidden::admission},

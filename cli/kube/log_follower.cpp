@@ -195,8 +195,8 @@ void LogFollower::State::open(Mode how) {
     end.reset();
   }
   Request request = log_request(name_space, pod, options);
-  // A node answers a request that follows a log only when the log has its first line. So such a request has
-  // no time-out, and step() ends a stream that is silent for too long.
+  // A node does not answer a request that follows a log until the log has its first line. So such a request
+  // has no time-out, and step() ends a stream that is silent for too long.
   request.timeout = how == Mode::follow ? milliseconds(0) : times.answer;
   std::unique_ptr<Stream> opened = client.stream(
       request, [this](std::string_view text) { consume(text); },

@@ -1,5 +1,5 @@
-// Distinguishes the lines of a program from the sentences of the kubelet in the answers to requests for a
-// log.
+// In the answers to requests for a log, distinguishes the lines of the program from the sentences of the
+// kubelet.
 #pragma once
 
 #include <string_view>

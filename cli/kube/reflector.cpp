@@ -25,7 +25,7 @@ constexpr std::size_t most_waiting = 64u << 20;  // bytes of unread events
 
 struct Stopped {};  // thrown on the reflector's thread to end it
 
-// How a watch ended, as the next step of the reflector.
+// How a watch ended, and what the reflector does next.
 enum class WatchEnd {
   in_order,  // continue from the last resource version
   broken,    // continue from the last resource version, after a wait

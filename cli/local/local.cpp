@@ -44,7 +44,8 @@ bool answers(int port) {
   return connected;
 }
 
-// ": " and the last line that a server wrote to its log after the first `after` bytes; or empty.
+// Returns ": " and the last line that a server wrote to its log after the first `after` bytes. Empty if there
+// is no such line.
 std::string last_words(const std::filesystem::path& log, std::uintmax_t after) {
   constexpr std::size_t most_read = 4096;
   std::ifstream file(log, std::ios::binary);
@@ -86,8 +87,8 @@ bool wait_for(std::chrono::milliseconds limit, const Done& done) {
   return true;
 }
 
-// Records for the next up() that the server was stopped and has not crashed. If the disk is full, removes the
-// file, since a missing file also means that the server was stopped.
+// Records, for the next up(), that the server was stopped and has not crashed. If the disk is full, removes
+// the file, since a missing file also means that the server was stopped.
 void note_stopped(const Paths& paths) {
   const auto address = read_address(paths);
   try {

@@ -35,7 +35,7 @@ std::optional<Info> running();
 // Every "code-DIGITS" and "python-DIGITS" in the text, each with 64 hexadecimal digits: the names of layers
 // of code and of packages. Pure.
 std::set<std::string> layers_named_in(std::string_view text);
-// The layers in the cache of this machine that objects of the local cluster name, whether the cluster is up
+// The layers in this machine's cache to which objects of the local cluster refer, whether the cluster is up
 // or not. The next attempt of a run needs these layers, and a command that reads the code of the run needs
 // them, too. Throws Error{failure} if an object cannot be read.
 std::set<std::string> layers_in_use();

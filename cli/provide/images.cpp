@@ -150,7 +150,8 @@ std::optional<image::Platform> platform_of(kube::Client& client, const Experimen
   }
 }
 
-// Returns the runtime's image of mlk's version in `where`, the registry of the experiment's images.
+// Finds the image of the runtime that has mlk's version as its tag. `where`: the registry of the experiment's
+// images.
 std::string find_runtime(const ImageNeed& need, const std::string& where, Session& session,
                          const registry::Access& access) {
   const std::string named = runtime_reference(where, session.version);
@@ -168,8 +169,8 @@ void require_some_image(const ImageNeed& need, const Experiment& experiment, con
   if (!session.local() && !has_runtime) require_image(experiment, need.file);
 }
 
-// Whether the namespace determines the user number of its pods. False if the user may not see the namespace,
-// since a cluster that assigns user numbers lets all users see their own namespaces.
+// Whether the namespace determines the user numbers of its pods. False if we may not see the namespace, since
+// a cluster that assigns user numbers lets everybody see their own namespaces.
 bool assigns_users(kube::Client& client) {
   try {
     const std::optional<nlohmann::json> found =

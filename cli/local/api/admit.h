@@ -18,10 +18,10 @@ struct Admission {
   Time now;
 };
 
-// A new object as it will be stored. Throws StatusError 400 or 422.
+// Returns a new object as it will be stored. Throws StatusError 400 or 422.
 nlohmann::json admit_new(const Admission& admission, nlohmann::json object);
 
-// `after` as it will be stored in place of `before`; fields that the server owns keep their values.
+// Returns `after` as it will be stored in place of `before`. Fields that the server owns keep their values.
 // `of_status`: the change applies only to the status. Otherwise it applies to all fields except the status.
 // Throws StatusError: 400 if `after` has another name, 409 if resourceVersion or uid do not match, 422 if an
 // immutable field changes or a rule is broken.

@@ -27,7 +27,7 @@ std::optional<Number> number_parameter(const Request& request, const std::string
 
 struct ContinueToken {
   std::uint64_t revision;
-  std::string after;  // position_of() the last object sent
+  std::string after;  // position_of() for the last object that was sent
 };
 
 std::string encode(const ContinueToken& token) {

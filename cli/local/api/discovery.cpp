@@ -69,7 +69,7 @@ json resource_list(const std::string& group) {
 }
 
 // The OpenAPI document of a group, with only the parts that kubectl reads: the kinds, and the parameters of a
-// patch. Since fieldValidation is one of them, kubectl leaves the validation to the server.
+// patch. Since fieldValidation is one of these parameters, kubectl leaves the validation to the server.
 json openapi(const std::string& group) {
   json paths = json::object();
   for (const Kind& kind : kinds()) {

@@ -49,7 +49,7 @@ std::vector<std::string> values_in_parentheses(std::string_view text, std::strin
   return values;
 }
 
-// The path of the field that a field label names in objects of this kind.
+// Returns the path of a field in objects of this kind. `label`: the name of the field in a field selector.
 std::string path_of(const Kind& kind, const std::string& label) {
   static const std::map<std::string, std::set<std::string>> others = {
       {"pods",

@@ -25,8 +25,8 @@ struct JobPod {
   bool failed;  // as the Job counts: with podReplacementPolicy TerminatingOrFailed, a pod that is being
                 // deleted has failed already
   bool ready;
-  int failures;  // earlier failures of the index that count
-  int ignored;   // earlier failures of the index that a rule ignored
+  int failures;  // earlier failures of the index, without the ignored ones
+  int ignored;   // earlier failures of the index, ignored by a rule
   std::optional<Time> ended;
   FailureRule rule;  // set for failed pods
 

@@ -92,8 +92,8 @@ std::optional<Time> expiry_of(const json& job) {
   return std::nullopt;
 }
 
-// Corrects times in the future in the conditions of a finished Job, since the time to live of the Job counts
-// from these times.
+// If a condition of a finished Job has a time in the future, corrects this time, since
+// ttlSecondsAfterFinished counts from it.
 void correct_end(Store& store, const json& job, Time now) {
   json conditions = job.value("/status/conditions"_json_pointer, json::array());
   for (json& condition : conditions) {

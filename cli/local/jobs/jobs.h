@@ -8,7 +8,7 @@
 
 namespace mlk::local {
 
-// Call it from one thread only. Returns the time of the next necessary call if nothing changes before;
+// Call it from one thread only. Returns the time at which the next call is necessary even if nothing changes;
 // nullopt if only a change makes another call necessary.
 std::optional<Time> step_jobs(Store& store, Time now);
 

@@ -10,7 +10,7 @@ namespace mlk::local {
 struct NewPod {
   int index;
   int failures;  // counted failures of this index so far
-  int ignored;   // failures of this index that a rule ignored
+  int ignored;   // failures of this index so far, ignored by a rule
 };
 
 // A pod of the Job as the controller creates it; its name is <job>-<index>-<suffix>.

@@ -142,8 +142,8 @@ class JobSync {
 
   // Whether the pod must keep its finalizer, which keeps the pod in existence. The failed pod of an index
   // stores the number of failures of the index until the replacement pod stores it. A suspended Job keeps no
-  // pods, since the Job itself ends its pods. When the Job resumes, these ends do not count as failures of
-  // the ranks.
+  // pods, since the Job itself ends its pods. When the Job resumes, the pods that it ended do not count as
+  // failures of the ranks.
   bool is_held(const JobPod& pod) const {
     if (spec_.value("suspend", false)) return false;
     if (!by_index_ || pod.index < 0 || failed_indexes_.contains(pod.index) || completed_.contains(pod.index))
@@ -232,7 +232,7 @@ class JobSync {
 
   // Whether to wait for other ranks, since the ranks of a training run end almost together. Kubernetes' Job
   // controller collects the changes of one second before it acts. So it counts all these ranks, and does not
-  // remove the pods of the last ones with their logs.
+  // remove the pods and logs of the last ranks.
   bool ranks_may_end_together() const {
     const std::optional<Time> last = last_success();
     return static_cast<int>(completed_.size()) < completions_ && last && now_ < *last + gathering;
@@ -254,7 +254,7 @@ class JobSync {
                                good ? "Job completed" : verdict.message});
   }
 
-  // The Job does not count the ends of these pods, since they lose their finalizers before they are removed.
+  // The Job does not count these pods, since they lose their finalizers before they are removed.
   void suspend() {
     for (const JobPod& pod : pods_) {
       if (!pod.active()) continue;
@@ -399,7 +399,7 @@ class JobSync {
   Indexes completed_;
   Indexes failed_indexes_;
   std::map<int, const JobPod*> last_failure_;
-  std::map<int, int> carried_on_;  // index -> earlier failures, as a pod that has not failed stores them
+  std::map<int, int> carried_on_;  // index -> the highest all_failures() of a pod that has not failed
   std::optional<std::string> failing_;
   JobActions actions_;
 };

@@ -47,7 +47,7 @@ std::vector<std::string> visible_gpus(std::size_t count, const std::optional<std
     const std::string word(trim(part));
     const bool is_uuid = word.starts_with("GPU-") || word.starts_with("MIG-");
     if (count == 0 || !(is_uuid || is_index_below(word, count))) break;
-    if (std::ranges::find(names, word) != names.end()) return {};  // CUDA takes no list with a name twice
+    if (std::ranges::find(names, word) != names.end()) return {};  // CUDA refuses a list with duplicates
     names.push_back(word);
   }
   return names;

@@ -61,10 +61,9 @@ class WaitingReason : public std::runtime_error {
   std::string reason_;
 };
 
-// In the pod's variables, command and arguments, replaces the names of peers by replace_peers() and the paths
-// of mounts by replace_paths(). The port in a variable X_PORT is replaced, too, if another variable X_...,
-// such as X_ADDR, names the peer that has this port. Values from Secrets stay unchanged in variables. Throws
-// WaitingReason.
+// Calls replace_peers() and replace_paths() for the pod's variables, command and arguments. The port in a
+// variable X_PORT is replaced, too, if another variable X_..., such as X_ADDR, names the peer that has this
+// port. Values from Secrets stay unchanged in variables. Throws WaitingReason.
 Process localise(const nlohmann::json& pod, const PodContext& around);
 
 // Replaces "$(NAME)" by the value of NAME if `env` has NAME, and "$$" by "$", as Kubernetes does in command,

@@ -143,8 +143,8 @@ void PodLogs::read(const std::string& uid, const LogOptions& options,
     for (const std::string& line : last) more = more && writer.put(line);
   }
   while (more) {
-    // Asks whether the log has ended before it reads the files: so it also reads what was written just before
-    // the end.
+    // First asks whether the log has ended, and then reads the files. So it also reads what was written just
+    // before the end.
     const bool at_end = !options.follow || ended();
     more = files.each_line([&](std::string_view line) { return writer.put(line); }) && writer.flush();
     if (at_end || !more || !alive()) break;

@@ -17,7 +17,7 @@ struct Paths {
   std::filesystem::path pods() const { return root / "pods"; }        // one folder for each pod, by uid
   std::filesystem::path claims() const {
     return root / "claims";
-  }  // <namespace>/<claim>; unused for a claim whose folder --volume names
+  }  // <namespace>/<claim>; a claim that --volume names has another folder
   std::filesystem::path kubeconfig() const { return root / "kubeconfig"; }
   std::filesystem::path server() const { return root / "server.json"; }    // address of the server
   std::filesystem::path lock() const { return root / "lock"; }             // held while a server runs

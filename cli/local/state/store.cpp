@@ -27,7 +27,7 @@ bool is_gone(const json& object) {
   return metadata.value("deletionGracePeriodSeconds", 0) == 0;
 }
 
-// The number at the beginning of the text; 0 if there is none. Then the store derives its version from the
+// The number at the beginning of the text. 0 if there is none: the store then derives its version from the
 // objects.
 std::uint64_t number_in(const std::string& text) {
   std::uint64_t number = 0;
