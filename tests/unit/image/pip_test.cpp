@@ -53,7 +53,7 @@ TEST_CASE("allowed_settings() returns only settings for sources of packages and 
     CHECK_MESSAGE(listed(noise).empty(), std::string(noise));
 }
 
-TEST_CASE("allowed_settings() prefers PIP_ variables to the section install, and install to global") {
+TEST_CASE("allowed_settings() prefers PIP_ variables to the section `install`, and `install` to `global`") {
   const std::string both = "install.index-url='of-install'\nglobal.index-url='of-global'\n";
   CHECK(allowed_settings(both, {}, "/x").at("PIP_INDEX_URL") == "of-install");
   CHECK(allowed_settings(both, {{"PIP_INDEX_URL", "mine"}, {"PIP_USER", "1"}, {"PATH", "/bin"}}, "/x") ==

@@ -161,7 +161,8 @@ TEST_CASE("is_digest() accepts only sha256: and 64 lower-case hexadecimal digits
     CHECK_FALSE(mlk::image::is_digest(bad));
 }
 
-TEST_CASE("a repository, tag or digest may not have the characters next to its letters and digits in ASCII") {
+TEST_CASE(
+    "no character just outside the ranges of letters and digits is allowed in a repository, tag or digest") {
   for (const std::string& good : Texts{"az09", "0", "z"})
     CHECK_MESSAGE(name_refusal("r.example/" + good).code() == mlk::ExitCode::ok, good);
   for (const char c : std::string("`{:AZ~@+=,"))

@@ -143,7 +143,7 @@ TEST_CASE("paths after -r and -c are relative to the file with this option, and 
   CHECK(found.constraints == "six<2\ntomli<3\n");
 }
 
-TEST_CASE("read_requirements() refuses a line that would build a package, with file, line number and hint") {
+TEST_CASE("the error for a line that would build a package has the file, the line number and a hint") {
   const std::vector<std::pair<std::string, std::string>> table{
       {"-e .", "is a folder, which would be built"},
       {"-e.", "is a folder, which would be built"},

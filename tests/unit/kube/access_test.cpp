@@ -112,7 +112,8 @@ TEST_CASE("an access review has the subresource, and a namespace only for namesp
   CHECK_FALSE(bodies[2]["spec"]["resourceAttributes"].contains("subresource"));
 }
 
-TEST_CASE("whoami() returns the name and the groups of the server's answer and skips values of wrong types") {
+TEST_CASE(
+    "whoami() returns the name and the groups in the server's answer, and skips values of wrong types") {
   FakeServer server;
   std::string said, body;
   server.http->Post("/apis/authentication.k8s.io/v1/selfsubjectreviews",

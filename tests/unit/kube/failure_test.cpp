@@ -94,7 +94,8 @@ TEST_CASE("unreachable_error() leaves out details that are unknown") {
   CHECK(unreachable_error({.kind = Kind::proxy, .hint = "H"}, config).hint() == "H in /f (context c)");
 }
 
-TEST_CASE("missing credentials give the status 401 if the failure is for_good, and otherwise the status 0") {
+TEST_CASE(
+    "missing credentials give the status 401 if the failure is `for_good`, and otherwise the status 0") {
   Failure failure{.kind = Kind::credentials, .detail = "D", .hint = "H"};
   CHECK(told(unreachable_error(failure, some_config())) == "0 NoCredentials | /g: user \"me\": D | H");
   failure.for_good = true;

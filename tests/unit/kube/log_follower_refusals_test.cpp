@@ -19,8 +19,7 @@ const LogServer::Answer without_pods{"the server could not find the requested re
 
 }  // namespace
 
-TEST_CASE(
-    "refusals with 403 end a follower only after a while, since a starting API server refuses everything") {
+TEST_CASE("a 403 ends a follower only if it persists, since a starting API server refuses everything") {
   LogServer logs;
   logs.answers = {{"forbidden", "", 403}, {"forbidden", "", 403}, {stamp("01", "a")}, {"forbidden", "", 403}};
   logs.repeat_last = true;

@@ -47,7 +47,8 @@ TEST_CASE("a follower reconnects after the shortest wait if the broken stream ha
   CHECK(drive(follower, pod_with("running"), [&] { return lines.get().size() == 31; }));
 }
 
-TEST_CASE("a follower with since = 0 requests the last second, because the API accepts no less") {
+TEST_CASE(
+    "a follower with `since` = 0 requests the log of the last second, because the API accepts no less") {
   LogServer logs;
   Client client(logs.start());
   Lines lines;
@@ -121,7 +122,7 @@ TEST_CASE("a follower that reopens the log leaves out the end of an already deli
   CHECK(follower.notes().empty());
 }
 
-TEST_CASE("if a node cannot follow a log, a follower asks the node again after the time follow_again") {
+TEST_CASE("if a node cannot follow a log, a follower asks the node again after the time `follow_again`") {
   LogServer logs;
   logs.answers = {
       {"failed to create fsnotify watcher: too many open files\n"}, {""}, {stamp("01.1", "a"), "stay"}};

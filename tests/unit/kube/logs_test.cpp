@@ -41,7 +41,7 @@ TEST_CASE("parse_log() returns the last state of a line that rewrites itself, su
   CHECK(lines[1].text == "\033[31mnext\033[0m");
 }
 
-TEST_CASE("LogPosition skips the known lines of the last second after a reconnect") {
+TEST_CASE("after a reconnect, LogPosition skips the known lines of the last second") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     auto line = parse_log_line("2026-11-21T07:40:" + text);
@@ -77,7 +77,8 @@ TEST_CASE("if a stream breaks again before all known lines have come, no line is
   CHECK(take("02.3Z c"));
 }
 
-TEST_CASE("LogPosition skips lines before the requested tail after a reconnect, even of the same second") {
+TEST_CASE(
+    "after a reconnect, LogPosition skips lines before the requested tail, even lines of the same second") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     return position.admit(*parse_log_line("2026-11-21T07:40:" + text));

@@ -150,7 +150,8 @@ TEST_CASE(
   CHECK(gone == "a:Failed ");
 }
 
-TEST_CASE("a watch that ends resumes from the last version, which may be the version of a bookmark") {
+TEST_CASE(
+    "if a watch ends, the next watch begins at the last version, which may be the version of a bookmark") {
   Script script;
   script.lists = {list_of({pod("a", 1)}, 5)};
   script.watches = {{{event("ADDED", pod("b", 6)), event("BOOKMARK", pod("", 9))}, Script::Watch::end},
@@ -381,7 +382,7 @@ TEST_CASE("a reflector ends with a final failure if the id-token has expired") {
   CHECK(script.lists_seen() == 0);
 }
 
-TEST_CASE("objects with the same name in two namespaces are different, and transform removes fields") {
+TEST_CASE("objects with the same name in two namespaces are different, and `transform` removes fields") {
   const auto elsewhere = [](std::string object) { return object.replace(object.find("\"n\""), 3, "\"m\""); };
   Script script;
   script.lists = {list_of({pod("a", 1)}, 5)};

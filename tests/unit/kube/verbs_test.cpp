@@ -55,7 +55,7 @@ std::string thrown_by(const std::function<void()>& action) {
 
 }  // namespace
 
-TEST_CASE("create() sends no dryRun and asks the server to refuse unknown fields") {
+TEST_CASE("create() sends no dryRun, and asks the server to refuse unknown fields") {
   NotingServer server;
   Client client(server.start());
   client.create(resources::pods, "n", {{"a", 1}});

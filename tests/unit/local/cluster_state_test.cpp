@@ -72,7 +72,7 @@ std::unique_ptr<X509, decltype(&X509_free)> parse_certificate(const std::string&
   return {PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free};
 }
 
-TEST_CASE("a fresh cluster has the namespace default with a service account, and one node that is ready") {
+TEST_CASE("a fresh cluster has the namespace `default` with a service account, and one node that is ready") {
   const Folder folder;
   Store store(folder.path() / "objects");
   seed(store, noon);

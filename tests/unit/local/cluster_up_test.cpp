@@ -286,7 +286,7 @@ int hold_until_told(const PodFolder& folder) {
   return lock.held() ? 0 : 1;
 }
 
-TEST_CASE("down() waits until the server has ended, also if the disk is full") {
+TEST_CASE("down() waits until the server has ended, even if the disk is full") {
   for (const bool full : {false, true}) {
     CAPTURE(full);
     const Cluster cluster;

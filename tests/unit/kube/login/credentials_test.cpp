@@ -149,8 +149,7 @@ TEST_CASE("the pause between plugin calls continues if the server accepts an old
   CHECK_FALSE(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time + seconds(1)));
 }
 
-TEST_CASE(
-    "a credential that has expired when the plugin returns it is used for ten seconds, and then replaced") {
+TEST_CASE("if a plugin returns an expired credential, it is used for ten seconds and then replaced") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a", at_noon), begin_time, at_noon);
   CHECK(credentials.next(begin_time + seconds(9), at_noon + seconds(9)).send != nullptr);

@@ -140,7 +140,7 @@ TEST_CASE("without_secrets() hides secrets of four or more characters, and each 
   CHECK(without_secrets("a\x1b[1m", plugin, "") == "a?[1m");
 }
 
-TEST_CASE("the error of a plugin says how the plugin ended and has the end of its stderr in one line") {
+TEST_CASE("the error of a plugin says how the plugin ended, and has the end of its stderr in one line") {
   const ExecPlugin plugin = read_plugin(json::object());
   const auto told = [&](mlk::ProcessResult result, ExitCode code = ExitCode::cluster) {
     const Error error = exec_failure(plugin, result, seconds(9));

@@ -288,7 +288,7 @@ TEST_CASE("a kubeconfig in JSON is accepted") {
   CHECK(config.name_space == "default");
 }
 
-TEST_CASE("the error lists the places that were read if there is no configuration") {
+TEST_CASE("if there is no configuration, the error lists the places that were read") {
   Files files;
   CHECK(Files::problem_of([&] { load_config({}, files.places); }) ==
         "cluster: no kubeconfig: " + files.places.home + "/.kube/config not found");

@@ -162,7 +162,7 @@ TEST_CASE("a plugin's answer must be complete, and no error shows a secret of th
   }
 }
 
-TEST_CASE("a plugin may ask the user if interactiveMode and the terminal allow this") {
+TEST_CASE("a plugin may interact with the user if `interactiveMode` and the terminal allow this") {
   for (const YAML::Node& given : login_cases()["terminals"]) {
     const std::string rule = node_text(given["rule"]);
     CAPTURE(rule);

@@ -42,7 +42,8 @@ TEST_CASE("a deletion checks its preconditions, and also deletes the dependents 
   CHECK(cluster.code("GET", maps + "/child") == 404);
 }
 
-TEST_CASE("with Orphan the dependents of a deleted owner stay, and with Foreground they are deleted first") {
+TEST_CASE(
+    "with `Orphan`, the dependents of a deleted owner stay; with `Foreground`, they are deleted first") {
   Cluster cluster;
   for (const std::string policy : {"Orphan", "Foreground"}) {
     add_owner_and_child(cluster, {{"blockOwnerDeletion", true}});

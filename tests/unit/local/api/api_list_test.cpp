@@ -107,7 +107,7 @@ TEST_CASE("the list of namespaces is sorted by name, also over several pages") {
         std::vector<std::string>{"b", "default"});
 }
 
-TEST_CASE("with resourceVersionMatch=Exact a list shows the objects as they were at the requested version") {
+TEST_CASE("with resourceVersionMatch=Exact, a list shows the objects as they were at the requested version") {
   Listed listed;
   const std::string then = listed.all[1].at("metadata").at("resourceVersion");
   listed.cluster.send("DELETE", maps + "/z");

@@ -241,7 +241,8 @@ TEST_CASE("a deletion is refused if the uid or version of the object does not ma
   CHECK(refused({{"uid", ""}, {"resourceVersion", version}}) == gone_answer(a, "", "configmaps"));
 }
 
-TEST_CASE("DELETE gives a namespace the phase Terminating, a deletion time and the finalizer kubernetes") {
+TEST_CASE(
+    "DELETE gives a namespace the phase `Terminating`, a deletion time and the finalizer `kubernetes`") {
   Cluster cluster;
   const json team = cluster.ask("POST", teams, {{"metadata", {{"name", "team"}}}});
   json going = team;

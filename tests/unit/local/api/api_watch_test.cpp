@@ -117,7 +117,7 @@ TEST_CASE("a watch begins with the existing objects if it has no version or vers
   }
 }
 
-TEST_CASE("a watch with initial events sends the existing objects and a bookmark, also if it has a version") {
+TEST_CASE("a watch with initial events sends the existing objects and a bookmark, even if it has a version") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   WatchOptions options = watch_from(cluster);
