@@ -20,9 +20,9 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 constexpr unsigned good_order_s = 2;
 
-// After the first Ctrl-C the command ends in good order and prints how to continue. After a second Ctrl-C the
-// command ends at once. It also ends at once if it still runs when the alarm comes, for example because it
-// waits for an answer. Every command may be interrupted at any point and repeated.
+// After the first Ctrl-C, the command ends in good order and prints how to continue. After a second Ctrl-C,
+// the command ends at once. It also ends at once if it still runs when the alarm comes, for example because
+// it waits for an answer. Every command may be interrupted at any point and repeated.
 void on_signal(int number) {
   if (interrupted.exchange(number) != 0) _exit(128 + number);
   ::alarm(good_order_s);

@@ -216,7 +216,7 @@ void LogFollower::State::let_go() {
   ending = std::move(stream);
 }
 
-// If the reader has no room for a line, the stream ends. A pause would not work: over HTTP/2 libcurl
+// If the reader has no room for a line, the stream ends. A pause would not work: over HTTP/2, libcurl
 // continues to read, and the transfer fails at 64 MiB.
 void LogFollower::State::consume(std::string_view text) {
   LogParser::Parsed next;
@@ -259,7 +259,7 @@ void LogFollower::State::on_end(const StreamEnd& ended) {
     trouble.clear();
     whole = position.since().has_value();
     if (mode == Mode::final) is_finished = true;
-    // In any other mode the log may go on. Only the pod's status tells whether the container has ended, and
+    // In any other mode, the log may go on. Only the pod's status tells whether the container has ended, and
     // this status may change a moment after the log ends.
     if (mode == Mode::poll || lacks_followers) {
       due = Clock::now() + times.poll;
@@ -282,7 +282,7 @@ void LogFollower::State::on_end(const StreamEnd& ended) {
   // after the container has ended.
   const bool gone =
       without_pod || ended.status == 401 || (refused && (ended.status == 403 || mode == Mode::final));
-  // If a log was removed from its node, the node answers with a status 4xx. After 429 or 5xx a retry may
+  // If a log was removed from its node, the node answers with a status 4xx. After 429 or 5xx, a retry may
   // succeed.
   const bool lost = !doubtful && ended.status >= 400 && ended.status < 500 && ended.status != 429;
   if (gone || (lost && mode == Mode::final)) is_finished = true;

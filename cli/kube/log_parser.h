@@ -11,8 +11,8 @@ namespace mlk::kube {
 
 // The kubelet stores a line of more than 16 KiB in parts, but sends a time only at the beginning of a line.
 // So an answer to sinceTime or sinceSeconds may begin within a line of the program. The first line of this
-// answer then has no time. Any other line without a time is a sentence of the kubelet. The first line is one,
-// too, if it has the words of is_by_kubelet(). Pure.
+// answer then has no time. Any other line without a time is a sentence of the kubelet. The first line is also
+// such a sentence if is_by_kubelet() recognises its words. Pure.
 class LogParser {
  public:
   enum class Kind {

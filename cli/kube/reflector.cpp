@@ -32,7 +32,7 @@ enum class WatchEnd {
   expired,   // the resource version is too old: list again, after a wait
 };
 
-// Exponential backoff with jitter. After a time without failures it starts again with the first wait.
+// Exponential backoff with jitter. After a time without failures, it starts again with the first wait.
 class Backoff {
  public:
   explicit Backoff(const ReflectorTimes& times) : times_(times), next_(times.first_wait) {}
@@ -328,7 +328,7 @@ WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, bool ope
   // If a server closes each watch at once, mlk must not send requests in a tight loop.
   const bool at_once = !had_events && Clock::now() - start < std::chrono::seconds(1);
   if (end.status == 200) return at_once ? WatchEnd::broken : WatchEnd::in_order;
-  // After a cut connection the next connection may work: as in client-go, the watch resumes without a wait.
+  // After a cut connection, the next connection may work: as in client-go, the watch resumes without a wait.
   if (end.silent || (end.status == 0 && opened && !at_once)) return WatchEnd::in_order;
   if (end.status == 410) return WatchEnd::expired;
   if (end.status == 0) {

@@ -12,7 +12,7 @@ namespace mlk::local {
 void collect_garbage(Store& store, Time now);
 
 // The greatest number of ended pods: the collector keeps the youngest ones. Kubernetes keeps 12500. In
-// addition the collector keeps ended pods with finalizers, since the Jobs have not counted these pods yet.
+// addition, the collector keeps ended pods with finalizers, since the Jobs have not counted these pods yet.
 inline constexpr std::size_t most_finished_pods = 2000;
 void limit_finished_pods(Store& store, std::size_t most);
 

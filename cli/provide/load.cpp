@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The command that shows the manual of experiments. In a checkout the manual is not installed, so the command
-// has the path of the page.
+// The command that shows the manual of experiments. In a checkout, the manual is not installed, so the
+// command has the path of the page.
 std::string manual_of_experiments() {
   try {
     const fs::path page = local::own_program().parent_path().parent_path() / "man" / "mlk-experiment.5";

@@ -9,8 +9,8 @@ namespace mlk::kube {
 namespace {
 
 constexpr std::size_t output_limit = 1u << 20;
-// A plugin that runs longer than this may wait for the user. From then on mlk shows the plugin's stderr while
-// the plugin runs, because the text may say what to do: "open this page".
+// A plugin that runs longer than this may wait for the user. From then on, mlk shows the plugin's stderr
+// while the plugin runs, because the text may say what to do: "open this page".
 constexpr std::chrono::seconds telling_after{2};
 
 // Passes the new lines of a plugin's stderr, without secrets, to PluginHost::say.

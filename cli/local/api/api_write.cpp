@@ -81,7 +81,7 @@ void check_preconditions(const Kind& kind, const json& object, const json& optio
 constexpr char orphan_finalizer[] = "orphan";
 
 // Marks an object as being deleted. A pod that has a node and has not ended gets a grace period. For any
-// other object this period is 0, so the store removes the object as soon as no finalizer is left.
+// other object, this period is 0, so the store removes the object as soon as no finalizer is left.
 void mark_deleted(const Kind& kind, json& object, const json& options, Time now) {
   json& metadata = object["metadata"];
   long grace = 0;

@@ -211,7 +211,7 @@ struct HttpServer::State {
   }
 
   void handle(const httplib::Request& request, httplib::Response& response, std::string body) const {
-    // With this header the library would compress streams, and hold lines back until its buffer is full. The
+    // With this header, the library would compress streams, and hold lines back until its buffer is full. The
     // cast is valid, since the request is the library's own object, which is not const.
     const_cast<httplib::Request&>(request).headers.erase("Accept-Encoding");
     send(api.handle(to_request(request, std::move(body))), response);

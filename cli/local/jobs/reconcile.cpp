@@ -319,7 +319,7 @@ class JobSync {
     }
   }
 
-  // Without backoffLimitPerIndex all indexes wait until the same time. Each failure since the last success
+  // Without backoffLimitPerIndex, all indexes wait until the same time. Each failure since the last success
   // makes the wait longer.
   Time common_due() const {
     const std::optional<Time> success = last_success();

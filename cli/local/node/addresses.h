@@ -19,7 +19,7 @@ class Addresses {
   std::string address_of(const std::string& name_space, const std::string& host);
 
   // The port on which the host can listen: the wanted port or, if another program listens on the wanted port
-  // (possibly at all addresses, 0.0.0.0), the next free port of the host's address. Until forget_ports()
+  // (possibly at all addresses, 0.0.0.0), the next free port of the host's address. Until forget_ports(),
   // every call for the same host and wanted port has the same result, since the pods do not tell each other
   // their ports.
   int port_of(const std::string& name_space, const std::string& service, const std::string& host, int wanted);

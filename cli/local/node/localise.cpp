@@ -117,7 +117,7 @@ class Localiser {
     return "";
   }
 
-  // This machine takes the place of the image, so the machine's PYTHONPATH comes last. In PATH the folder of
+  // This machine takes the place of the image, so the machine's PYTHONPATH comes last. In PATH, the folder of
   // the packages comes first.
   void find_packages() {
     const auto packages = mounts_.find(packages_folder);

@@ -19,8 +19,8 @@ class LogFile {
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
-  // Appends whole lines. On a full disk whole lines are lost. When the disk has room again, a line of the log
-  // reports the number of lost lines.
+  // Appends whole lines. On a full disk, whole lines are lost. When the disk has room again, a line of the
+  // log reports the number of lost lines.
   void append(std::string_view lines);
 
  private:

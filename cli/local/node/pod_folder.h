@@ -3,7 +3,7 @@
 //
 //   process.json     server -> supervisor: what to run
 //   stop.json        server -> supervisor: end the program. SIGTERM signals that the file is new. Without
-//                    the file (the disk is full) SIGTERM means a shutdown
+//                    the file (the disk is full), SIGTERM means a shutdown
 //   started.json     supervisor -> server: written before the program starts, and again after the start, with
 //                    the program's process group
 //   exit.json        how the program ended; only the holder of the lock writes this file
@@ -83,7 +83,7 @@ class PodFolder {
   // locks.
   Holder supervisor() const { return FileLock::holder(lock()); }
 
-  // Writes stop.json, and signals the supervisor if a supervisor runs on this machine. On a full disk only
+  // Writes stop.json, and signals the supervisor if a supervisor runs on this machine. On a full disk, only
   // sends the signal. False if the supervisor has ended or is on another machine, so that it could not be
   // signalled.
   bool ask_to_stop(const Stop& stop) const;

@@ -19,7 +19,7 @@ class LogFiles {
   bool each_line(const std::function<bool(std::string_view)>& line) {
     while (true) {
       if (!read_file(line)) return false;
-      // At a rotation the supervisor renames the file that we have read, and begins a new one.
+      // At a rotation, the supervisor renames the file that we have read, and begins a new one.
       struct stat current{};
       const bool there = ::stat((folder_ / "log").c_str(), &current) == 0;
       if (!there || (file_ && current.st_ino == inode_)) return true;

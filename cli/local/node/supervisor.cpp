@@ -172,7 +172,7 @@ class Supervisor {
   }
 
  private:
-  // On a full disk the supervisor writes the record later, when the program prints something. Until then the
+  // On a full disk, the supervisor writes the record later, when the program prints something. Until then the
   // status of the pod is not Running.
   void record_start() {
     try {

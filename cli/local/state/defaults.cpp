@@ -75,7 +75,7 @@ void default_job(json& object) {
     labels[prefix + "job-name"] = name;
   }
   if (spec["template"].contains("spec")) {
-    // By default a pod restarts for ever. The pods of a Job must not, so Kubernetes requires an explicit
+    // By default, a pod restarts for ever. The pods of a Job must not, so Kubernetes requires an explicit
     // restartPolicy in a Job.
     const bool given = spec["template"]["spec"].contains("restartPolicy");
     default_pod_spec(spec["template"]["spec"]);
