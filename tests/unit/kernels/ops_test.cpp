@@ -91,7 +91,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("with beta 0 gemm overwrites NaN") {
+TEST_CASE("with beta 0, gemm() overwrites NaN") {
   const std::vector<float> a = {1, 2, 3, 4}, b = {1, 0, 0, 1};
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     auto ops = make();
