@@ -24,7 +24,7 @@ bool is_of_this_link(const std::string& host) {
 }
 
 // Whether the host leads to this machine. Also true for localhost and all names below it (RFC 6761), in upper
-// or lower case and with a dot at the end. http::is_loopback() is stricter, because mlk trusts its result.
+// or lower case, even if a dot follows. http::is_loopback() is stricter, because mlk trusts its result.
 bool is_of_this_machine(const std::string& name) {
   std::string host = lower_case(name);
   if (host.ends_with('.')) host.pop_back();

@@ -19,15 +19,16 @@ struct FoundImage {
 };
 
 // `platform`: selects the image in an index. nullopt: the only platform of the index, or else the platform of
-// this machine. Before find_image() reads the configuration, it calls `know_layers` with the result, which
-// lacks only the configuration. Throws Error{not_found} if there is no such image, or no image for the
-// platform. Throws as Registry.
+// this machine. Before find_image() reads the configuration, it calls `know_layers` with a result that still
+// lacks the configuration. Throws Error{not_found} if there is no such image, or no image for the platform,
+// and the errors of Registry.
 FoundImage find_image(const Access& access, const image::Reference& reference,
                       const std::optional<image::Platform>& platform,
                       const std::function<void(const FoundImage&)>& know_layers = {});
 
 // The C library of the programs of an image. Reads the layers in their order, until a file implies the C
-// library, but at most 256 MiB. nullopt if no file in these bytes implies a C library. Throws as Registry.
+// library, but at most 256 MiB. nullopt if no file in these bytes implies a C library. Throws the errors of
+// Registry.
 std::optional<image::Libc> libc_of(const FoundImage& image);
 
 // linux, and the architecture of this machine's processor.

@@ -21,8 +21,8 @@ using http::Reply;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr std::size_t part_bytes = 16 << 20;  // of an upload; each upload holds one part in memory
-constexpr std::size_t most_shared = 1 << 20;  // a larger blob delays other exchanges of its connection
+constexpr std::size_t part_bytes = 16 << 20;  // the size of a part; each upload holds one part in memory
+constexpr std::size_t most_shared = 1 << 20;  // a larger blob would delay other exchanges on its connection
 constexpr int most_losses = 5;                // lost connections in a row, each after almost no bytes
 constexpr std::uint64_t next_to_nothing = 64 << 10;
 }  // namespace
@@ -105,7 +105,7 @@ bool Registry::mount_blob(const std::string& repository, const std::string& dige
   }
 }
 
-// The upload of one blob. After a lost connection mlk sends only the bytes that the registry has not stored.
+// The upload of one blob. After a lost connection, mlk sends only the bytes that the registry has not stored.
 class Upload {
  public:
   Upload(Registry& registry, const std::string& repository, const image::Descriptor& descriptor,

@@ -1,5 +1,5 @@
-// Finds logins for registries: in the files that docker login, podman login and skopeo login write, and by
-// the helpers that these files name.
+// Finds logins for registries: in the files that `docker login`, `podman login` and `skopeo login` write, and
+// with the helpers that these files name.
 #pragma once
 
 #include <filesystem>

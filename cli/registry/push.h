@@ -38,7 +38,7 @@ class BaseMount {
   BaseMount(const BaseMount&) = delete;
   BaseMount& operator=(const BaseMount&) = delete;
 
-  // These functions wait for their result, may throw Error, and are safe from several threads.
+  // Each of these functions waits for its result, may throw Error, and may be called from any thread.
   bool base_was_missing() const { return was_missing_.get(); }
   bool has_mounted(const std::string& digest) const { return mounted_.get().contains(digest); }
 
@@ -50,8 +50,8 @@ class BaseMount {
 // `base`: the source of the lower layers. push() asks the registry to mount these layers from another
 // repository of the same registry. If this is not possible, push() streams them through this machine, without
 // storing them. Up to four blobs are sent at once. `mount`: the BaseMount of the same base and target, if
-// there is one. Writes the tag last, so that a tag never names an image with a missing part. Throws as
-// Registry.
+// there is one. Writes the tag last, so that a tag never names an image with a missing part. Throws the
+// errors of Registry.
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
             const std::optional<FoundImage>& base, PushProgress& progress, const BaseMount* mount = nullptr);
 

@@ -200,7 +200,7 @@ std::string Registry::at(const std::string& repository, const std::string& path)
   return base() + "/v2/" + repository + "/" + path;
 }
 
-// Without a login mlk can read public content. A note tells the user if a missing helper may have a login.
+// Without a login, mlk can still read public content. A note names a missing helper that may have a login.
 std::optional<Login> Registry::find_own_login() {
   std::string missing;
   std::optional<Login> login = find_login(access_.login_files, reference_, access_.go_on, &missing);

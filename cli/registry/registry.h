@@ -24,8 +24,8 @@ namespace mlk::registry {
 struct Access {
   std::vector<std::filesystem::path> login_files;
   std::vector<std::filesystem::path> authorities;  // folders that hold HOST[:PORT]/*.crt, as for Docker
-  std::map<std::string, std::string> mirrors;      // registry -> host[:port], tried first for reads
-  bool insecure = false;                           // certificates are not checked, and plain HTTP is allowed
+  std::map<std::string, std::string> mirrors;      // registry -> host[:port] from which mlk reads first
+  bool insecure = false;                           // true: certificates are not checked, HTTP is allowed
   bool is_patient = true;                          // temporary failures are retried
   int haste = 1;                                   // divides all waits. Values other than 1 are for tests
   std::function<bool()> go_on{};                   // false: the user wants to stop
@@ -34,9 +34,9 @@ struct Access {
   std::shared_ptr<http::ConnectionPool> pool = std::make_shared<http::ConnectionPool>();
 };
 
-// Uses the logins and authorities of Docker and the containers tools, and the mirrors in
-// MLK_REGISTRY_MIRRORS, "docker.io=mirror.example:5000,...". Throws Error{usage} for an invalid value of this
-// variable. `env`: the value of a variable, "" when unset.
+// Uses the logins and authorities of Docker and the containers tools, and the mirrors in the variable
+// MLK_REGISTRY_MIRRORS ("docker.io=mirror.example:5000,..."). Throws Error{usage} for an invalid value of
+// this variable. `env`: the value of a variable, "" when unset.
 Access usual_access(const std::function<std::string(const std::string&)>& env);
 
 // A client of one registry. Its error messages name the registry.
@@ -48,10 +48,10 @@ class Registry {
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // All functions below are safe from several threads. They throw Error{cluster} if the registry cannot be
-  // reached or refuses, Error{not_found} if the registry lacks what they need, Error{failure} if the answer
-  // is not the requested content, and Error{interrupted}. After a temporary failure they repeat a request up
-  // to five times, after waits of 0.5 s to 8 s or as Retry-After says.
+  // All functions below may be called from several threads at once. They throw Error{cluster} if the registry
+  // cannot be reached or refuses the request, Error{not_found} if the registry lacks what they need,
+  // Error{failure} if the answer is not the requested content, and Error{interrupted}. After a temporary
+  // failure, they repeat a request up to five times, after waits of 0.5 s to 8 s or as Retry-After says.
 
   struct Document {
     std::string bytes, type, digest;
@@ -72,9 +72,9 @@ class Registry {
   // The bytes of a small blob. Checks the digest.
   std::string blob(const std::string& repository, const image::Descriptor& descriptor,
                    std::size_t most_bytes);
-  // Passes the bytes of a blob to `take` in order, until `take` returns false. After a lost connection the
-  // reading continues where it stopped. Checks the digest unless `take` has returned false. `take` may wait
-  // for other exchanges, unless `is_long` (http::Call) is false.
+  // Passes the bytes of a blob to `take` in order, until `take` returns false. After a lost connection,
+  // continues at the next byte. Checks the digest unless `take` has returned false. `take` may wait for other
+  // exchanges only if `is_long` (see http::Call) is true.
   void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take, bool is_long = true);
   // Mounts a blob from another repository of this registry; false: the registry does not mount it.

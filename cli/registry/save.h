@@ -13,7 +13,8 @@ namespace mlk::registry {
 
 // Writes an OCI image layout (specification 1.1) into a folder that is empty or does not exist. `name`: the
 // annotation ref.name of the image. `go_on`: returns false when the user wants to stop. Throws Error{usage}
-// for a folder that is not empty, Error{failure} for a full disk, and Error{interrupted}. Throws as Registry.
+// for a folder that is not empty, Error{failure} for a full disk, Error{interrupted}, and the errors of
+// Registry.
 void save_oci(const std::filesystem::path& folder, const std::string& name, const image::Composed& composed,
               const std::optional<FoundImage>& base, const std::function<bool()>& go_on = {});
 

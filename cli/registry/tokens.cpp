@@ -33,7 +33,7 @@ std::string as_query(const std::string& service, const Scope& scope) {
   return join(out, "&");
 }
 
-// Accepts only visible characters of ASCII, because others could change the head of the request.
+// Accepts only visible characters of ASCII, because other characters could change the head of the request.
 bool is_sendable(const std::string& text) {
   return !text.empty() && text.size() <= longest_token &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });

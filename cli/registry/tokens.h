@@ -25,7 +25,7 @@ struct Token {
   std::chrono::seconds lifetime{60};
 };
 
-// How long mlk uses a token. This time ends before the token expires, early enough for a request. Pure.
+// How long mlk uses a token: less than `lifetime`, so that a request can end before the token expires. Pure.
 std::chrono::seconds time_of_use(std::chrono::seconds lifetime);
 
 // The token in the answer of a token server. Throws Error{failure}. The message contains `server`, but no
@@ -37,7 +37,8 @@ Token parse_token(const std::string& body, const std::string& server);
 // registry to this machine, or to a link-local address. Empty: mlk may use `realm`. Pure.
 std::string wrong_with_realm(const std::string& realm, const std::string& registry_url);
 
-// Safe from several threads. `login` and `ask` may be called in each of these threads.
+// All functions may be called from several threads at once, so `login` and `ask` may be called in any of
+// these threads.
 class Tokens {
  public:
   // `login` is called once, at the first challenge; `ask` sends a request to a token server.
@@ -49,8 +50,8 @@ class Tokens {
   // Error{cluster}, or Error{failure} if the answer of the token server has no token.
   std::string authorization(const Scope& scope);
 
-  // Call after the registry has answered 401 with these challenges to a request that sent `used`. Returns
-  // true if the request may be sent again with a new authorization(). Passes on the errors of `login`.
+  // Call it after a request that sent `used` was answered with 401 and these challenges. Returns true if the
+  // request may be sent again with a new authorization(). Passes on the errors of `login`.
   bool renew(const Scope& scope, const std::string& challenges, const std::string& used);
 
  private:

@@ -1,7 +1,7 @@
-// Brings the user's code into the pods of a run. A ConfigMap whose name has the digest of the code holds
-// small code; larger code is in a layer of the image or, with --local, on this machine. Each pod unpacks code
-// that is not in its image into a folder of the pod before the program starts. This file also has the other
-// preparations before the start of a program. Pure.
+// Brings the user's code into the pods of a run. Small code is in a ConfigMap, whose name has the digest of
+// the code; larger code is in a layer of the image or, with --local, on this machine. If the code is not in
+// the image, each pod unpacks it into a folder of the pod before the program starts. This file also has the
+// other preparations before the start of a program. Pure.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct CodeArchive {
   std::string layer_file{};    // file of the image layer with the code; "-": the image has the layer already
   std::string on_machine{};    // with --local: the folder that holds the archive
   std::string requirements{};  // the file of code.python, on this machine
-  std::string python_files{};  // digest of the files that `requirements` names outside of the code; or empty
+  std::string python_files{};  // digest of the files that `requirements` names outside of the code, or empty
 
   bool is_layer() const { return !layer_file.empty(); }
 };

@@ -8,8 +8,8 @@ namespace mlk {
 // The container of the experiment's program, by its name; nullptr if a patch has removed this container.
 nlohmann::json* main_container(nlohmann::json& pod_spec);
 
-// If a container other than main fails, its last output appears in the pod's status. The policy of a
-// container that sets terminationMessagePolicy itself is not changed.
+// Lets the pod's status show the last output of a failed container other than main. Does not change a
+// container that sets terminationMessagePolicy itself.
 void capture_last_words(nlohmann::json& pod);
 
 }  // namespace mlk

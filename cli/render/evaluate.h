@@ -16,8 +16,8 @@ namespace mlk {
 //   null, the key or list entry is left out.
 // - In any other scalar, the value of ${a.b} becomes a part of the text. $${ becomes a literal ${.
 // - A map with $if is left out if the value of $if is null, false, 0 or empty.
-// Kubernetes' own $(NAME) is not changed. Throws Error{usage} with template, line and column for an unknown
-// name, and for a map, a list or null inside a text.
+// Kubernetes' own $(NAME) is not changed. Throws Error{usage} for an unknown name, and for a map, a
+// list or null inside a text. The error names the template, the line and the column.
 nlohmann::json evaluate(const YamlNode& node, const nlohmann::json& scope);
 
 // The name of a template in messages: its path, or the user's file.

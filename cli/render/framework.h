@@ -26,11 +26,11 @@ struct Framework {
   std::string helper;          // a program of mlk (helper.h) that the pods get too; empty: none
 };
 
-// The names "" and "none" mean no framework. Throws Error: not_found if there is no such template, usage with
-// positions for mistakes in the template.
+// The names "" and "none" mean no framework. Throws Error: not_found if there is no such template; usage if
+// the template has mistakes, with their positions.
 Framework load_framework(const Templates& templates, const std::string& name);
 
-// The annotation of pods that read their port only from variables, and that may listen on this port of every
+// The annotation of pods that read their port only from variables. They may listen on this port at every
 // address of their machine. In the embedded cluster all pods share one machine, so each pod with this
 // annotation gets another port (cli/local/node/kubelet.cpp).
 inline constexpr char port_annotation[] = "mlk.dev/port-by-variables";

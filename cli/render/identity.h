@@ -12,7 +12,7 @@
 namespace mlk {
 
 struct Identity {
-  std::string run;   // <name>-<5 characters>; from the second attempt on followed by -<attempt>
+  std::string run;   // <name>-<5 characters>; the second attempt and later ones add -<attempt>
   std::string hash;  // sha256, hexadecimal
 };
 

@@ -24,7 +24,8 @@ struct JobType {
   YamlNode objects;                 // list of further objects, not yet evaluated; null if there are none
 };
 
-// Throws Error: not_found if there is no such template, usage with positions for mistakes in the template.
+// Throws Error: not_found if there is no such template; usage if the template has mistakes, with their
+// positions.
 JobType load_job_type(const Templates& templates, const std::string& name);
 
 }  // namespace mlk

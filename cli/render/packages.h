@@ -13,7 +13,7 @@ inline constexpr char base_python_path[] =
 
 // Extends PYTHONPATH and PATH in the list of variables: first the packages, then the present value. In
 // PYTHONPATH, `of_base` follows, which is the PYTHONPATH of the base image. Adds no missing variable, because
-// the image that mlk has built sets both variables. If `on_machine` is true there is no image, so a missing
+// the image that mlk has built sets both variables. If `on_machine` is true, there is no image, so a missing
 // PYTHONPATH is added.
 void find_packages(nlohmann::json& environment, const std::string& of_base, bool on_machine);
 

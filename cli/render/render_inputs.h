@@ -31,7 +31,7 @@ struct RenderOptions {
   int local_gpus = 0;   // number of GPUs of this machine
   // The name and the hash of the run, if a sweep has chosen them. nullopt: identify() computes them.
   std::optional<Identity> identity{};
-  // The run or sweep whose copies of the files and the code the pods mount; empty: the run itself.
+  // The run or sweep that holds the copies of files and code for the pods to mount; empty: the run itself.
   std::string files_of{};
   // Value of the run's key, 64 hexadecimal digits. Empty: the Secret gets a placeholder.
   std::string secret;

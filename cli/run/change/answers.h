@@ -1,4 +1,4 @@
-// Reads from the server's answer to a POST whether the object was stored. Pure.
+// Decides by the server's answer to a POST whether the object was stored. Pure.
 #pragma once
 
 #include "cli/kube/client.h"
@@ -17,7 +17,7 @@ bool unclear(const kube::ApiError& error);
 // before. A later retry can succeed.
 bool has_just_started(const kube::ApiError& error);
 
-// Whether the error leaves open if the server accepts the object: unclear(), has_just_started(), or the
+// Whether the error does not show if the server accepts the object: unclear(), has_just_started(), or the
 // status 401 (the credentials are not valid).
 bool is_inconclusive(const kube::ApiError& error);
 

@@ -25,9 +25,9 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using json = nlohmann::json;
 
-constexpr std::chrono::seconds gone_timeout{120};  // of the wait until a deleted object is gone
+constexpr std::chrono::seconds gone_timeout{120};  // the longest wait until a deleted object is gone
 constexpr int post_tries = 6;
-constexpr std::chrono::seconds post_timeout{60};  // after this time, no further retry of a POST
+constexpr std::chrono::seconds post_timeout{60};  // after this time, a POST is not sent again
 
 // The resource of a ConfigMap, Secret, Service or Job, which needs no discovery; nullptr for other objects.
 const kube::Resource* usual_resource(const json& object) {
@@ -331,7 +331,7 @@ bool Creation::add_owner(const json& existing, const json& object) {
   }
 }
 
-// Reads the object, but only the metadata of a shared object.
+// Reads the object; of a shared object, only the metadata.
 std::optional<json> Creation::find_existing(const json& object) {
   const kube::Resource resource = resource_of(object);
   if (!is_shared(object)) return client_.find(resource, name_space_, kube::name_of(object));
@@ -383,8 +383,8 @@ void Creation::check_dropped(const json& sent, const json& answered) {
               "a feature is switched off there; take the field out with patch:, or ask for the feature");
 }
 
-// A quota may refuse an object that exists already: another command has stored it, or an earlier request
-// whose answer was lost. If mlk believed this refusal, it would delete a run that may already train.
+// A quota may refuse an object that exists already: another command, or an earlier request whose answer was
+// lost, has stored it. If mlk believed this refusal, it would delete a run that may already train.
 bool Creation::is_there(const json& object, const ApiError& error) {
   if (exists_already(error)) return true;
   if (is_inconclusive(error) || error.status() == 404) return false;

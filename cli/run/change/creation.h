@@ -102,7 +102,7 @@ class Creation {
   kube::Client& client_;
   const std::string& name_space_;
   const SubmitHooks& hooks_;
-  std::vector<nlohmann::json> of_cluster_;  // created; these objects outlive the owner
+  std::vector<nlohmann::json> of_cluster_;  // the created cluster-scoped objects, which outlive the owner
 };
 
 // If Ctrl-C ended the creation of a run or sweep, throws the error again with a hint at the objects that may

@@ -34,7 +34,7 @@ std::optional<nlohmann::json> find_owner_to_delete(kube::Client& client, const s
 // name may exist before the old run is gone.
 class Deletion {
  public:
-  // `owner` as find_owner_to_delete() gives it.
+  // `owner`: the result of find_owner_to_delete().
   Deletion(kube::Client& client, const nlohmann::json& owner);
 
   const std::string& run() const { return run_; }

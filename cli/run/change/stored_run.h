@@ -37,7 +37,7 @@ StoredRun fetch_stored(kube::Client& client, const std::string& name_space, cons
 // code was changed.
 FileContents fetch_stored_files(kube::Client& client, const std::string& name_space, const StoredRun& run);
 
-// Fetches the code of a run as a tar archive from its ConfigMap, its image, or the cache of this machine.
+// Fetches the code of a run as a tar archive: from its ConfigMap, its image, or the cache of this machine.
 // Throws the errors of fetch_stored_files() and of Registry.
 std::string fetch_code(kube::Client& client, const std::string& name_space, const StoredRun& run,
                        const registry::Access& access);

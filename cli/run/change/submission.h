@@ -38,8 +38,8 @@ struct Submitted {
   std::optional<RunStatus> status{};  // of a run that existed already
 };
 
-// Renders the first run of the experiment, whose name has no number, with a new random key. Pure except for
-// the key.
+// Renders the experiment's first run, whose name ends without the number of an attempt. The run gets a new
+// random key. Pure except for this key.
 Rendered render_run(const SubmitRequest& request);
 
 // Submits the objects that render_run() has rendered from the request. First asks the server for the user's

@@ -46,7 +46,8 @@ bool was_resumed(const RunObjects& run, const Generations& generations);
 // Whether the owner of a run or sweep has the stop mark. Pure.
 bool is_marked_stopped(const nlohmann::json& owner);
 
-// Suspends or resumes each Job that is not in that state yet, and sets or removes its mark. Throws ApiError.
+// Suspends the Jobs, or resumes them if `suspended` is false, and sets or removes their marks. Skips Jobs
+// that are in this state already. Throws ApiError.
 void set_suspended(kube::Client& client, const std::string& name_space,
                    const std::vector<nlohmann::json>& jobs, bool suspended);
 

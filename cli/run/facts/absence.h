@@ -1,10 +1,9 @@
 // Decides what the absence of a Job means: the Job was not made yet, or the Job is gone. Pure.
 //
 // When all objects of a run have been made, its owner gets annotations::created, which names the Jobs whose
-// end is the end of the run. If one of these Jobs is absent later, the Job was deleted, and unless the run's
-// end was recorded before, mlk cannot tell how the run ended. If an owner lacks the annotation, its objects
-// may still be under creation, its submit may have been cut off, or an older version of mlk may have made the
-// owner.
+// end is the end of the run. If one of these Jobs is absent later, it was deleted. Then mlk can tell how the
+// run ended only if the end was recorded before. If an owner lacks the annotation, its objects may still be
+// under creation, its submit may have been cut off, or an older version of mlk may have made the owner.
 #pragma once
 
 #include <set>
@@ -43,7 +42,8 @@ std::vector<std::string> jobs_made(const nlohmann::json& owner);
 // The names of the Jobs that two lists have lacked (annotations::gone).
 std::vector<std::string> jobs_found_gone(const nlohmann::json& owner);
 
-// Whether each Job that was made is among `jobs` (the names of the Jobs that exist) or was found gone before.
+// Whether no second list is needed: each Job that was made is among `jobs` (the names of the Jobs that exist)
+// or was found gone before.
 bool are_gone(const nlohmann::json& owner, const std::set<std::string>& jobs);
 
 // The Jobs for which a second list is needed: they were made, are not among `jobs` (the names of the Jobs

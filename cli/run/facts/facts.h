@@ -18,7 +18,7 @@ namespace mlk {
 struct PodFacts {
   std::string name, uid, job, role, node;
   int rank = 0;
-  int number = 0;     // the number shown to people: the rank, or for a trial its number in the sweep
+  int number = 0;     // the number shown to people: the rank or, for a trial, its number in the sweep
   std::string phase;  // Pending, Running, Succeeded, Failed, Unknown
   bool scheduled = false;
   bool deleting = false;   // its deletion was requested, or it is gone already
@@ -44,13 +44,13 @@ struct PodFacts {
   std::string waiting_reason, waiting_message;
   bool trained = false;  // the result of the pod says that the run is trained
   PolicyAction action =
-      PolicyAction::none;      // of its Job's podFailurePolicy, for a pod or a program that has failed
+      PolicyAction::none;      // what the Job's podFailurePolicy says about this failed pod or program
   bool final = false;          // the end of this pod makes the Job fail
   bool fell_with_job = false;  // it failed because its Job is being deleted (deletion.h)
   bool left = false;           // its Job is not there any more (pods_left.h)
   std::string program, image;  // the name and the image of the program's container
   std::string denied;          // advice_on_denied() about its last words
-  std::string unschedulable;   // why the scheduler has not placed the pod, in its words
+  std::string unschedulable;   // why the pod has no node, in the scheduler's words
 
   bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
   bool program_runs() const { return !ended() && !exit_code && (main_runs || phase == "Running"); }

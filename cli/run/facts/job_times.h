@@ -11,8 +11,8 @@ struct JobFacts;
 bool is_of_earlier_start(const PodFacts& pod, const JobFacts& job);
 
 // Whether the pod of a failed or failing Job was asked to end before the Job had decided to fail. Then the
-// Job did not end the pod, and the end of the pod may be the reason of the failure. False for a pod that had
-// failed by itself before it was asked to end, and if the Job is suspended or is being deleted.
+// Job did not end the pod, and the end of the pod may be the reason of the failure. False if the pod had
+// failed by itself before it was asked to end. Also false if the Job is suspended or is being deleted.
 bool was_asked_before_failure(const PodFacts& pod, const JobFacts& job);
 
 }  // namespace mlk

@@ -39,7 +39,7 @@ inline constexpr char trial[] = "mlk.dev/trial";                  // the trial's
 inline constexpr char stopped_early[] = "mlk.dev/stopped-early";  // why the sweep has ended it for good
 inline constexpr char cannot_start[] = "mlk.dev/cannot-start";    // why it failed without having started
 inline constexpr char until[] = "mlk.dev/until";    // the step to which it trains before the sweep judges it
-inline constexpr char paused[] = "mlk.dev/paused";  // the step of its pause; resumes when `until` is larger
+inline constexpr char paused[] = "mlk.dev/paused";  // the step at which it pauses until `until` is larger
 
 // Further annotations of the owner of a sweep.
 inline constexpr char draining[] = "mlk.dev/draining";  // the time since which no more trials are started

@@ -248,8 +248,8 @@ bool has_succeeded(const Facts& facts) {
   if (facts.decider() == nullptr) return false;
   const JobFacts& decider = *facts.decider();
   if (decider.end == JobFacts::End::succeeded) return true;
-  // The Job does not count a rank whose program ended well if another container of the pod failed or still
-  // runs, so mlk counts such ranks.
+  // If a rank's program ended well, but another container of its pod failed or still runs, the Job does not
+  // count the rank. So mlk counts such ranks.
   Indexes done = decider.completed;
   for (const PodFacts& pod : facts.pods) {
     const bool said_by_job = pod.phase == "Succeeded" && pod.deleting;

@@ -42,13 +42,14 @@ Build assemble(const Experiment& experiment, const FileContents& files, registry
 // Adds the PYTHONPATH of the base image to CodeArchive::source, since the pods may have to extend this path.
 void note_base(FileContents& files, const Build& build);
 
-// Composes mlk-runtime and mlk as they are installed here, with the libraries that they need and without a
-// base image. `mlk`: the file of this program. The other programs lie beside it, or else in PATH. Throws
-// Error{failure} if a program is missing.
+// Composes an image from mlk-runtime and mlk, as they are installed here, and from the libraries that they
+// need. There is no base image. `mlk`: the file of this program. The other programs lie beside it, or else in
+// PATH. Throws Error{failure} if a program is missing.
 Build assemble_runtime(const std::filesystem::path& mlk);
 
-// The repository to which the image is pushed: `typed` (-t), with its tag, or else a repository with the name
-// of the experiment in `registry`. Throws Error{usage} without a repository and without a registry.
+// The repository to which the image is pushed: `typed` (-t), with its tag. If `typed` is empty, the
+// repository in `registry` that has the name of the experiment. Throws Error{usage} if `registry` is empty,
+// too.
 image::Reference repository_of(const std::string& typed, const std::string& registry,
                                const std::string& name);
 

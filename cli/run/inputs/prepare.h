@@ -43,8 +43,8 @@ struct PrepareOptions {
   bool all_code_is_layer = false;  // even small code becomes a layer of the image that is built
 };
 
-// Reads a text file of at most `limit` bytes that an experiment file names. The rules for the place of the
-// file and the errors are the same as for read_user_folder().
+// Reads a text file of at most `limit` bytes that an experiment file names. The file must lie where
+// read_user_folder() allows, and the errors are those of read_user_folder().
 ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareOptions& options,
                                 const std::string& named, const std::string& what, std::size_t limit);
 
@@ -65,8 +65,8 @@ Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, cons
 // The facts that depend on the place of the file, for load_experiment().
 FileContext file_context_of(const ExperimentFile& file, const PrepareOptions& options);
 
-// Reads the folders in the experiment's `files:` and `code:`. points: the file of `sweep.points`, relative to
-// the experiment file. The code contains neither the experiment file nor the file of points. Throws Error.
+// Reads the folders in the experiment's `files:` and `code:`. `points`: the file of `sweep.points`, relative
+// to the experiment file. The code contains neither the experiment file nor the file of points. Throws Error.
 FileContents read_files(const ExperimentFile& file, const PrepareOptions& options,
                         const Experiment& experiment, const std::string& points = "");
 
