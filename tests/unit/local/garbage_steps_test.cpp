@@ -79,7 +79,7 @@ TEST_CASE("an owner in foreground deletion does not wait for a dependent without
   CHECK(metadata_in(store, "secrets", "ns", "s").contains("deletionTimestamp"));
 }
 
-TEST_CASE("the grace period of an orphan pod is 0 if it has no node or has ended, else its own or 30 s") {
+TEST_CASE("an orphan pod gets the grace period 0 if it has no node or has ended, else its own or 30 s") {
   const Folder folder;
   Store store(folder.path());
   const json lost = {{"ownerReferences", json::array({reference_to("gone", true)})},
@@ -113,7 +113,7 @@ TEST_CASE("the collector keeps a ServiceAccount whose owner does not exist") {
   CHECK(store.find("serviceaccounts", "ns", "default"));
 }
 
-TEST_CASE("the collector keeps an object that has no owner, or an owner in another namespace") {
+TEST_CASE("the collector keeps an object without an owner, and one whose owner is in another namespace") {
   const Folder folder;
   Store store(folder.path());
   store.create("jobs", {{"metadata", {{"name", "j"}, {"namespace", "other"}, {"uid", "u-j"}}}});
@@ -160,7 +160,7 @@ TEST_CASE("a deleted namespace stays if it has a finalizer of another program") 
   CHECK(metadata_in(cluster.store, "namespaces", "", "team").at("finalizers") == json{"x.io/f"});
 }
 
-TEST_CASE("the collector empties a namespace only if it has a deletion time and the finalizer kubernetes") {
+TEST_CASE("the collector empties a namespace only if it has a deletion time and the finalizer `kubernetes`") {
   Cluster cluster;
   for (const char* name : {"team", "other"}) {
     cluster.send("POST", "/api/v1/namespaces", {{"metadata", {{"name", name}}}});

@@ -232,7 +232,7 @@ TEST_CASE("the agent ends the attempt and waits for the next launcher if the lau
   CHECK(pod.agent.runs());
 }
 
-TEST_CASE("a pod ends with the code gave_up if it has had no launcher for patience_ms") {
+TEST_CASE("a pod ends with the code `gave_up` if it has had no launcher for patience_ms") {
   Pod pod(300);
   std::optional<Link> leader = pod.lead();
   CHECK(next_of(*leader, 1200) == "silence");

@@ -59,7 +59,7 @@ TEST_CASE("end_with() ends the calling process at once if the given parent has a
   }
 }
 
-TEST_CASE("kill_descendants() kills a child process also if its name has blanks or brackets") {
+TEST_CASE("kill_descendants() kills a child process even if its name has blanks or brackets") {
   for (const char* name : {"load", "load (2) x", ") S 1 (", "(", ")"}) {
     CAPTURE(name);
     Child child([name] {

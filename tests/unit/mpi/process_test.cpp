@@ -108,7 +108,7 @@ TEST_CASE("a process sets `told` in its report if the agent or mpirun asked the 
   }
 }
 
-TEST_CASE("a program gets a signal from the agent, also if the signal arrives together with the program") {
+TEST_CASE("a program gets a signal from the agent, even if the signal arrives together with the program") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sleep", "100"});
@@ -189,7 +189,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a program starts without blocked or ignored signals, also if mpirun has blocked a signal") {
+TEST_CASE("a program starts without blocked or ignored signals, even if mpirun has blocked a signal") {
   const Played agent;
   Child process([&] {
     sigset_t set;

@@ -397,7 +397,7 @@ TEST_CASE("push() sends HEAD for the manifest only if the target has a tag") {
   CHECK(to.count("PUT /v2/team/x/manifests/new") == 1);
 }
 
-TEST_CASE("push() uploads a large layer from its file, also if the registry stores only a piece of a part") {
+TEST_CASE("push() uploads a large layer from its file, even if the registry stores only a piece of a part") {
   PlayedRegistry to;
   Built built;
   std::string bytes = mlk::random_bytes(1 << 20);

@@ -13,7 +13,7 @@ TEST_SUITE_BEGIN("registry/repeats");
 using mlk::registry::Access;
 using mlk::registry::Registry;
 
-TEST_CASE("mlk repeats a request after 429 and 503, also if Retry-After is a date") {
+TEST_CASE("mlk repeats a request after 429 and 503, even if Retry-After is a date") {
   PlayedRegistry played;
   played.manifests[repository]["1"] = manifest_text;
   int refused = 0;

@@ -253,7 +253,7 @@ TEST_CASE("step_jobs() deletes a finished Job at the end of its time to live, an
   }
 }
 
-TEST_CASE("a finished Job is kept no longer than its time to live, also if the clock was set back") {
+TEST_CASE("a finished Job is kept no longer than its time to live, even if the clock was set back") {
   const Folder folder;
   Store store(folder.path());
   store_ended(store, "j", json::array({condition_of("Complete", "True", "2037-01-01T00:00:00Z")}), 15);

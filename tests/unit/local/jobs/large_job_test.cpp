@@ -116,7 +116,7 @@ TEST_CASE("a large Job starts the lowest indexes that have not begun yet") {
   CHECK(actions.status.at("active") == 4);
 }
 
-TEST_CASE("a large Job counts each trial once, also if the pods of ended trials are deleted") {
+TEST_CASE("a large Job counts each trial once, even if the pods of ended trials are deleted") {
   using namespace large_jobs;
   Played played(sweep_job(300));
   for (int i = 0; i < 10'000 && !is_finished(played.job); ++i) {
@@ -146,7 +146,7 @@ TEST_CASE("a large Job ends when more of its trials fail than maxFailedIndexes a
   CHECK(played.active() == 0);
 }
 
-TEST_CASE("a large Job runs each trial, also if it is suspended or its parallelism changes meanwhile") {
+TEST_CASE("a large Job runs each trial, even if it is suspended or its parallelism changes meanwhile") {
   using namespace large_jobs;
   Played played(sweep_job(200, {{"parallelism", 8}}));
   REQUIRE(played.run_until(40));

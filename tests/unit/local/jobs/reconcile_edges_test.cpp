@@ -50,7 +50,7 @@ TEST_CASE("the deadline of a Job counts from now if its start has a time in the 
 }
 
 TEST_CASE(
-    "of two failed pods of an index with the same number of failures, the first in the list is released") {
+    "if two failed pods of an index have the same number of failures, the first in the list is released") {
   const json first = ended_at(pod(0, "Failed", 1, 1), "2026-11-21T12:00:50Z"),
              second = pod(0, "Failed", 1, 1);
   const JobActions actions = passed(job(1), {first, second});
@@ -82,7 +82,7 @@ TEST_CASE("a pod without an index is released if it has ended or is being delete
   CHECK(passed(job(1), {running}).release == only_name(running));
 }
 
-TEST_CASE("a success policy ends the Job two seconds after the last success, also if a pod failed later") {
+TEST_CASE("a success policy ends the Job two seconds after the last success, even if a pod failed later") {
   const json some = {{"successPolicy", {{"rules", {{{"succeededCount", 1}}}}}}};
   const json good = ended_at(pod(0, "Succeeded"), "2026-11-21T11:59:58Z");
   const JobActions actions = passed(job(3, some), {good, pod(1, "Failed", 1)});
@@ -91,7 +91,7 @@ TEST_CASE("a success policy ends the Job two seconds after the last success, als
   CHECK(two.again == noon + seconds(1));
 }
 
-TEST_CASE("a Job continues if its condition has no type, or not the status True") {
+TEST_CASE("a Job continues if its condition has no type, or a status other than True") {
   for (const char* condition :
        {R"({"type": "FailureTarget"})", R"({"type": "SuccessCriteriaMet", "status": "Unknown"})",
         R"({"status": "True"})"}) {

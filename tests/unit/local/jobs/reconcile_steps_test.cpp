@@ -77,7 +77,7 @@ TEST_CASE("the status of a Job counts its present pods and the pods that this st
   CHECK_FALSE(stepped(job(1, without_limit_by_index), {}).status.contains("failedIndexes"));
 }
 
-TEST_CASE("the status of a Job counts a pod that this step removes as terminating, not as active") {
+TEST_CASE("a pod that this step removes counts as terminating, and not as active, in the Job's status") {
   const json status =
       stepped(job(2, {{"parallelism", 1}}), {ready(pod(0, "Running")), ready(pod(1, "Running"))}).status;
   CHECK(status.at("active") == 1);
@@ -255,7 +255,7 @@ TEST_CASE("a Job that ends gets a condition, a message, a time and an event for 
   }
 }
 
-TEST_CASE("a Job whose failure is decided ends as Failed, also if its last pods succeed") {
+TEST_CASE("a Job whose failure is decided ends as Failed, even if its last pods succeed") {
   json decided = job(2);
   decided["status"]["conditions"] =
       R"([{"type": "FailureTarget", "status": "True", "reason": "Why", "message": "because"}])"_json;

@@ -86,7 +86,7 @@ TEST_CASE("the first step of a Job sets the start time of the Job") {
   CHECK(decide(fresh, {}).status.at("startTime") == "2026-11-21T12:00:00Z");
 }
 
-TEST_CASE("a completed index is not started again, also if its pod is gone") {
+TEST_CASE("a completed index is not started again, even if its pod is gone") {
   json half = job(2);
   half["status"]["completedIndexes"] = "0";
   CHECK(created(decide(half, {})) == std::vector<int>{1});
@@ -133,7 +133,7 @@ TEST_CASE("a Job ends when each of its indexes has succeeded or failed") {
   CHECK(good.status.at("completionTime") == "2026-11-21T12:00:00Z");
 }
 
-TEST_CASE("more failed indexes than maxFailedIndexes end the Job and stop its pods") {
+TEST_CASE("if more indexes have failed than maxFailedIndexes allows, the Job ends and stops its pods") {
   const json lasting = pod(1, "Running");
   const JobActions actions = reconciled(job(2, {{"maxFailedIndexes", 0}}), {pod(0, "Failed", 1, 2), lasting});
   CHECK(conditions(actions) == std::vector<std::string>{"FailureTarget=MaxFailedIndexesExceeded"});
@@ -250,7 +250,7 @@ TEST_CASE("a pod that a suspended Job has stopped does not count as a failure") 
   CHECK(after.status.value("failedIndexes", "") == "");
 }
 
-TEST_CASE("a Job with a failed index fails when all indexes have ended, also if it has a success policy") {
+TEST_CASE("a Job with a failed index fails when all indexes have ended, even if it has a success policy") {
   const json by_count = {{"successPolicy", {{"rules", {{{"succeededCount", 2}}}}}},
                          {"backoffLimitPerIndex", 0}};
   const std::vector<json> pods = {pod(0, "Succeeded"), pod(1, "Succeeded"), pod(2, "Failed", 1)};
@@ -285,7 +285,7 @@ TEST_CASE("a smaller parallelism stops the pods with the highest indexes") {
         std::vector<std::string>{high["metadata"]["name"]});
 }
 
-TEST_CASE("a Job counts each failure once, also if the server is killed between two actions") {
+TEST_CASE("a Job counts each failure once, even if the server is killed between two actions") {
   const json common = {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 5}};
   json stored = job(1, common);
   json failed = pod(0, "Failed", 1);

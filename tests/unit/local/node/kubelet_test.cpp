@@ -78,7 +78,7 @@ TEST_CASE("a pod ends when its program ends, and its status has the termination 
   }
 }
 
-TEST_CASE("a failed pod without a message gets the end of its log, with FallbackToLogsOnError") {
+TEST_CASE("a failed pod without a message gets the end of its log if its policy is FallbackToLogsOnError") {
   const json fallback = R"({"spec": {"containers": [
       {"name": "main", "image": "i", "command": ["work"], "terminationMessagePolicy": "FallbackToLogsOnError"}]}})"_json;
   const auto said = [](const json& patch, int code, const std::string& own) {
@@ -109,7 +109,7 @@ TEST_CASE("a pod fails if its program cannot be started, and its status has the 
                                  "Warning Failed: Error: failed to start container main: no such file"});
 }
 
-TEST_CASE("a pod is lost if its supervisor ends and has not recorded the end of the program") {
+TEST_CASE("a pod is lost if its supervisor ends without a record of the end of the program") {
   Node node("exit 0");
   node.start();
   node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
@@ -126,7 +126,7 @@ TEST_CASE("a pod is lost if its supervisor ends and has not recorded the end of 
 }
 
 TEST_CASE(
-    "a pod with an unsupported volume waits, with the reason, until the user gives a folder for the volume") {
+    "a pod with an unsupported volume waits until the user gives a folder, and its status has the reason") {
   Node node;
   const auto with_volume = [](const json& volume) {
     return json{{"spec",

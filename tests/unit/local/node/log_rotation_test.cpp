@@ -249,7 +249,7 @@ TEST_CASE("tail_lines counts the lines of both log files, and a negative number 
   CHECK(read_log(folder.path(), {}) == "one\ntwo\n");  // as before the new file exists
 }
 
-TEST_CASE("each line begins with its time if timestamps are wanted, also a line of several entries") {
+TEST_CASE("if timestamps are wanted, each line begins with its time, even a line of several entries") {
   const Folder folder;
   write_text(folder.path() / "p/log",
              entry(0, "F zero") + entry(1, "P on") + entry(1, "P e") + entry(2, "F !") + entry(3, "F two"));

@@ -85,7 +85,7 @@ TEST_CASE("a record of an end means a failure if its exit code is invalid") {
   }
 }
 
-TEST_CASE("ask_to_stop() writes the request, also if no supervisor runs") {
+TEST_CASE("ask_to_stop() writes the request, even if no supervisor runs") {
   const Records records;
   CHECK_FALSE(records.pod.ask_to_stop({5, ""}));
   REQUIRE(records.pod.stop());

@@ -214,7 +214,7 @@ TEST_CASE("each host has its own address, and keeps this address") {
   CHECK(Addresses(folder.path() / "none.json").address_of("default", "w-0") == first);
 }
 
-TEST_CASE("port_of() returns another port if the wanted one is taken, and this port until forget_ports()") {
+TEST_CASE("port_of() returns another port if the wanted one is taken, and keeps it until forget_ports()") {
   const Folder folder;
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   struct sockaddr_in all{};

@@ -204,7 +204,8 @@ TEST_CASE("running(), lost() and down() accept state files that mlk has not writ
   }
 }
 
-TEST_CASE("running(), lost() and down() throw only mlk::Error if a folder replaces a state file") {
+TEST_CASE(
+    "running(), lost() and down() throw only mlk::Error if there is a folder in place of a state file") {
   for (const char* name : {"pods/p/process.json", "pods/p/stop.json", "pods/p/exit.json", "pods/p/lock",
                            "lock", "server.json", "pods/a-file"}) {
     const State state;

@@ -89,7 +89,7 @@ TEST_CASE("a supervisor records the start and the end of its program, and sends 
   CHECK(is_now(exit->at));
 }
 
-TEST_CASE("a supervisor records the end of its program, also if no server runs") {
+TEST_CASE("a supervisor records the end of its program, even if no server runs") {
   Supervised p;
   ::close(p.fd);
   CHECK(p.run({"true"}) == 0);

@@ -236,7 +236,7 @@ TEST_CASE("a supervisor that gets SIGTERM without stop.json records a shutdown")
   CHECK(pod.pod.exit()->reason == shutdown_reason);
 }
 
-TEST_CASE("down() stops a pod also if the disk is full") {
+TEST_CASE("down() stops a pod even if the disk is full") {
   const Pod pod(lingers);
   ::setenv("XDG_STATE_HOME", pod.folder.path().c_str(), 1);
   const Unwritable full(pod.pod.path() / "stop.json", ::getpid());

@@ -182,7 +182,7 @@ TEST_CASE("a Job is refused if its name is too long for the names of its pods") 
   CHECK_FALSE(broken_in_job({{"completions", 0}}, json::object(), json::object(), name + "j").empty());
 }
 
-TEST_CASE("a container is refused if it is invalid, with the field and the reason") {
+TEST_CASE("an invalid container is refused, and the error has the field and the reason") {
   const std::string at = "spec.template.spec.containers[0].";
   CHECK(in_container({{"name", nullptr}}) == at + "name: Required value\n");
   CHECK(in_container({{"name", "A"}}) == at + "name: Invalid value: \"A\": a lowercase RFC 1123 label\n");
@@ -197,7 +197,7 @@ TEST_CASE("a container is refused if it is invalid, with the field and the reaso
         at + "volumeMounts.name: Not found: \"none\"\n");
 }
 
-TEST_CASE("a volume or a mount is refused if it is invalid, with the field and the reason") {
+TEST_CASE("an invalid volume or mount is refused, and the error has the field and the reason") {
   const std::string at = "spec.template.spec.containers[0].";
   const auto mounted = [](json mount, const json& volumes = R"([{"name": "v"}])"_json) {
     mount["name"] = "v";
@@ -214,7 +214,7 @@ TEST_CASE("a volume or a mount is refused if it is invalid, with the field and t
             .starts_with("spec.template.spec.volumes.name: Duplicate value\n"));
 }
 
-TEST_CASE("a Job is refused if its pod has several containers, or restarts in place") {
+TEST_CASE("a Job is refused if its pods have several containers or restart in place") {
   const std::string at = "spec.template.spec.";
   const json two = R"([{"name": "a", "image": "i"}, {"name": "b", "image": "i"}])"_json;
   CHECK(broken_in_job(json::object(), {{"containers", two}}) ==

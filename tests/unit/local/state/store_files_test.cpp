@@ -297,7 +297,7 @@ TEST_CASE("snapshot_at() returns the objects that existed at an earlier version"
         "410 Expired The provided continue parameter is too old");
 }
 
-TEST_CASE("the history of a store has at most 64 MiB of objects, and an older version gets the error 410") {
+TEST_CASE("the history of a store has at most 64 MiB of objects; a request for an older version gets 410") {
   const Folder folder;
   Store store(folder.path());
   json sample = stored_thing("ns", "a", "");

@@ -61,7 +61,7 @@ TEST_CASE("a store that is opened again has the same objects and larger versions
   CHECK(version_of(store.create("configmaps", object("c"))) > before);
 }
 
-TEST_CASE("a store that is opened again uses larger versions, also if it is empty") {
+TEST_CASE("a store that is opened again uses larger versions, even if it is empty") {
   const Folder folder;
   std::uint64_t last = 0;
   for (int i = 0; i < 3; ++i) {
@@ -187,7 +187,7 @@ TEST_CASE("a deleted object stays until its last finalizer is gone") {
   CHECK(!store.find("configmaps", "ns", "a"));
 }
 
-TEST_CASE("a change in the history has the object before the change, also if the change is a deletion") {
+TEST_CASE("a change in the history has the object before the change, even if the change is a deletion") {
   const Folder folder;
   Store store(folder.path());
   json held = object("a");
