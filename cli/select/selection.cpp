@@ -40,8 +40,8 @@ std::vector<RunAddress> trials_that_match(kube::Client& client, const std::strin
 
 // The runs, sweeps and trials that match `where`. If the command line has no names, all runs and sweeps of
 // the namespace are searched. The name of a sweep stands for its trials. The name of an experiment stands for
-// its runs and sweeps; but if the newest of these is a sweep, for the trials of this sweep. The newest runs
-// are first, and trials are in the order of their numbers.
+// its runs and sweeps; but if the newest of these is a sweep, the name stands for the trials of this sweep.
+// The newest runs are first, and trials are in the order of their numbers.
 std::vector<RunAddress> select_targets(Session& session, kube::Client& client, const Selection& selection) {
   if (selection.names.empty()) return runs_that_match(client, {}, "", selection.where);
   std::vector<RunAddress> out;
@@ -85,8 +85,8 @@ bool may_do(Session& session, const std::string& doing, const std::vector<RunAdd
   return false;
 }
 
-// Removes from `targets` the runs and trials that do not match the expression any more, or that a new run of
-// the same name has replaced. Reports each of these.
+// Removes runs and trials from `targets` if they do not match the expression any more, or if a new run of the
+// same name has replaced them. Reports each of these.
 void retain_matching(Session& session, kube::Client& client, const Selection& selection,
                      std::vector<RunAddress>& targets) {
   std::map<std::string, std::optional<Time>> now;

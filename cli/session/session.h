@@ -60,13 +60,13 @@ struct Session {
   // runs, or how to delete the objects of a run whose ConfigMap was deleted.
   RunAddress find_run(kube::Client& client, const std::string& typed);
   RunAddress find_run(kube::Client& client, const std::string& typed, Prefer prefer);
-  // If mlk uses the cluster on this machine: stores in `place` the folder of the checkpoints here, and
-  // whether the folder has files.
+  // If mlk uses the cluster on this machine, stores in `place` the folder of the checkpoints on this machine,
+  // and whether this folder has files.
   void find_folder(CheckpointPlace& place, const std::string& name_space) const;
   void warn(const std::string& message);  // "mlk: warning: ..." on err
   void note(const std::string& message);  // any other message, on err
-  // Adds the flags that select the cluster to the last command in `hint` (": mlk WORDS"), since lower layers
-  // do not know these flags. Does not change commands that use no cluster.
+  // Returns `hint` with the flags that select the cluster. They are added to its last command (": mlk
+  // WORDS"), since lower layers do not know these flags. Commands that use no cluster stay as they are.
   std::string with_flags(const std::string& hint) const;
   // For hints: "mlk WORDS" with the flags that select the cluster of this session.
   std::string command(const std::string& words) const;
@@ -85,7 +85,7 @@ struct Session {
   bool color_err() const;
   // Whether a line on err can be rewritten in place.
   bool live_err() const;
-  // These styles have only ASCII glyphs for TERM=dumb and for the locales C and POSIX.
+  // With TERM=dumb, and in the locales C and POSIX, these styles have only ASCII glyphs.
   ui::Style style_out() const;
   ui::Style style_err() const;
 };

@@ -224,8 +224,8 @@ Color color_of_series(std::size_t index) {
 
 char letter_of_series(std::size_t index) { return static_cast<char>('a' + index); }
 
-// The text at a column and row: with `dotted`, the dots of all curves there in the colour of the first of
-// them; otherwise the letter of the curve there, or '*' for several curves.
+// The text at a column and row. With `dotted`: the dots of all curves at this place, in the colour of the
+// first of these curves. Otherwise: the letter of the curve at this place, or '*' for several curves.
 std::string cell_of(const std::vector<DotCanvas>& curves, std::size_t column, std::size_t row, bool dotted,
                     const Style& style) {
   std::uint8_t dots = 0;

@@ -33,14 +33,14 @@ struct PlotSeries {
 // scatter() and lines() make labels and names printable. They leave out a point if one of its values is not a
 // number, is beyond 1e300, or has no place on its axis. Without points the result is empty.
 
-// Draws a dot for each point; a character holds eight dots. In ASCII '.' means one point, ':' two points and
+// Draws a dot for each point; a character holds eight dots. In ASCII, '.' means one point, ':' two points and
 // '#' more points.
 std::vector<std::string> scatter(const PlotPoints& points, const PlotOptions& options);
 
 // Draws a curve for each series, and a legend below. A curve connects its points in their order, and has a
-// gap where a point is left out. With colours the curves are drawn with dots. Without colours and in ASCII
+// gap where a point is left out. With colours, the curves are drawn with dots. Without colours, or in ASCII,
 // they are drawn with the letters a to z, and '*' where several curves meet. The series after the 26th are
-// not drawn, and the legend has only their number.
+// not drawn: the legend only says how many they are.
 std::vector<std::string> lines(const std::vector<PlotSeries>& series, const PlotOptions& options,
                                const Style& style = Style());
 

@@ -10,7 +10,7 @@ namespace {
 
 using Ticks = std::vector<std::pair<double, std::string>>;
 
-// Writes exponents without a plus and leading zeros: 1e-5 for 1e-05, 1e6 for 1e+06.
+// Writes exponents without a plus sign and without leading zeros: 1e-5 for 1e-05, 1e6 for 1e+06.
 std::string short_number(double value, int digits) {
   std::string text = fmt::format("{:.{}g}", value, digits);
   const std::size_t e = text.find('e');

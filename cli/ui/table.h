@@ -20,9 +20,9 @@ class Table {
   void add(std::vector<std::string> cells, std::vector<Color> colors = {});
   bool empty() const { return rows_.empty(); }
 
-  // `width`: columns of the terminal. If the table does not fit, texts are shortened with "…": texts of the
-  // first column to at least twenty columns of the terminal, other texts to at least five. Numbers stay
-  // whole, even if the rows are then too long. Width 0 means no limit.
+  // `width`: the width of the terminal. If the table does not fit, texts are shortened with "…". A text of
+  // the first column keeps a width of at least 20, any other text a width of at least 5. Numbers stay whole,
+  // even if the rows are then too long. If `width` is 0, there is no limit.
   void print(std::ostream& out, std::size_t width, const Style& style = Style()) const;
   // `terminal`: whether the width of standard output's terminal is the limit; otherwise there is no limit.
   void print(std::ostream& out, bool terminal, const Style& style) const;

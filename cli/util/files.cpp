@@ -97,7 +97,8 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
   }
   if (S_ISREG(info.st_mode) && static_cast<std::uintmax_t>(info.st_size) > limit)
     throw too_large(path.string(), limit);
-  // From here on reads block: to read a pipe (process substitution) to its end, mlk must wait for the writer.
+  // From here on, each read waits for data: to read a pipe (process substitution) to its end, mlk must wait
+  // for the writer.
   ::fcntl(file.get(), F_SETFL, 0);
   return read_descriptor(file.get(), path.string(), limit);
 }

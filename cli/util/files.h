@@ -27,7 +27,7 @@ std::string read_descriptor(int descriptor, const std::string& name, std::size_t
 void visit_folder(const std::filesystem::path& folder,
                   const std::function<void(const std::filesystem::directory_entry&)>& visit);
 
-// Replaces the file atomically: readers see either the old text or the new one, also after a crash. Throws
+// Replaces the file atomically: readers see either the old text or the new one, even after a crash. Throws
 // Error{failure}.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
 // Replaces the file atomically, but does not wait until the text is on the disk. After a crash of the system

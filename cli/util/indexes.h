@@ -28,7 +28,7 @@ class Indexes {
   std::string text() const;    // as the Job controller writes it: "0,1,3-5"
   std::string ranges() const;  // for people: "0-1,3-5"
   bool contains(int index) const { return first_absent(index) != index; }
-  int first_absent(int from) const;  // the lowest index from `from` on that is not in the set
+  int first_absent(int from) const;  // the lowest index that is not in the set and not below `from`
   void insert(int index) { insert_run(index, index); }
   void insert(const Indexes& other);
   void erase(int index);

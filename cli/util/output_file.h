@@ -8,10 +8,10 @@
 
 namespace mlk {
 
-// How mlk writes a goal, which is the file that the user named, after all symbolic links. If mlk may create
-// files in the folder of a plain file of this user, mlk replaces the file atomically and keeps its mode. mlk
-// writes in place all other files, such as a device, a pipe, a file of another user and a file with several
-// hard links.
+// How mlk writes a goal, which is the file that the user named, after all symbolic links. A plain file of
+// this user, in a folder where mlk may create files, is replaced atomically and keeps its mode. Any other
+// file is written in place: for example a device, a pipe, a file of another user, or a file with several hard
+// links.
 enum class WriteWay { as_new, replaced, in_place, refused };
 struct Goal {
   mode_t mode;         // permissions and file type, as in st_mode

@@ -34,8 +34,8 @@ class Pattern {
   std::shared_ptr<const re2::RE2> compiled_;
 };
 
-// Why the text is no pattern, as words to follow "the pattern ": "is empty", "is not valid: missing ): (a";
-// empty if the text is a pattern.
+// Why the text is no pattern, as words that follow "the pattern ": "is empty", "is not valid: missing ): (a".
+// Empty if the text is a pattern.
 std::string why_no_pattern(const std::string& text);
 
 // How many groups in parentheses a valid pattern has.

@@ -171,8 +171,8 @@ class Line {
 
   void move_to(std::size_t column) { cursor_ = std::min(column, starts_.size() + most_columns_moved); }
 
-  // `which`: 0 erases from the cursor on, 2 and 3 the whole line. 1 erases up to the cursor: here the whole
-  // line if the cursor is at its end, otherwise nothing.
+  // `which`: 0 erases from the cursor to the end of the line; 2 and 3 erase the whole line. 1 should erase up
+  // to the cursor; here it erases the whole line if the cursor is at the end, and otherwise nothing.
   void erase(std::size_t which) {
     if (which == 0) return cut_at(cursor_);
     if (which == 1 && cursor_ < starts_.size()) return;

@@ -6,8 +6,8 @@ namespace mlk {
 namespace {
 
 // A pair \uHHHH\uLLLL is hidden as \0HHHH, then `middle`, then LLLL. YAML can have the bytes of `middle` only
-// as escapes. Only the parser recognises comments, block scalars and quotes, and only in double quotes the
-// parser turns \0 into a zero byte. So after parsing, a zero byte shows that the pair is one character.
+// as escapes. Only the parser recognises comments, block scalars and quotes, and it turns \0 into a zero byte
+// only in double quotes. So after parsing, a zero byte shows that the pair is one character.
 constexpr std::string_view middle = "\x01\x01";
 constexpr std::size_t hex_digits = 4, pair_length = 2 * (2 + hex_digits);
 

@@ -14,7 +14,7 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::string join_or(const std::vector<std::string>& choices);  // "a, b or c"
 std::string_view trim(std::string_view text);                  // without blanks at both ends
 
-// A copy of the text in which each character that `by` contains is replaced by its text there.
+// A copy of the text. Each character that is a key in `by` is replaced by the value of this key.
 std::string replaced(std::string_view text, const std::map<char, std::string_view>& by);
 
 // `text` as one word of a shell: in quotes if it is empty, or has a character that a shell may change.

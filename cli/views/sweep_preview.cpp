@@ -45,7 +45,7 @@ struct NumberedPoint {
 };
 
 struct SweepPreview {
-  std::vector<NumberedPoint> points;  // with the search tpe only the first point
+  std::vector<NumberedPoint> points;  // with the search tpe, only the first point
   int trials = 0, fresh = 0;          // all trials of the sweep; the trials that do not exist yet
   sweeps::TrialNeed need;             // of the largest new trial
   std::vector<sweeps::TrialGroup> groups;

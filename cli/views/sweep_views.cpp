@@ -148,7 +148,7 @@ std::string progress_bar(const SweepStatus& status, std::size_t width, Time now,
   const std::size_t done = size(counts.succeeded + counts.failed + counts.stopped);
   const Trial* best = sweeps::best_of(status);
   const std::string left = time_left(status, now);
-  // On a narrow terminal parts are left out, first the part with the highest rank.
+  // On a narrow terminal, parts are left out: first the part with the highest `rank`.
   struct Part {
     std::string text;
     int rank;

@@ -25,7 +25,8 @@ void print_plots(const std::vector<sweeps::Trial>& trials, const sweeps::Objecti
 // "Running  3/9 done  2 running  1 failed  best accuracy 0.97 (digits-abcde/4)"
 std::string progress_line(const sweeps::SweepStatus& status);
 
-// The progress for a live line of a terminal with `width` columns. The texts leave the bar 8 to 40 columns:
+// The progress for a live line of a terminal with `width` columns. The bar fills the columns that the texts
+// leave free, at least 8 and at most 40:
 // "██████▒▒░░  3/9  2 running  1 failed  best accuracy 0.97 (4)  about 40s left"
 std::string progress_bar(const sweeps::SweepStatus& status, std::size_t width, Time now, bool ascii = false);
 

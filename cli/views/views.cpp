@@ -33,7 +33,8 @@ std::string duration_between(const std::optional<Time>& from, Time to) {
   return format_duration(std::chrono::floor<seconds>(std::max(to - *from, std::chrono::nanoseconds(0))));
 }
 
-// Four significant digits, but whole numbers without an exponent from 10,000 to a billion: 0.004507, 68750.
+// From 10,000 to a billion, the number rounded to a whole number (68750); otherwise four significant digits
+// (0.004507).
 std::string number(double value) {
   const double size = std::abs(value);
   return size >= 1e4 && size < 1e9 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);

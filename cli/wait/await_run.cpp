@@ -100,7 +100,7 @@ class Await {
     started_ = started_ || has_started(*last_);
     over_ = has_settled(objects, *last_);
     if (over_) drain_logs();
-    // With `follow` the end is reported only after the last log lines, so the shown state does not change
+    // With `follow`, the end is reported only after the last log lines, so the shown state does not change
     // before these lines are printed.
     if (options_.follow && is_over(*last_) && !over_) return;
     const std::string line = printable(phase_line(*last_));
@@ -127,8 +127,8 @@ class Await {
  private:
   steady_clock::duration elapsed() const { return steady_clock::now() - begin_; }
 
-  // A stopped run is over when its pods have ended, since before that they write their last checkpoint and
-  // results. An ended run is over when its last processes have ended, or when mlk has waited for them long
+  // A stopped run is over when its pods have ended, since they write their last checkpoint and results after
+  // the stop. An ended run is over when its last processes have ended, or when mlk has waited for them long
   // enough.
   bool has_settled(const RunObjects& objects, const RunStatus& status) {
     if (status.absence == Absence::gone && status.phase != Phase::stopped) return true;

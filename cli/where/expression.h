@@ -15,11 +15,11 @@
 // - If a trial lacks the value (absent or null), only `== null` and `in [null]` are true. Every other
 //   comparison is false, even `!=`, so that no user deletes trials whose value is unknown. `not lr == 1` is
 //   true for such a trial.
-// - Numbers compare by value (1 and 1.0 are equal), whole numbers of up to 64 bits exactly. Text compares
-//   byte by byte. Lists and maps may be equal or unequal, but have no order.
-// - Text whose whole content is a number, such as a value of `env:`, compares with a number by value:
+// - Numbers compare by value (1 and 1.0 are equal). Whole numbers of up to 64 bits compare exactly. Text
+//   compares byte by byte. Lists and maps may be equal or unequal, but have no order.
+// - If the whole text of a value is a number, as it can be in `env:`, it compares with a number by value:
 //   LR > 0.5.
-//   But the value of a trial that is a number is not equal to text in quotes, such as '0.5'.
+//   But if the value of a trial is a number, it is not equal to text in quotes, such as '0.5'.
 // - Other values of different types are unequal, and neither is less than the other.
 // - The text of `state` and of `phase` compares without case: state == succeeded.
 // - `name =~ '^digits'` is true if the value is text in which the pattern is found.
@@ -77,7 +77,7 @@ struct Expression {
 // messages, such as "--where".
 Expression parse_expression(std::string_view text, const std::string& source_name);
 
-// Returns the normal form. If the normal form is not too long to parse, parsing gives the same expression.
+// Returns the normal form. If it is not too long for the parser, parsing it gives the same expression.
 std::string to_string(const Expression& expression);
 
 // Returns the expression with every name replaced by the full name from `known`. A name may be the end of a
@@ -85,8 +85,8 @@ std::string to_string(const Expression& expression);
 // ambiguous.
 [[nodiscard]] Expression check_names(const Expression& expression, const std::vector<std::string>& known);
 
-// Throws Error{usage} if the expression compares `name` by ==, !=, in or not in with text outside of
-// `values`, for example with a misspelt state, which no trial has.
+// Throws Error{usage} if the expression compares `name` by `==`, `!=`, `in` or `not in` with a text that is
+// not in `values`, for example a misspelt state, which no trial has.
 void check_values(const Expression& expression, const std::string& name,
                   const std::vector<std::string>& values);
 

@@ -118,8 +118,8 @@ class Reader {
     contents_.emplace(name.string(), std::move(bytes));
   }
 
-  // The real path of a file, and the allowed folder that contains it. The path below this folder has no
-  // links.
+  // `real`: the real path of a file. `below`: the allowed folder that contains the file. The part of `real`
+  // that follows `below` has no links.
   struct Place {
     fs::path real, below;
   };

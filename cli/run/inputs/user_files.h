@@ -30,8 +30,8 @@ std::filesystem::path user_folder(const UserFiles& files, const std::string& nam
 std::string read_user_file(const UserFiles& files, const std::string& named, const std::string& what,
                            std::size_t limit);
 
-// The sha256 of one file of any size, hexadecimal, with the rules of read_user_folder(). Empty if the file
-// does not exist.
+// Returns the sha256 of one file in hexadecimal digits. The file may have any size, and its place has to
+// follow the rules of read_user_folder(). Returns an empty text if the file does not exist.
 std::string digest_of_user_file(const UserFiles& files, const std::string& named, const std::string& what);
 
 }  // namespace mlk

@@ -96,8 +96,8 @@ RunAddress choose_run(const std::vector<json>& owners, const std::string& name_s
   };
   for (const json& owner : owners) {
     if (!is_owner(owner)) continue;
-    // The trials of a sweep have the name of its experiment and are newer than the sweep, but the name means
-    // the sweep.
+    // A sweep and its trials all have the name of the experiment, and the trials are newer. But this name
+    // means the sweep.
     const bool trial = is_trial(owner);
     if (!trial) names.insert(names.end(), {kube::name_of(owner), kube::label_of(owner, labels::name)});
     const bool exact = kube::name_of(owner) == name;
@@ -193,7 +193,7 @@ std::string selector_of(const RunFilter& filter) {
 std::vector<json> list_owners(kube::Client& client, const std::string& name_space, const RunFilter& filter) {
   const std::string selector = selector_of(filter);
   const kube::Resource& config_maps = kube::resources::config_maps;
-  // Only owners have the label mode. Other ConfigMaps hold the files of runs, which would be much data.
+  // Only owners have the label `mode`. The other ConfigMaps hold the files of runs, which would be much data.
   std::vector<json> owners =
       filter.configured ? client.list(config_maps, name_space, by_label(selector + "," + labels::mode)).items
                         : client.list(config_maps, name_space, by_label(selector, true)).items;
@@ -206,8 +206,8 @@ std::vector<json> list_owners(kube::Client& client, const std::string& name_spac
   return owners;
 }
 
-// Reads the events that report a silent node, if the node of a pod is in doubt and mlk could not read its
-// Node object. A list of runs reads no other events of pods.
+// If the node of a pod is in doubt and mlk could not read the Node object, reads the events that report a
+// silent node. A list of runs reads no other events of pods.
 void read_node_events(kube::Client& client, const std::string& name_space,
                       const std::vector<RunObjects*>& runs, Time now) {
   const auto in_doubt = [&](const RunObjects* run) {

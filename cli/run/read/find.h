@@ -15,9 +15,9 @@ class Client;
 namespace mlk {
 
 struct RunFilter {
-  std::string sweep{};  // only trials of this sweep that are runs of their own; empty: all runs but trials
-  std::string name{};   // of the experiment; empty: any
-  std::string tag{};    // KEY or KEY=VALUE; empty: any
+  std::string sweep{};      // this sweep's trials that are runs of their own; empty: all runs, but no trials
+  std::string name{};       // the name of the experiment; empty: any
+  std::string tag{};        // KEY or KEY=VALUE; empty: any
   bool configured = false;  // also fill RunStatus::experiment of each run, which takes longer
 };
 
@@ -35,7 +35,7 @@ void require_run_name(const std::string& typed);
 struct RunAddress {
   std::string run;  // the full name of the run or sweep
   bool is_sweep = false;
-  std::optional<int> trial;       // of a sweep, if one was named: digits-abcde/7
+  std::optional<int> trial;       // 7 for digits-abcde/7; nullopt if no trial was named
   std::optional<Time> created{};  // set by --where: distinguishes the run from a later run of this name
 };
 
@@ -48,11 +48,11 @@ enum class Prefer { newest, sweeps };
 RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed,
                     Prefer prefer = Prefer::newest);
 
-// All runs of the namespace, newest first. Makes three requests in parallel for any number of runs, and the
+// All runs of the namespace, newest first. For any number of runs, makes three requests in parallel, and the
 // requests of confirm_absences(), read_tails() and SideReads. Reads the events about Jobs if a Job lacks
-// pods. Of the events about pods, reads only those about silent nodes. So `why` of a run whose pods wait may
-// say less than after fetch_run(). `of_sweep` makes the row of a sweep from its owner and Jobs, without its
-// trials.
+// pods. Of the events about pods, reads only those about silent nodes. So if the pods of a run wait, its
+// `why` may say less than after fetch_run(). `of_sweep` makes the row of a sweep from its owner and Jobs,
+// without its trials.
 using SweepRow = std::function<RunStatus(const RunObjects&)>;
 std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now,
                                  const RunFilter& filter = {}, const SweepRow& of_sweep = {});

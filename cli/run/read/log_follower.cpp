@@ -51,7 +51,7 @@ struct RunLogFollower::State {
 
   std::mutex mutex;
   LogMerger merger;   // guarded by the mutex
-  bool full = false;  // guarded by the mutex: no more lines arrive until half of the lines are taken
+  bool full = false;  // no more lines arrive until half of the lines are taken; guarded by the mutex
 
   struct Followed {
     std::string pod, node;

@@ -69,8 +69,8 @@ class RunLogFollower {
   // The logs that show no lines at present, with the cause of each.
   std::vector<LogProblem> problems() const;
   // New warnings about the logs, for people. Each sentence is returned once. The warnings are messages of
-  // nodes, and sentences about logs that do not arrive. With `going_on` only logs that have not arrived for
-  // 10 s get a sentence, with `at_end` all logs that do not arrive.
+  // nodes, and sentences about logs that do not arrive. With `going_on`, only the logs that have not arrived
+  // for 10 s get a sentence; with `at_end`, all logs that do not arrive.
   enum class When { going_on, at_end };
   [[nodiscard]] std::vector<std::string> new_warnings(When when);
 

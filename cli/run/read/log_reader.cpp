@@ -230,8 +230,8 @@ class LogReader {
     return false;
   }
 
-  // Decides about a retry after the end of a stream. Call it under the mutex. Returns true for a retry at
-  // once.
+  // Decides whether and when to open the log again after the end of a stream. Returns true if this is due at
+  // once. Call it under the mutex.
   bool on_end(OpenLog& log) {
     if (log.was_limited && log.end->status == 200) return true;
     if (log.end->silent && ++log.dead_connections <= most_dead_connections) return true;

@@ -29,7 +29,7 @@ struct LogFilter {
   std::optional<std::chrono::seconds> since{};  // no lines older than this
   std::string role{};                           // empty: all
   std::optional<int> rank{};
-  std::string container{};  // of each pod; empty: the program's container, and a failed container before it
+  std::string container{};  // empty: the container of the program, and one that failed before it
   bool lossy = false;       // for RunLogFollower: drop the oldest lines if nobody takes them in time
 };
 
@@ -39,10 +39,10 @@ struct LogSource {
   std::string container, node;
 };
 
-// The sources of the pods, in the order of the pods, each with its pod. If the filter names a container: in
-// each pod only the container of that name, or none if the pod has no such container. If it names none: the
-// container that failed before main started, if there is one; and main, unless the pod has ended before main
-// started.
+// Chooses the logs to read, in the order of the pods, each with its pod. If the filter names a container,
+// chooses the log of this container in each pod that has it. Otherwise chooses in each pod the log of main,
+// unless the pod ended before main started; and also the log of a container that failed before main started,
+// if there is one.
 std::vector<std::pair<LogSource, const nlohmann::json*>> choose_sources(
     const std::vector<nlohmann::json>& pods, const LogFilter& filter);
 
@@ -56,8 +56,8 @@ RunLogLine line_of(const LogSource& source, Time time, std::string text);
 std::vector<bool> shares_rank(const std::vector<LogSource>& sources);
 
 // How many last lines of each log to show, so that each rank shows its last `tail` lines. `counts`: how many
-// lines each log holds, counted up to `tail`. The newest pod goes first, and in a pod the container that
-// started last. `sources`, `counts` and the result are in the same order.
+// lines each log holds, counted up to `tail`. The lines are taken from the newest pod first, and within a pod
+// first from the container that started last. `sources`, `counts` and the result are in the same order.
 std::vector<long> tails_of(const std::vector<LogSource>& sources, const std::vector<long>& counts, long tail);
 
 }  // namespace mlk

@@ -38,7 +38,8 @@ class LogWarnings {
   std::set<Key> told_;
 };
 
-// The message of a node about a log, after "node n1: ". If the node is unknown, after the name of the pod.
+// The message of a node about a log, with "node n1: " before it, or with the name of the pod if the node is
+// unknown.
 std::string said_by_node(const std::string& node, const std::string& pod, const std::string& said);
 
 // A sentence for each rank that had pods but has no pod in `pods` any more; one sentence for all if there are
@@ -46,8 +47,8 @@ std::string said_by_node(const std::string& node, const std::string& pod, const 
 std::vector<std::string> lost_logs(const RunStatus& status, const std::vector<nlohmann::json>& pods,
                                    const LogFilter& filter);
 
-// The measures of a log: its first line came `before` after the container had started, and all lines came
-// within `span`.
+// The measures of a log. `before`: the time from the start of the container to the first line of the log.
+// `span`: the time from the first line to the last line.
 struct LogShape {
   std::size_t bytes = 0;
   std::chrono::milliseconds before{}, span{};

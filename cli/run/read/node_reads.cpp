@@ -156,8 +156,8 @@ void NodeReads::collect(Node& node) {
 }
 
 // Returns whether the first list has arrived or failed. A node that the list lacks may exist: its label may
-// have another value, and a proxy may show only some nodes. A node that the list had before and now lacks is
-// gone.
+// have another value, and a proxy may show only some nodes. But a node is gone if an earlier list had it and
+// this list lacks it.
 bool NodeReads::collect_watched() {
   if (!reflector_) return true;
   const std::exception_ptr failure = reflector_->failure();

@@ -74,9 +74,9 @@ std::vector<std::string> problems_of(const std::vector<LogRead>& logs, const Sou
         sentences.push_back(std::move(text));
       continue;
     }
-    // A status from 500 up usually means that the API server does not reach the node of this pod, and 400 or
-    // 404 that there is no log. So only this log is missing. A log without an answer may also mean that the
-    // API server itself is silent. mlk assumes this only if all logs are without an answer.
+    // A status from 500 up usually means that the API server does not reach the node of this pod. A status of
+    // 400 or 404 usually means that there is no log. So only this log is missing. If one log gets no answer,
+    // the API server itself may be silent, too. mlk assumes this only if no log gets an answer.
     const kube::ApiError error = kube::log_error(log.end, config);
     const bool silent = error.status() == 0;
     if (!silent && error.status() != 400 && error.status() != 404 && error.status() < 500)

@@ -30,8 +30,8 @@ class SideReads {
   SideReads& operator=(const SideReads&) = delete;
 
   // Adds the known answers to the objects, and sends requests for the unknown ones. Does not wait. Asks again
-  // about a doubtful node after 3 s, about a Service after 30 s (except if the Service exists and all ranks
-  // run), and after 1 s for a log that may still get lines. Call it from one thread.
+  // about a doubtful node after 3 s, about a log that may still get lines after 1 s, and about a Service
+  // after 30 s (except if the Service exists and all ranks run). Call it from one thread.
   void poll(RunObjects& objects);
 
   // As poll(), but waits for the answers, at most for `budget`.

@@ -57,8 +57,8 @@ class RunWatcher {
   // of a Job may be known here before the ends of the pods that caused it. Throws as fetch_run().
   RunObjects read_again();
 
-  // The reason if the copies have not been current for a minute or longer (for example an unreachable
-  // cluster); otherwise empty. The watcher continues in any case.
+  // Why the copies have not been current for a minute or longer, for example because the cluster is
+  // unreachable. Empty if there is no such trouble. The watcher continues in any case.
   std::string trouble() const;
 
  private:

@@ -155,8 +155,8 @@ Cause image_cause(const Starting& container, std::string text) {
           container.title + "image " + line_of(container.image) + " cannot be pulled: " + line_of(text)};
 }
 
-// For a pod whose main has ended: why the pod itself has not ended. For a pod in which a container before
-// main has failed: what failed.
+// If the container main has ended: why its pod has not ended. If a container before main has failed: what
+// failed.
 std::string describe_unfinished(const PodFacts& pod, const JobFacts& job) {
   if (pod.exit_code.value_or(0) == 0 && at_fault(pod) == nullptr) return what_keeps_pod(pod);
   std::string text = what_happened(describe_end(pod, job, false));

@@ -12,7 +12,7 @@ namespace mlk {
 namespace {
 
 using json = nlohmann::json;
-using Values = std::map<std::string, std::string>;  // by path; values that are not text, as JSON
+using Values = std::map<std::string, std::string>;  // by path; a value that is not text is written as JSON
 
 constexpr std::size_t most_shown = 6;
 constexpr std::size_t longest_value = 40;

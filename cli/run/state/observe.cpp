@@ -2,7 +2,7 @@
 //
 //   objects -> read_facts()   Jobs, pods and events as plain values (run/facts)
 //           -> ranks          the pods of each rank, and its state (ranks.h)
-//           -> causes         why ranks are not running, the heaviest one is shown (rank_cause.h)
+//           -> causes         why ranks are not running; the heaviest one is shown (rank_cause.h)
 //           -> phase          decide_phase(): a table whose first matching line decides
 //
 // The callers are mlk status, ls, wait, logs -f, stop and submit, and sweeps, after each read of the objects.
@@ -173,8 +173,8 @@ class Observation {
     return unscheduled ? Phase::scheduling : Phase::starting;
   }
 
-  // Finds the Jobs that have fewer running (or done) ranks than the run needs. The run continues without a
-  // rank that has failed for good if the Job of the rank does not decide.
+  // Finds the Jobs that have fewer running (or done) ranks than the run needs. If a rank has failed for good
+  // and its Job is not the deciding Job, the run continues without this rank.
   void find_short_jobs() {
     std::map<const JobFacts*, int> good;
     for (const Rank& rank : ranks_) {

@@ -29,8 +29,8 @@ struct PodEnd {
   bool blames_a_peer = false;
 };
 
-// The pod of the rank whose program ended well; nullptr without such a pod. The rank is then done, even if
-// the Job has made a new pod because another container failed.
+// The rank's pod in which the program ended well; nullptr if there is no such pod. With such a pod the rank
+// is done, even if the Job has made a new pod because another container failed.
 const PodFacts* done_pod(const Rank& rank);
 
 // The ranks of all Jobs. They point into `facts`.
