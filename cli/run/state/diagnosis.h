@@ -20,7 +20,7 @@ inline constexpr int restarting = 20;  // the new pod of the rank has not starte
 inline constexpr int unscheduled = 30;      // no node fits, or a scheduling gate is set
 inline constexpr int failed_for_good = 35;  // one rank failed; other causes may show why
 inline constexpr int node_lost = 40;
-inline constexpr int failed = 45;             // it is tried again, or its pod waits for other containers
+inline constexpr int failed = 45;             // the rank is tried again, or its other containers still run
 inline constexpr int cannot_begin = 50;       // a volume, the network, or a pod that is refused for now
 inline constexpr int quota_used_up = 55;      // the pod waits until other pods end
 inline constexpr int container_problem = 60;  // the image cannot be pulled, or the container cannot be made
@@ -41,7 +41,7 @@ struct Cause {
 // Why the program of a live pod does not run: the program has not started yet, or has ended before its pod.
 // Weight 0 if no cause is known.
 Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts);
-// Why a Job makes no pods: quota, admission; weight 0 if no cause is known.
+// Why a Job makes no pods, for example because of a quota. The weight is 0 if no cause is known.
 Cause why_no_pod(const JobFacts& job, const Facts& facts);
 
 // "the program has ended (exit code 3), its pod waits for container agent"; empty if the pod waits for

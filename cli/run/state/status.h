@@ -23,8 +23,7 @@ struct RankStatus {
   std::string state;      // "Running", "Pending", "Succeeded", "Failed", "Missing", "Stopped"
   int restarts = 0;       // pods of this rank that failed or were lost before the present one
   std::string reason;     // why the rank is not running, or the problem of another container; may be empty
-  std::string meanwhile;  // a temporary text, shown instead of the reason: the program has ended, its pod has
-                          // not
+  std::string meanwhile;  // shown instead of the reason while the program has ended but its pod has not
   std::optional<Time> since;
 };
 

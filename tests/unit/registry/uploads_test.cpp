@@ -156,7 +156,7 @@ TEST_CASE("the error for a refused upload has the registry's words, and mlk does
   }
 }
 
-TEST_CASE("upload() throws and stores no blob if the source gives other bytes than the descriptor says") {
+TEST_CASE("upload() fails, and stores no blob, if the source gives other bytes than the descriptor says") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   for (const std::string& bytes : {std::string("short"), std::string("much too long")}) {

@@ -41,7 +41,7 @@ json shared_memory(const json& pod) {
 
 constexpr char run[] = "name: x\nmode: single\nrun: a\n";
 
-TEST_CASE("a pod without a GPU has NVIDIA_VISIBLE_DEVICES=void, and a pod with a GPU a volume at /dev/shm") {
+TEST_CASE("a pod with a GPU has a volume at /dev/shm, and any other pod has NVIDIA_VISIBLE_DEVICES=void") {
   for (const std::string program : {"train: {data: {path: /d}, steps: 1}\n", "run: a\n"}) {
     const std::string text = "name: x\nmode: ps\n" + program + "workers: {gpu: 1}\n";
     const json server = pod_of(text), worker = pod_of(text, true);

@@ -56,7 +56,7 @@ std::map<std::string, std::string> environment_of(const json& pod, const std::st
   return out;
 }
 
-TEST_CASE("framework torch sets the variables that torch.distributed reads") {
+TEST_CASE("`framework: torch` sets the variables that torch.distributed reads") {
   const Rendered run = run_with("mode: allreduce\nframework: torch\nworkers: {count: 3}\n");
   auto found = environment_of(pod_of_role(run, "worker"), "2");
   CHECK(found["MASTER_ADDR"] == run.run + "-worker-0." + run.run);
@@ -79,7 +79,7 @@ TEST_CASE("TF_CONFIG has the task of the pod and the addresses of all pods") {
         json{{"cluster", cluster}, {"task", {{"type", "ps"}, {"index", 0}}}});
 }
 
-TEST_CASE("framework jax sets the address of the first process") {
+TEST_CASE("`framework: jax` sets the address of the first process") {
   const Rendered run = run_with("mode: allreduce\nframework: jax\nworkers: {count: 2}\n");
   auto found = environment_of(pod_of_role(run, "worker"), "1");
   CHECK(found["JAX_COORDINATOR_ADDRESS"] == run.run + "-worker-0." + run.run + ":7070");
@@ -130,7 +130,7 @@ TEST_CASE("a framework of the user can set variables, change pods and add object
   }
 }
 
-TEST_CASE("pods of framework mpi get the key of the run, the helper and all addresses") {
+TEST_CASE("pods with `framework: mpi` get the helper, all addresses, and the key of the run") {
   const Rendered run =
       run_with("mode: allreduce\nframework: mpi\nworkers: {count: 2, processes: 4}\nstart_timeout: 5m\n");
   const auto names = [&](const char* kind) {
@@ -195,7 +195,7 @@ TEST_CASE("the error for a mistake in a framework has the place of the mistake")
             .starts_with("/home/mine.yaml: pod: the label mlk.dev/run of the pod must be"));
 }
 
-TEST_CASE("the framework's launcher starts the program if elastic is true or a pod has several processes") {
+TEST_CASE("the framework's launcher starts the program if `elastic` is true or a pod has several processes") {
   const auto command_of = [](const std::string& text, const Templates& templates = Templates()) {
     const Rendered run = run_with("mode: allreduce\n" + text, templates);
     return pod_of_role(run, "worker")["spec"]["containers"][0]["command"];

@@ -39,7 +39,7 @@ TEST_CASE("a variable or volume is replaced by one of the same name") {
         json::parse(R"({"volumes":[{"name":"v","hostPath":{"path":"/x"}}]})"));
 }
 
-TEST_CASE("a mount is replaced by one with the same path") {
+TEST_CASE("a mount is replaced by a mount with the same path") {
   CHECK(merged(R"({"volumeMounts":[{"name":"v","mountPath":"/a"}]})",
                R"({"volumeMounts":[{"name":"v","mountPath":"/b"},{"name":"w","mountPath":"/a"}]})") ==
         json::parse(R"({"volumeMounts":[{"name":"w","mountPath":"/a"},{"name":"v","mountPath":"/b"}]})"));

@@ -97,7 +97,7 @@ TEST_CASE("a given identity replaces the name and the hash from the experiment")
   CHECK_FALSE(find_object(run, "Job", "sweep-abcde-worker").is_null());
 }
 
-TEST_CASE("the name of a run ends with the number of the attempt from the second attempt on") {
+TEST_CASE("from the second attempt on, the name of a run ends with the number of the attempt") {
   const Experiment experiment = test::load(one_program);
   const Identity first = identify(experiment, json::object(), Templates(), 1);
   CHECK(first.run == "x-" + first.run.substr(2, 5));

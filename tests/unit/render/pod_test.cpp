@@ -116,7 +116,7 @@ TEST_CASE("MLK_TENSORBOARD and MLK_METRICS_PORT are set if the experiment asks f
   CHECK_FALSE(job_of_role(run_of(volume))["spec"]["template"]["metadata"].contains("annotations"));
 }
 
-TEST_CASE("the folder for checkpoints is named by the run and eight digits of the owner's uid") {
+TEST_CASE("the folder for checkpoints has the name of the run and eight digits of the owner's uid") {
   CHECK(checkpoint_folder("x-abcde", "") == "x-abcde");
   CHECK(checkpoint_folder("x-abcde", "0f8fad5b-d9cb") == "x-abcde-0f8fad5b");
   CHECK(checkpoint_folder("x-abcde", "0f8") == "x-abcde-0f8");
@@ -233,7 +233,7 @@ json disruption_rule(const std::string& text) {
   return job_of_role(run_of(text))["spec"]["podFailurePolicy"]["rules"][0];
 }
 
-TEST_CASE("a disrupted pod fails its run if restart.on is given without preemption") {
+TEST_CASE("a disrupted pod makes its run fail if `restart.on` is a list without `preemption`") {
   const std::string text = plain_program;
   CHECK(disruption_rule(text)["action"] == "Ignore");
   CHECK(disruption_rule(text + "restart: {on: [preemption, 3]}\n")["action"] == "Ignore");
@@ -252,7 +252,7 @@ TEST_CASE("the rule for exit codes applies to the container of the program") {
   CHECK(job_of_role(run_of(any))["spec"]["podFailurePolicy"]["rules"].size() == 1);
 }
 
-TEST_CASE("a range in restart.on includes its first and its last exit code") {
+TEST_CASE("a range in `restart.on` includes its first and its last exit code") {
   const json rules =
       job_of_role(run_of(std::string(plain_program) +
                          "restart: {on: [\"5-7\", \"254-255\"]}\n"))["spec"]["podFailurePolicy"]["rules"];
@@ -262,7 +262,7 @@ TEST_CASE("a range in restart.on includes its first and its last exit code") {
   CHECK(codes.count(0) == 0);
 }
 
-TEST_CASE("containers other than the program's report the end of their logs as their last words") {
+TEST_CASE("a container beside main has the end of its log as its last words") {
   const std::string patch =
       "patch: {pod: {spec: {initContainers: [{name: first, image: i}],\n"
       "  containers: [{name: side, image: i}, {name: own, image: i, terminationMessagePolicy: File}]}}}\n";

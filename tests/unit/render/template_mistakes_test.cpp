@@ -114,7 +114,7 @@ TEST_CASE("load_job_type() reads a job type, with defaults for missing values") 
   CHECK(type.objects.items.size() == 1);
 }
 
-TEST_CASE("a key of a framework with a value of the wrong kind is refused") {
+TEST_CASE("a key of a framework is refused if its value has the wrong kind") {
   CHECK(refusal_of_own_framework("{}\n") == "accepted");
   for (const char* map : {"environment", "pod", "job", "role_names"})
     says(refusal_of_own_framework(std::string(map) + ": [1]\n"),
@@ -160,7 +160,7 @@ TEST_CASE("load_framework() reads a framework from its file") {
   CHECK_FALSE(load_framework(templates, "own").always_launch);
 }
 
-TEST_CASE("always_launch lets the launcher start the program even if a pod has one process") {
+TEST_CASE("`always_launch` lets the launcher start the program even if a pod has only one process") {
   const auto command_of = [](const std::string& text, const std::string& framework) {
     Templates templates;
     templates.add("frameworks/own.yaml", {framework, "own.yaml"});
@@ -195,7 +195,7 @@ TEST_CASE("a variable of a framework may have 128 KiB with its name, but not mor
         "own.yaml: NAME has 128 KiB, and a variable has at most 128 KiB: there are too many pods");
 }
 
-TEST_CASE("a YAML file in jobs/ is a job type, and one in frameworks/ a framework") {
+TEST_CASE("a YAML file in jobs/ is a job type, and a YAML file in frameworks/ is a framework") {
   Templates templates;
   templates.add("jobs/mine.yaml", {"", "a"});
   templates.add("jobs/notes.txt", {"", "a"});
@@ -239,7 +239,7 @@ TEST_CASE("the error for a missing template names the template") {
   CHECK(name_of_template(templates, "jobs/gone.yaml") == "templates/jobs/gone.yaml");
 }
 
-TEST_CASE("cluster_text has each role under its name in the framework, except the roles of `outside`") {
+TEST_CASE("`cluster_text` has each role under its name in the framework, except the roles of `outside`") {
   Framework framework;
   framework.name = "own";
   framework.role_names = {{"server", "ps"}};

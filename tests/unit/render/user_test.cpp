@@ -35,7 +35,7 @@ std::string chosen_for(const Experiment& experiment, const UserFacts& facts) {
          text(user.source) + (user.is_guess ? " guess" : "");
 }
 
-TEST_CASE("the file decides the user of a program, else the namespace, else the image") {
+TEST_CASE("the user of a program comes from the file, or else from the namespace, or else from the image") {
   const UserFacts unknown, assigned{.is_assigned = true},
       both{.is_assigned = true, .image = ImageUser{"1234", ""}}, here{.on_machine = true};
   const std::string guess = "1000 - 65532 /mlk/home mlk default guess";
@@ -155,7 +155,7 @@ std::string variable_in(const json& pod, const std::string& name) {
   return "<unset>";
 }
 
-TEST_CASE("a program gets a home, a user name and a thread for each CPU") {
+TEST_CASE("a program gets a home, a user name, and as many threads as CPUs") {
   const json pod = pod_of(render(program("workers: {cpu: 3500m}\n"), {}, Templates(), {}));
   CHECK(variable_in(pod, "HOME") == "/mlk/home");
   CHECK(variable_in(pod, "USER") == "mlk");

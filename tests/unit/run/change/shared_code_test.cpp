@@ -102,7 +102,7 @@ TEST_CASE("a submit tries again if another program changes or deletes the shared
   CHECK(owners_of_code(submitter.cluster) == std::vector{second});
 }
 
-TEST_CASE("a ConfigMap with the name of the code but another content is not used") {
+TEST_CASE("an existing ConfigMap is not used for code if only its name is right") {
   CodeSubmitter submitter("1");
   submitter.cluster.ask("POST", "/api/v1/namespaces/default/configmaps",
                         {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", code_map}}}});

@@ -219,7 +219,7 @@ TEST_CASE("the existing objects of an incomplete run stay if its next submit is 
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
-TEST_CASE("a submit waits until an object that is being deleted is gone, and makes the object again") {
+TEST_CASE("if an object is being deleted, a submit waits until it is gone, and makes it again") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   const json first = submitter.cluster.store.get("services", "default", run)->at("metadata").at("uid");
@@ -236,7 +236,7 @@ TEST_CASE("a submit waits until an object that is being deleted is gone, and mak
   CHECK(submitter.cluster.store.get("services", "default", run)->at("metadata").at("uid") != first);
 }
 
-TEST_CASE("a submit waits until a run of the same name that is being deleted is gone") {
+TEST_CASE("if a run of the same name is being deleted, a submit waits until this run is gone") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   submitter.cluster.store.modify("configmaps", "default", run, [](json& owner) {

@@ -198,7 +198,7 @@ TEST_CASE("a submit repeats a POST if the server says that the object exists but
   }
 }
 
-TEST_CASE("an object that exists already counts as made if it belongs to the run and lacks no field") {
+TEST_CASE("an existing object counts as made if it belongs to the run and lacks no field") {
   for (const bool drops : {false, true}) {
     Advised advised;
     int posts = 0;

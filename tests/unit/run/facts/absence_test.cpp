@@ -40,7 +40,7 @@ json owner_of_made(const std::string& made, const std::string& gone = "") {
 
 }  // namespace
 
-TEST_CASE("absence_of() tells from five signs what the absence of a Job means, such as not_yet or gone") {
+TEST_CASE("absence_of() finds out from five signs what the absence of a Job means: `not_yet`, `gone` ...") {
   struct Row {
     JobPresence presence;
     Absence meaning;
@@ -124,7 +124,7 @@ TEST_CASE("a run whose deciding Job is marked as gone is over, with an unknown r
   CHECK(run.seen(*parse_time("2026-01-03T11:00:05Z")).absence == Absence::gone);
 }
 
-TEST_CASE("the good end of the servers' Job does not end a run whose deciding Job is gone") {
+TEST_CASE("a run whose deciding Job is gone has not succeeded, even if the servers' Job has succeeded") {
   Made run;
   run.condition("Complete", "CompletionsReached", "server");
   run.lose("r-worker");
@@ -133,7 +133,7 @@ TEST_CASE("the good end of the servers' Job does not end a run whose deciding Jo
   CHECK(run.phase() == "Incomplete");
 }
 
-TEST_CASE("a run whose non-deciding Job is gone continues and reports the missing Job") {
+TEST_CASE("if a Job that does not decide is gone, the run continues and reports the missing Job") {
   Made run;
   run.lose("r-server");
   CHECK(run.phase() == "Running");
@@ -141,7 +141,7 @@ TEST_CASE("a run whose non-deciding Job is gone continues and reports the missin
   CHECK(run.seen().absence == Absence::none);
 }
 
-TEST_CASE("a run whose Service is gone continues and reports the missing Service") {
+TEST_CASE("if the Service of a run is gone, the run continues and reports the missing Service") {
   const std::string gone =
       "its Service is gone, so ranks do not find each other; submit the same file again to make it";
   Made run;

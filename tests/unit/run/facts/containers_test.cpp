@@ -131,7 +131,7 @@ TEST_CASE("title() calls a container \"init container\" if it runs once before m
   CHECK(title(container_of(plain, "a")) == "container a");
 }
 
-TEST_CASE("main waits for the first init container that has not succeeded or sidecar that has not started") {
+TEST_CASE("main waits for its init containers to succeed and for its sidecars to start, one by one") {
   const auto holds = [](std::vector<Container> others, const std::function<void(PodFacts&)>& change = {}) {
     return name_or_none(holding_up(pod_beside(std::move(others), change)));
   };
@@ -151,7 +151,7 @@ TEST_CASE("main waits for the first init container that has not succeeded or sid
   CHECK(holds({container_of(init, "a")}, [](PodFacts& pod) { pod.exit_code = 0; }) == "");
 }
 
-TEST_CASE("at_fault() blames the container beside main that failed first if main itself did not fail") {
+TEST_CASE("if main did not fail, at_fault() blames the container that failed first") {
   const auto to_blame = [](std::vector<Container> others, const std::function<void(PodFacts&)>& change = {}) {
     PodFacts pod = pod_beside(std::move(others));
     pod.phase = "Failed";
@@ -188,7 +188,7 @@ TEST_CASE("at_fault() blames the container beside main that failed first if main
   CHECK(to_blame(failed, [](PodFacts& pod) { pod.asked_to_end = end_of_all - seconds(1); }) == "a");
 }
 
-TEST_CASE("at_fault() blames the failed init container or sidecar if main does not start") {
+TEST_CASE("if main does not start, at_fault() blames the failed init container or sidecar") {
   const auto to_blame = [](const Container& container, const char* phase = "Pending",
                            const std::function<void(PodFacts&)>& change = {}) {
     PodFacts pod = pod_beside({container, ended_one(plain, "beside", 3)}, change);

@@ -101,7 +101,7 @@ TEST_CASE("a failure in the same second as the deletion counts as earlier if ttl
   }
 }
 
-TEST_CASE("a run keeps the program's exit code if ttlSecondsAfterFinished 0 deletes its Job at once") {
+TEST_CASE("a run keeps the program's exit code if `ttlSecondsAfterFinished: 0` deletes its Job at once") {
   Deleted run;
   run.job()["spec"]["ttlSecondsAfterFinished"] = 0;
   for (int rank = 0; rank < 3; ++rank) run.fail(run.pod(rank), 3, second_of_deletion);
@@ -121,7 +121,7 @@ TEST_CASE("the deletion of a pod was requested one grace period before its delet
                        {"deletionGracePeriodSeconds", 30}}}}) == parse_time(second_of_deletion));
 }
 
-TEST_CASE("a run whose Job fails only after the deletion of this Job counts as gone, not as failed") {
+TEST_CASE("a run does not count as failed if its Job fails only after the deletion of this Job") {
   for (const std::string& time : {second_of_deletion, second_after}) {
     for (const int code : {1, 75, 143, 66}) {
       Deleted run;
@@ -179,8 +179,7 @@ TEST_CASE("a program that failed before the deletion of its Job counts as failed
   CHECK(run.phase() != "Failed");
 }
 
-TEST_CASE(
-    "a run whose Job is Complete or whose ranks all ended well has succeeded even if the Job is deleted") {
+TEST_CASE("a run with a deleted Job has succeeded if the Job is Complete or all its ranks ended well") {
   Deleted run;
   run.says("Complete", second_after, "CompletionsReached");
   CHECK(run.phase() == "Succeeded");
@@ -208,7 +207,7 @@ TEST_CASE("the exit code of a rank is the cause of the failure if the Job was no
   CHECK(run.why() == "worker/1: exit code 1");
 }
 
-TEST_CASE("a run shows only the failure from before the deletion of its Job") {
+TEST_CASE("a run shows a failure before the deletion of its Job, but no failure after it") {
   Deleted run;
   run.job()["spec"]["backoffLimitPerIndex"] = 3;
   run.fail(run.pod(0), 3, second_before);

@@ -110,7 +110,7 @@ TEST_CASE("line_of_error() finds an error that has other lines below it") {
         "ValueError: bad");
 }
 
-TEST_CASE("line_of_error() quotes the error of the rank that failed first under torchrun") {
+TEST_CASE("under torchrun, line_of_error() quotes the error of the rank that failed first") {
   const std::string own = marked("[rank1]: ", "FileNotFoundError: no data set in /data/imagenet");
   const std::string other =
       marked("[rank0]: ", "RuntimeError: [../gloo/pair.cc:534] Connection closed by peer [127.0.0.1]:1");

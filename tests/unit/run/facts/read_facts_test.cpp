@@ -139,7 +139,7 @@ TEST_CASE("the condition DisruptionTarget gives a failed pod its end time if no 
   CHECK(read_pod(patch).finished == parse_time("2026-01-03T11:00:00Z"));
 }
 
-TEST_CASE("the end of a pod without end times is the time when the pod became not ready") {
+TEST_CASE("a pod without end times ended when it stopped being ready") {
   json patch = with_conditions({condition_of_type("Ready", "PodFailed", "False")});
   patch["metadata"]["deletionTimestamp"] = "2026-01-03T12:30:00Z";
   CHECK_FALSE(read_pod(patch).finished);  // it runs
@@ -403,7 +403,7 @@ TEST_CASE("read_facts() keeps the newest of several warnings about an object") {
   CHECK(facts.failed_pulls.at("u").message == "Failed to pull image: new");
 }
 
-TEST_CASE("the roles of a run are the roles that its owner names") {
+TEST_CASE("the roles of a run are read from its owner") {
   const auto roles = [](const char* text) {
     return roles_of({{"metadata", {{"annotations", {{"mlk.dev/roles", text}}}}}});
   };
@@ -424,7 +424,7 @@ TEST_CASE("a pod was asked to end one grace period before its deletionTimestamp"
   CHECK(read_pod(patch).asked_to_end == midday);
 }
 
-TEST_CASE("the end of a pod is the last end of main and the plain containers") {
+TEST_CASE("the end of a pod is the end of main or of a plain container, whichever is later") {
   const auto finished = [](const char* kind, const json& side) {
     json pod = plain_pod();
     if (kind == std::string("initContainers")) pod["spec"]["containers"].erase(1);
@@ -453,7 +453,7 @@ TEST_CASE("the number of a trial is the entry of the Job's list at the index of 
   CHECK(read_pod({{"metadata", {{"annotations", {{"mlk.dev/trials", "4-6"}}}}}}).rank == 2);
 }
 
-TEST_CASE("a run counts as trained if its result has a schema and says done") {
+TEST_CASE("a run counts as trained if its result has a schema and the value true for `done`") {
   const auto trained = [](const char* message) {
     return read_state({{"terminated", {{"exitCode", 1}, {"message", message}}}}).trained;
   };

@@ -68,7 +68,7 @@ TEST_CASE("the platform of a build ignores nodes of other systems and nodes with
   }
 }
 
-TEST_CASE("target_of() takes the typed repository, else the registry and the experiment's name") {
+TEST_CASE("target_of() takes the typed repository, or else the registry with the experiment's name") {
   mlk::Build build;
   build.composed.digest = "sha256:" + std::string(64, 'a');
   CHECK(mlk::target_of("r.example/x:2", "s.example", "digits", build).text() == "r.example/x:2");
@@ -89,7 +89,7 @@ TEST_CASE("target_of() takes the typed repository, else the registry and the exp
   }
 }
 
-TEST_CASE("is_built_tag() accepts only mlk- with the first twelve digits of the image's digest") {
+TEST_CASE("is_built_tag() accepts only a tag of `mlk-` and the first twelve digits of the image's digest") {
   const std::string digest = "sha256:0123456789abcdef" + std::string(48, '0');
   CHECK(mlk::is_built_tag("mlk-0123456789ab", digest));
   for (const char* tag :
@@ -116,7 +116,7 @@ TEST_CASE("a node without a label for its system counts as Linux, but must have 
   CHECK(platform_text({half, labelled("arm64", "gpu"), labelled("amd64", "cpu")}, two) == "linux/arm64");
 }
 
-TEST_CASE("repository_of() takes the typed repository, else one with the experiment's name") {
+TEST_CASE("repository_of() takes the typed repository, or else a repository with the experiment's name") {
   CHECK(mlk::repository_of("r.example/x:2", "s.example", "digits").text() == "r.example/x:2");
   CHECK(mlk::repository_of("", "s.example/team", "digits").name() == "s.example/team/digits");
   const mlk::Error none = target_error("", "");
@@ -284,7 +284,7 @@ TEST_CASE("user_of() reads the user and the home of an image from the configurat
   CHECK(user(json::array()) == " ");
 }
 
-TEST_CASE("find_base() takes the image that the user named, else the experiment's image") {
+TEST_CASE("find_base() takes the image that the user named, or else the experiment's image") {
   PlayedRegistry played;
   const std::string own = add_image(played, "team/own", "1", {"a"}),
                     other = add_image(played, "team/other", "1", {"b"});

@@ -55,7 +55,7 @@ TEST_CASE("mlk reports a file of `run:` that is sent to a folder other than the 
   CHECK(left(folder.path(), "run: python3 train.py\n" + data, files) == Words{"train.py"});
 }
 
-TEST_CASE("mlk reports a file of `run:` that is not in the working folder within the code") {
+TEST_CASE("mlk reports a file of `run:` that the code does not have in the working folder") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/train.py", "other.py"})

@@ -195,7 +195,7 @@ TEST_CASE("neither the experiment file nor its file of points is sent with the c
         Names{"data/a", "points.csv", "train.py"});
 }
 
-TEST_CASE("include and exclude select which files of the code folder are sent") {
+TEST_CASE("the keys `include` and `exclude` select the files of the code folder that are sent") {
   const Beside beside;
   beside.folder.write("work/.env", "secret");
   CHECK(beside.prepared("code: {path: ., exclude: [data]}\n").files.code->files == Names{"train.py"});
@@ -203,7 +203,7 @@ TEST_CASE("include and exclude select which files of the code folder are sent") 
         Names{".env", "data/a", "train.py"});
 }
 
-TEST_CASE("code.layer needs a registry") {
+TEST_CASE("the key `code.layer` needs a registry") {
   const Beside beside;
   const std::string layer = "code: {path: ., layer: true}\n";
   const Error refused = beside.error(layer);
@@ -241,7 +241,7 @@ std::string noise(std::size_t bytes) {
   return out;
 }
 
-TEST_CASE("code too large for a ConfigMap becomes a layer, or with --local a file of this machine") {
+TEST_CASE("code that is too large for a ConfigMap becomes a layer or, with --local, a file of this machine") {
   const Beside beside;
   beside.folder.write("work/weights", noise(most_config_map_bytes));
   CHECK(beside.error("code: .\n").code() == ExitCode::usage);

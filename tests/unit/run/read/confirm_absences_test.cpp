@@ -97,7 +97,7 @@ TEST_CASE("the names of Jobs in an annotation are separated by commas") {
   CHECK(jobs_found_gone(owner_that_made("r", "a")).empty());
 }
 
-TEST_CASE("name_of_deciding_job() names a Job with the mark, a success policy or the role worker") {
+TEST_CASE("the deciding Job has the mark, a success policy or the role `worker`") {
   const auto decides = [](const std::string& role, const char* mark, bool policy) {
     json job = {{"kind", "Job"},
                 {"apiVersion", "batch/v1"},

@@ -224,7 +224,7 @@ struct BreakingLog {
   }
 };
 
-TEST_CASE("a log whose connection breaks is read on from its last position") {
+TEST_CASE("if the connection of a log breaks, mlk reads on from the last position") {
   const std::string first = stamped(1, "a1") + stamped(2, "a2");
   BreakingLog log({{"", true}, {first + "2026-11-21T07:40:00.003", true}, {first + stamped(3, "a3"), false}});
   kube::Client client(log.server.start());
@@ -237,7 +237,7 @@ TEST_CASE("a log whose connection breaks is read on from its last position") {
   CHECK(log.targets[2].ends_with("container=main&sinceTime=2026-11-21T07%3A40%3A00Z"));
 }
 
-TEST_CASE("a log whose connection breaks repeatedly is read to its end if each request brings a new line") {
+TEST_CASE("a log is read to its end if each request brings a new line, even if each connection breaks") {
   std::vector<BreakingLog::Answer> answers;
   std::string text;
   Texts expected;
@@ -269,7 +269,7 @@ Texts read_one(kube::Client& client, LogRead& log) {
   return lines;
 }
 
-TEST_CASE("a log whose connection breaks at the same place each time is given up") {
+TEST_CASE("mlk gives up a log if its connection breaks at the same place each time") {
   std::vector<BreakingLog::Answer> answers(20, {stamped(1, "a1"), true});
   answers.push_back({stamped(1, "a1") + stamped(2, "a2"), false});
   BreakingLog server(answers);
@@ -283,7 +283,7 @@ TEST_CASE("a log whose connection breaks at the same place each time is given up
   CHECK(server.targets.size() < answers.size());
 }
 
-TEST_CASE("a log whose connections always die after the same line is given up") {
+TEST_CASE("mlk gives up a log if its connections always fall silent after the same line") {
   constexpr int enough = 20;
   std::atomic<int> asked = 0;
   FakeServer server;
@@ -341,7 +341,7 @@ TEST_CASE("a silent log is opened again even if other logs have lines") {
   CHECK(asked == 2);
 }
 
-TEST_CASE("a log that the node has rotated during the read is reported") {
+TEST_CASE("a log is reported if the node has rotated it during the read") {
   BreakingLog log({{stamped(1, "a1") + stamped(2, "a2"), true}, {stamped(5000, "a9"), false}});
   kube::Client client(log.server.start());
   Texts problems;
@@ -454,7 +454,7 @@ TEST_CASE("a log that is far ahead of the other logs is closed for a while, and 
   CHECK(late);
 }
 
-TEST_CASE("a log that begins long after its container's start is reported as probably cut") {
+TEST_CASE("a log is reported as probably cut if it begins long after its container's start") {
   LogsOfPods cluster;
   cluster.logs["a"] = cut_log();
   kube::Client client(cluster.server.start());

@@ -241,7 +241,7 @@ TEST_CASE("no request is sent if there is no log to read") {
   CHECK(run.read().empty());
 }
 
-TEST_CASE("a log that fills the bytes of one read exactly is read again") {
+TEST_CASE("a log is read again if it exactly fills the bytes of one read") {
   Logs run;
   const std::string line = "2026-01-03T00:00:05Z mlk step=3 loss=1\n";
   run.worker(0, "2026-01-03T00:00:04Z " + std::string(32 * 1024 - line.size() - 22, 'x') + "\n" + line);

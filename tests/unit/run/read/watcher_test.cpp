@@ -142,7 +142,7 @@ TEST_CASE("a run does not exist any more after its owner is deleted") {
   CHECK_THROWS_WITH_AS(watcher.read_again(), "there is no run 'r' in namespace 'default'", Error);
 }
 
-TEST_CASE("a watcher needs the right to read the owner, the Jobs and the pods, but not events") {
+TEST_CASE("a watcher may lack the right to read events, but not the right to read other objects") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   cluster.refuse("events", 403);

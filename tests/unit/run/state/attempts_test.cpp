@@ -32,7 +32,7 @@ mlk::Submitted submit(FakeCluster& cluster, bool again) {
 
 }  // namespace
 
-TEST_CASE("--again numbers the new run one above the highest number of an earlier run") {
+TEST_CASE("--again gives the new run a number that is one more than the highest number so far") {
   FakeCluster cluster;
   const std::string run = submit(cluster, false).run;
   const auto stop = [](json& owner) {

@@ -74,7 +74,7 @@ TEST_CASE("a failure in an ended or ending Job is shown without the time of a ne
   CHECK(run.observed().ranks.at(1).reason == "failed for good: exit code 3 (try 1 of 4)");
 }
 
-TEST_CASE("a pod that its ending, suspended or deleted Job removes does not count as failed") {
+TEST_CASE("a pod does not count as failed if its Job has removed it and is ending, suspended or deleted") {
   const auto failure_of = [](const std::function<void(Run&)>& change) {
     Run run;
     run.fail(run.pod(1), 137);
@@ -203,7 +203,7 @@ TEST_CASE("a running pod counts as failed if it is being deleted and its node is
   CHECK(run.observed().first_failure->rank == 1);
 }
 
-TEST_CASE("a pod that a succeeding Job has removed counts as missing, not as failed") {
+TEST_CASE("a pod counts as missing, not as failed, if its succeeding Job has removed it") {
   Run run;
   run.condition("SuccessCriteriaMet");
   run.fail(run.pod(1), 137);

@@ -203,7 +203,7 @@ TEST_CASE("a run cannot start if one of its pods alone needs more than the quota
   }
 }
 
-TEST_CASE("the reason for a container before main that does not start names the container") {
+TEST_CASE("if a container before main does not start, the reason names this container") {
   const auto why_of = [](const std::string& reason, const std::string& message) {
     return why([&](PodFacts& pod) {
       pod.others = {beside_main(ContainerKind::init, [&](Container& container) {
