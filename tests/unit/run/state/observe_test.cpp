@@ -282,7 +282,7 @@ TEST_CASE("step numbers larger than an int are read correctly") {
   CHECK(fixture.observed().steps == 2500000000);
 }
 
-TEST_CASE("a refusal because a namespace is still new is not final") {
+TEST_CASE("a refusal is not final if its cause is that the namespace is still new") {
   for (const char* message :
        {"Error creating: pods \"x\" is forbidden: error looking up service account a/default: serviceaccount "
         "\"default\" not found",
@@ -368,7 +368,7 @@ TEST_CASE("a run in a namespace that is being deleted cannot start") {
   CHECK(fixture.observed().cannot_start);
 }
 
-TEST_CASE("a refusal because a webhook is temporarily down is not final") {
+TEST_CASE("a refusal is not final if its cause is a webhook that is temporarily down") {
   Fixture fixture = load("missing_service_account");
   for (auto& event : fixture.objects.events) {
     event["message"] =

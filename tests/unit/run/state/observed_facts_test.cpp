@@ -206,7 +206,7 @@ TEST_CASE("recorded_status() reads the summary if the record is larger than half
   CHECK(recorded_status(owner)->phase == Phase::stopped);
 }
 
-TEST_CASE("observe_all() sorts runs that were created in the same second by name, the last name first") {
+TEST_CASE("if runs were created in the same second, observe_all() sorts them by name, the last name first") {
   std::vector<RunObjects> runs;
   for (const char* name : {"b", "c", "a"}) {
     Run run;

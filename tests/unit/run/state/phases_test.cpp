@@ -239,7 +239,7 @@ TEST_CASE("a stopped run is not stopped any more if another program resumes its 
   CHECK(run.phase() == "Stopped");
 }
 
-TEST_CASE("a rank that a failing Job ends does not count as a failure") {
+TEST_CASE("a rank that was ended by a failing Job does not count as a failure") {
   Run run;
   run.condition("FailureTarget", "FailedIndexes");
   run.fail(run.pod(1), 3, "2026-01-03T11:57:00Z");
@@ -257,7 +257,7 @@ TEST_CASE("a rank that a failing Job ends does not count as a failure") {
   CHECK(status.ranks.at(0).state == "Failed");
 }
 
-TEST_CASE("the reason of a run whose time limit has passed names the limit") {
+TEST_CASE("if a run has failed at its time limit, its reason names this limit") {
   Run run;
   run.condition("Failed", "DeadlineExceeded");
   CHECK(run.why() == "the time limit passed");

@@ -234,7 +234,7 @@ TEST_CASE("the time of a result is the end of its pod") {
   CHECK(run.report().at == start + 90s);
 }
 
-TEST_CASE("of ended pods, the log of the newest pod of the lowest rank is read first") {
+TEST_CASE("if several pods have ended, the log of the newest pod of the lowest rank is read first") {
   Workers run;
   run.ended("old", 0, start, start + 10s, "");
   run.ended("new", 0, start + 20s, start + 30s, "");
@@ -303,7 +303,7 @@ TEST_CASE("the result with the larger step is shown if results have no times") {
   CHECK_FALSE(run.report().at);
 }
 
-TEST_CASE("the log of a pod is the log of its container main, or else of its only container") {
+TEST_CASE("the log of a pod is the log of its container `main`, or else of its only container") {
   Workers run;
   run.live("a", 0, start);
   run.live("b", 1, start);

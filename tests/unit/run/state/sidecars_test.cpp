@@ -123,7 +123,7 @@ std::string phase_of_pod(const json& status) {
   return failed ? "Failed" : "Succeeded";
 }
 
-TEST_CASE("the phase and exit code of a run come from main, not from a container beside main") {
+TEST_CASE("the phase and exit code of a run come from `main`, not from a container beside `main`") {
   int situations = 0;
   for (const bool by_name_first : {true, false}) {
     for (const bool first : {true, false}) {
@@ -198,7 +198,7 @@ TEST_CASE("the phase and exit code of a run come from main, not from a container
   CHECK(situations >= 96);
 }
 
-TEST_CASE("a failed container beside main does not cause another try of main") {
+TEST_CASE("a failed container beside `main` does not cause another try of `main`") {
   Pair pair;
   pair.add("containers", "agent", other_ends(2), true);
   pair.main()["state"] = main_ends(0);
@@ -354,7 +354,7 @@ TEST_CASE("the reason of a run names the init container that failed") {
   CHECK(pair.run.observed().last_failure->message == "fatal: of the log");
 }
 
-TEST_CASE("the container that keeps main from starting is shown with its name") {
+TEST_CASE("the container that keeps `main` from starting is shown with its name") {
   const auto why = [](const json& state, bool restartable, const json& last = nullptr, bool started = false) {
     Pair pair;
     json& status = pair.add("initContainers", "fetch", state, false, restartable);
@@ -396,7 +396,7 @@ TEST_CASE("a program that could not be started is shown with this reason in each
   }
 }
 
-TEST_CASE("a container that crash-loops beside a running main is shown with its exit code") {
+TEST_CASE("a container that crash-loops beside a running `main` is shown with its exit code") {
   Pair pair;
   json& proxy =
       pair.add("initContainers", "proxy", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}, true, true);
@@ -472,7 +472,7 @@ TEST_CASE("is_settling() is true for 30 s if a pod was being started on its node
   CHECK_FALSE(settles(0));
 }
 
-TEST_CASE("the only container of a pod counts as main") {
+TEST_CASE("the only container of a pod counts as `main`") {
   CHECK(main_container_of({{"spec", {{"containers", {{{"name", "trainer"}}}}}}}) == "trainer");
   CHECK(main_container_of({{"spec", {{"containers", {{{"name", "a"}}, {{"name", "b"}}}}}}}) == "main");
   CHECK(main_container_of(json::object()) == "main");

@@ -66,7 +66,7 @@ TEST_CASE("a training run that was stopped after a rank had ended well has succe
   CHECK(fixture.observed().phase == Phase::succeeded);
 }
 
-TEST_CASE("a training run has succeeded if a rank has reported a result with done") {
+TEST_CASE("a training run has succeeded if a rank has reported a result that contains `done`") {
   Fixture fixture = load("failed_exit_code");
   mark_as_training(fixture);
   for (json& pod : fixture.objects.pods) {
@@ -95,7 +95,7 @@ TEST_CASE("a failed rank of a trained run is not shown as tried again") {
   CHECK(status.ranks.at(2).state == "Running");
 }
 
-TEST_CASE("a rank of a succeeded run whose Job was suspended counts as removed, not as failed") {
+TEST_CASE("if a run has succeeded, a rank whose Job was suspended counts as removed, not as failed") {
   for (const char* role : {"worker", "server"}) {
     CAPTURE(role);
     Fixture fixture = load("succeeded");
@@ -120,7 +120,7 @@ TEST_CASE("a rank of a succeeded run whose Job was suspended counts as removed, 
   }
 }
 
-TEST_CASE("a rank of a stopped run that was lost earlier and came back is shown as Stopped") {
+TEST_CASE("if a rank was lost and came back before its run was stopped, it is shown as Stopped") {
   Fixture fixture = load("deleted_pod");
   json& lost = fixture.objects.pods[1];
   lost["metadata"].erase("deletionTimestamp");

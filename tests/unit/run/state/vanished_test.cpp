@@ -43,7 +43,7 @@ struct Vanishing : Submitter {
 
 }  // namespace
 
-TEST_CASE("a submit records on the owner that all objects were made") {
+TEST_CASE("when all objects of a run are made, an annotation of the owner says so") {
   Vanishing test;
   CHECK(test.annotation(mlk::annotations::created) == test.run + "-worker");
   CHECK(test.annotation(mlk::annotations::submitted).size() == 19);

@@ -47,7 +47,7 @@ TEST_CASE("mix() gives the published numbers of SplitMix64") {
   CHECK(mix(2 * golden) == 0x06c45d188009454f);
 }
 
-TEST_CASE("uniform() gives another number if two of seed, stream and index are exchanged") {
+TEST_CASE("uniform() gives another number if two of its arguments (seed, stream, index) are exchanged") {
   const auto steps = [](std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
     return uniform(seed, stream, index) * 0x1p24f;
   };

@@ -137,7 +137,8 @@ TEST_CASE(
   CHECK(before > 1);
 }
 
-TEST_CASE("the newest checkpoint can be loaded while another process saves and removes older ones") {
+TEST_CASE(
+    "the newest checkpoint can be loaded while another process saves new checkpoints and removes old ones") {
   Saving run(1);
   const pid_t child = run.start([&] {
     for (std::uint64_t step = 2;; ++step)

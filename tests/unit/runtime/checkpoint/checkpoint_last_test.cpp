@@ -144,7 +144,7 @@ TEST_CASE("LastCheckpoint accepts a checkpoint of a step beyond the last step") 
   CHECK_FALSE(LastCheckpoint(run.job).is_there());
 }
 
-TEST_CASE("LastCheckpoint::find() logs an unusable checkpoint once, also if it is called many times") {
+TEST_CASE("LastCheckpoint::find() logs an unusable checkpoint only once, even if it is called many times") {
   using namespace checkpoint_last;
   using std::chrono::steady_clock, std::chrono::milliseconds;
   SmallRun run;

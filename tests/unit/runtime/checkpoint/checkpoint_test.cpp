@@ -198,7 +198,7 @@ TEST_CASE("discard() removes a temporary folder, and no saved checkpoint or othe
 }
 
 TEST_CASE(
-    "a save replaces the checkpoint of the same step, also if the file system cannot exchange two names") {
+    "a save replaces the checkpoint of the same step, even if the file system cannot exchange two names") {
   Checkpoints run;
   run.save(7);
   const auto before = fs::last_write_time(run.at(7) / "manifest.json");

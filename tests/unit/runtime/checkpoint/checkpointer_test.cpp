@@ -116,7 +116,7 @@ TEST_CASE("the write of the last checkpoint is repeated until the disk accepts i
   CHECK(load_and_check(run.store(), live_tensors) == 5);
 }
 
-TEST_CASE("last() returns failed if no attempt within the patience has succeeded") {
+TEST_CASE("last() returns `failed` if no attempt within the patience has succeeded") {
   LiveRun run;
   write_file(run.env.checkpoints, "a file is in the way");
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);

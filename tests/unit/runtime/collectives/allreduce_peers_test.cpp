@@ -249,7 +249,7 @@ PlayedState late_state(TwoRanks& stage) {
 
 }  // namespace
 
-TEST_CASE("a rank that receives a state continues from it with the same steps as the rank that sent it") {
+TEST_CASE("a rank that receives a state continues from there, with the same steps as the sender") {
   TwoRanks stage(1);
   stage.start();
   const Event status = stage.hear(MessageType::status);
@@ -326,8 +326,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an accept message names the generation of the last sum in the state, also if the rank received this "
-    "state") {
+    "an accept message has the generation of the last sum in the state, even if the rank has received "
+    "this state") {
   TwoRanks stage(1);
   stage.start();
   const PlayedState state = late_state(stage);
@@ -359,7 +359,7 @@ TEST_CASE(
   CHECK(farthest(saved.parameters, state.parameters) == 0);
 }
 
-TEST_CASE("a rank that lags offers its own state until the first part of a newer state has arrived") {
+TEST_CASE("a lagging rank offers its own state until the first part of a newer state has arrived") {
   TwoRanks stage(1);
   stage.start();
   const PlayedState state = late_state(stage);
@@ -406,7 +406,7 @@ TEST_CASE("a proposer whose state is partly overwritten starts the run anew if n
   stage.end_elsewhere();
 }
 
-TEST_CASE("the rank that proposes makes the first state, sends it, reports, and ends the run for all") {
+TEST_CASE("the proposing rank makes the first state, sends it, reports, and ends the run for all") {
   TwoRanks stage(0);
   stage.run.config.steps = 5;
   stage.start();

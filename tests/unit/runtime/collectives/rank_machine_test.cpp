@@ -140,7 +140,7 @@ TEST_CASE(
   CHECK(rank.now > began + std::chrono::seconds(50));
 }
 
-TEST_CASE("parts of a state for which a rank does not wait count as late, and are ignored") {
+TEST_CASE("if a rank does not wait for a state, parts of a state count as late and are ignored") {
   LoneRank rank(5);
   rank.begin();
   Event part;

@@ -110,7 +110,7 @@ TEST_CASE("sum() gives all members the same bits and the right sum") {
   }
 }
 
-TEST_CASE("sum() adds a vector bucket by bucket while later buckets are still computed") {
+TEST_CASE("sum() adds up the first buckets of a vector while later buckets are still computed") {
   const std::vector<Bucket> large = {{900'000, 700'000}, {899'990, 10}, {0, 899'990}},
                             small = {{60, 40}, {0, 60}};
   for (const auto& [count, buckets] :

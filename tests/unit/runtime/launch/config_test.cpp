@@ -95,7 +95,7 @@ TEST_CASE("load_config() applies a merge patch before it checks the configuratio
   CHECK(said({{"seed", 1}}) == path + ", changed by trial 7: configuration: must be an object");
 }
 
-TEST_CASE("adam, adamw and the schedules cosine and step have their own keys") {
+TEST_CASE("`adam`, `adamw` and the schedules `cosine` and `step` have their own keys") {
   json changed = contract_example;
   changed["optimizer"] = {{"type", "adamw"},
                           {"lr", 0.001},
@@ -260,7 +260,7 @@ TEST_CASE("a sample may be requested from a gpt, and from no other model") {
   CHECK_THROWS_WITH_AS(parse_config(config.dump()), "configuration: sample.temperature is missing", Failure);
 }
 
-TEST_CASE("clipping of gradients is off unless the configuration sets clip") {
+TEST_CASE("clipping of gradients is off unless the configuration sets `clip`") {
   CHECK(parse_config(contract_example.dump()).optimizer.clip == 0);
   json config = contract_example;
   config["optimizer"]["clip"] = 0.5;
@@ -381,7 +381,7 @@ TEST_CASE("resolve_steps() refuses a warmup that is as long as the epochs or lon
   CHECK(config.steps == 7);
 }
 
-TEST_CASE("the mode allreduce accepts a configuration without servers") {
+TEST_CASE("the mode `allreduce` accepts a configuration without servers") {
   json changed = contract_example;
   changed["mode"] = "allreduce";
   changed["servers"]["count"] = 0;
@@ -421,8 +421,8 @@ TEST_CASE("a configuration file that cannot be used is named in the error") {
 }
 
 TEST_CASE(
-    "a step of more samples than the data set is reported, and a step of over 16 times all epochs is "
-    "refused") {
+    "step_beyond_data() reports a step larger than the data set; resolve_steps() refuses a step of over "
+    "16 times all epochs") {
   Config config;
   config.data.batch = 50;
   config.workers.count = 4;

@@ -132,7 +132,8 @@ TEST_CASE("result_path_from_env() works even if the rest of the environment is i
 }
 
 TEST_CASE(
-    "require_peers() needs an address, seeds, a secret and an incarnation, and for ps also server seeds") {
+    "require_peers() needs an address, seeds, a secret and an incarnation; for `ps` it also needs server "
+    "seeds") {
   LaunchEnv env;
   const auto missing = [&env](bool with_servers) {
     try {

@@ -46,7 +46,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a propose message carries its number, the generation it follows, its lineage and the members' "
+    "a propose message carries its number, the generation that it follows, its lineage and the members' "
     "addresses") {
   const auto [header, payload] = encode(ProposeMessage{6, 5, 77, {{{0, 11}, ""}, {{3, 12}, "host:1"}}});
   CHECK(header.type == MessageType::propose);
@@ -85,7 +85,7 @@ TEST_CASE("a refuse message carries the promised number, the refused number and 
   CHECK_FALSE(decode_refuse(encode(RefuseMessage{9, 6, {}}).header).unreachable);
 }
 
-TEST_CASE("a begin message carries step, restarts, source and the ranks that lag") {
+TEST_CASE("a begin message carries the step, the restarts, the source and the lagging ranks") {
   const auto [header, payload] = encode(BeginMessage{6, 40, 2, 1, {0, 3}});
   CHECK(header.type == MessageType::begin);
   const auto begin = decode_begin(header, payload);
@@ -100,7 +100,7 @@ TEST_CASE("a begin message carries step, restarts, source and the ranks that lag
   CHECK_FALSE(decode_begin(header, PayloadWriter().put(std::uint64_t{2}).put(~std::uint32_t{0}).bytes()));
 }
 
-TEST_CASE("a trouble message carries its generation, and a done message the result of the run") {
+TEST_CASE("a trouble message carries its generation, and a done message carries the result of the run") {
   CHECK(decode_trouble(encode(TroubleMessage{6}).header).generation == 6);
   const auto [header, payload] = encode(DoneMessage{6, "its result"});
   REQUIRE(decode_done(header, payload));

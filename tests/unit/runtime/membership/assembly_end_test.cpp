@@ -44,7 +44,7 @@ TEST_CASE("all_have_left() is true when all other ranks have ended with exit cod
   CHECK(stage.assembly.all_have_left());
 }
 
-TEST_CASE("somebody_is_there() is true while a rank is connected that has not ended with exit code 0") {
+TEST_CASE("somebody_is_there() is true while another rank is connected and has not ended with exit code 0") {
   AmongRanks stage(0, 3);
   CHECK(stage.assembly.somebody_is_there());
   CHECK_FALSE(stage.assembly.last_loss());

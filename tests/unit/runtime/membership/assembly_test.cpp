@@ -55,7 +55,7 @@ TEST_CASE("a rank refuses a proposal if its number is not above the promised num
 }
 
 TEST_CASE(
-    "the lower of two ranks that propose the first generation has priority, and the other gets a refusal") {
+    "if two ranks propose the first generation, the lower rank has priority, and the other gets a refusal") {
   AmongRanks stage(2, 5);
   stage.propose(1, 1, {1, 2, 3, 4}, 0);
   REQUIRE(stage.answer_type(1) == MessageType::accept);
@@ -165,7 +165,7 @@ TEST_CASE(
   CHECK(stage.assembly.phase() == Assembly::Phase::failed);
 }
 
-TEST_CASE("a rank refuses a begin message for a generation that it has not accepted or has left") {
+TEST_CASE("a rank refuses a begin message for a generation that it has not accepted, or that it has left") {
   AmongRanks stage(1, 3);
   stage.begin(0, 3);
   CHECK(stage.hear(rank_at(0), {MessageType::refuse}).header.clock == 3);
@@ -182,7 +182,7 @@ TEST_CASE("a rank refuses a begin message for a generation that it has not accep
 }
 
 TEST_CASE(
-    "the refusal of a proposal with an incarnation that is not connected names the rank of that "
+    "if a proposal has an incarnation that is not connected, the refusal names the rank of that "
     "incarnation") {
   AmongRanks stage(1, 3);
   PayloadWriter payload;
@@ -232,7 +232,7 @@ TEST_CASE("a rank with a state of the newest step lags if the state comes from a
   CHECK(stage.states_made == 0);
 }
 
-TEST_CASE("a proposer that took long to make its state proposes once more") {
+TEST_CASE("a proposer makes another proposal if it took long to make its state") {
   AmongRanks stage(0, 2);
   stage.state.reset();
   stage.making = std::chrono::seconds(4);

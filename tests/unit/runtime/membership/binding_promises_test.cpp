@@ -10,8 +10,8 @@ using namespace mlk::rt;
 using namespace mlk::test;
 
 TEST_CASE(
-    "a rank that has accepted a proposal refuses one of another process with a minority of the same "
-    "members") {
+    "a rank that has accepted a proposal refuses another process's proposal that has a minority of the "
+    "same members") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
@@ -25,8 +25,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank that has accepted a proposal accepts a later one of the same process, or one with a majority of "
-    "the same members") {
+    "a rank that has accepted a proposal accepts later proposals that come from the same process or have "
+    "a majority of the same members") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
@@ -114,7 +114,8 @@ TEST_CASE("a rank keeps a promise for a later generation when an earlier generat
 }
 
 TEST_CASE(
-    "later acceptances bind a newcomer if other ranks continue from a generation that it has accepted") {
+    "later acceptances bind a newcomer if other ranks continue from a generation that the newcomer has "
+    "accepted") {
   AmongRanks stage(1, 4);
   stage.propose(0, 2, {0, 1, 2, 3}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);

@@ -41,8 +41,8 @@ TEST_CASE("a member is bound by the last accepted proposal of each process, and 
 }
 
 TEST_CASE(
-    "a promise to a process does not prevent its own proposals, but those of the next process with the same "
-    "rank") {
+    "a promise to a process prevents proposals of the next process with the same rank, but not those of "
+    "the process itself") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two}), true);
   CHECK(bound_by(promises, one) == Numbers{});

@@ -22,7 +22,7 @@ using Ranks = std::set<std::uint32_t>;
 
 }  // namespace
 
-TEST_CASE("the error of a rank that gives up names the lost ranks, or the next generation if none is lost") {
+TEST_CASE("if a rank gives up, its error names the lost ranks, or the next generation if no rank is lost") {
   AmongRanks stage(1, 4, [](AssemblySettings& settings) { settings.minimum = 4; });
   CHECK(stage.gives_up() == "gave up waiting for the next generation (900 s)");
   stage.depart(rank_at(2));
@@ -56,8 +56,7 @@ TEST_CASE("a rank learns the step, the source and the lagging ranks from the beg
   CHECK(stage.assembly.generation().members[2].incarnation == stage.incarnation_of(rank_at(2)));
 }
 
-TEST_CASE(
-    "the proposer sends in the begin message the restarts, the step, the source and the ranks that lag") {
+TEST_CASE("the proposer's begin message has the restarts, the step, the source and the lagging ranks") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_statuses({1, 2, 3}, 1, 10);
@@ -161,7 +160,8 @@ TEST_CASE("a rank that accepts another rank's proposal abandons its own") {
 }
 
 TEST_CASE(
-    "a refusal of an earlier proposal has no effect, and of two accepts from one rank the later one counts") {
+    "a refusal of an earlier proposal has no effect; if one rank sends two accept messages, the later one "
+    "counts") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
@@ -180,7 +180,7 @@ TEST_CASE(
   CHECK(beginning->lagging == Ranks{1});
 }
 
-TEST_CASE("an accept from a rank that is not in the proposal is ignored") {
+TEST_CASE("an accept message from a rank that is not in the proposal is ignored") {
   AmongRanks stage(0, 4);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
@@ -226,9 +226,7 @@ TEST_CASE("a rank dials the lower ranks of a proposal, and accepts when it is co
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE(
-    "the patience of a rank starts again when the ranks that trained have ended, if no promise binds the "
-    "rank") {
+TEST_CASE("if no promise binds a rank, its patience starts again when the ranks that trained have ended") {
   AmongRanks stage(1, 3, [](AssemblySettings& settings) {
     settings.patience = std::chrono::seconds(30);
     settings.minimum = 3;
@@ -249,7 +247,7 @@ TEST_CASE(
   CHECK((stage.now >= begin + std::chrono::seconds(50)) == !bound);
 }
 
-TEST_CASE("a rank that needs all ranks for the start waits longer if another rank comes back") {
+TEST_CASE("if a rank needs all ranks for the start, it waits longer when another rank comes back") {
   AmongRanks stage(1, 3, [](AssemblySettings& settings) {
     settings.patience = std::chrono::seconds(30);
     settings.minimum = 3;

@@ -97,7 +97,7 @@ TEST_CASE("each refusal has its own status, and the refusal of a method lists th
   CHECK(answer_for("GET /metrics HTTP/1.9\r\nHost: a b c\r\n\r\n") == whole_answer);
 }
 
-TEST_CASE("a request that is refused does not call the function for the metrics") {
+TEST_CASE("a refused request does not call the function for the metrics") {
   const auto none = []() -> std::string { throw std::runtime_error("asked"); };
   for (const char* head : {"GET / HTTP/1.1\r\n\r\n", "POST /metrics HTTP/1.1\r\n\r\n", "\r\n\r\n"})
     CHECK_NOTHROW(http_answer(head, "text/x", none));
