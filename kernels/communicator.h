@@ -18,7 +18,7 @@ class Communicator {
   virtual ~Communicator() = default;  // does the same as abort(), if abort() was not called
 
   enum class State { working, done, failed };
-  // working: the device still joins the group, or sums are in progress. For any thread.
+  // State::working: the device is still joining the group, or sums are in progress. For any thread.
   virtual State state() = 0;
   // How many sums are done. For any thread.
   virtual std::size_t sums_done() const = 0;

@@ -23,9 +23,9 @@ constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> count
   return counter;
 }
 
-// A mask over an endless sequence of numbers. An operation covers the numbers from `first` on. The number at
-// place i is dropped if word i % 4 of philox() with the counter i / 4, `stream` and the key `seed` is below
-// probability * 2^32.
+// A mask over an endless sequence of numbers. An operation covers the numbers from `first` on. For the number
+// at place i, philox() makes four words: its counter is (i / 4, `stream`), and its key is `seed`. The number
+// is dropped if word i % 4 is below probability * 2^32.
 struct DropoutMask {
   float probability = 0;     // of being dropped, from 0 to below 1
   std::uint64_t seed = 0;    // of the run

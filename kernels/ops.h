@@ -40,11 +40,11 @@ enum class Precision { float32, bfloat16, tf32 };
 // All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs they may lie
 // in any memory. Sizes may be 0. An output may overlap an input only where an operation says so. A NaN in an
 // input shows in each output that depends on that number. Except for products, the same inputs give the same
-// bits with any number of threads. An object is for one thread at a time. allocate, clip and operations that
-// multiply matrices may throw std::bad_alloc. Operations of a device may return when their work is queued: a
-// failure of that work is thrown later, as DeviceFailure, by an operation that returns a number, or by
-// read(), write(), write_tokens(), hold() or allocate(). A function that needs new memory of a device throws
-// DeviceFailure if none is left. Nothing else throws.
+// bits with any number of threads. An object is for one thread at a time. allocate(), clip() and the
+// operations that multiply matrices may throw std::bad_alloc. Operations of a device may return when their
+// work is queued: a failure of that work is thrown later, as DeviceFailure, by an operation that returns a
+// number, or by read(), write(), write_tokens(), hold() or allocate(). A function that needs new memory of a
+// device throws DeviceFailure if none is left. Nothing else throws.
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -63,8 +63,8 @@ class Ops {
     return {allocate_host_bytes(size * sizeof(float)), size};
   }
 
-  // The memory of the host that belongs to a tensor of a buffer, or to a part of a tensor. On CPUs this
-  // memory is the tensor itself, so read() and write() copy nothing there.
+  // The host memory that belongs to a tensor of a buffer, or to a part of a tensor. On CPUs this memory is
+  // the tensor itself, so read() and write() copy nothing there.
   virtual std::span<float> place(std::span<float> tensor) = 0;
   // Copies a tensor to its place, and returns the place.
   virtual std::span<const float> read(std::span<const float> tensor) = 0;
@@ -196,8 +196,8 @@ class Ops {
   virtual void convolve(const ImageShape& shape, int outputs, int kernel, const float* x, const float* weight,
                         float* out) = 0;
 
-  // The backward pass of convolve. delta is the gradient by out. Overwrites weight_gradient, and x_gradient
-  // unless x_gradient is null.
+  // The backward pass of convolve. delta is the gradient by out. Overwrites weight_gradient. Also overwrites
+  // x_gradient, unless this is null.
   virtual void convolve_backward(const ImageShape& shape, int outputs, int kernel, const float* x,
                                  const float* weight, const float* delta, float* x_gradient,
                                  float* weight_gradient) = 0;
@@ -232,8 +232,8 @@ class Ops {
                                      const std::int32_t* labels) = 0;
 
   // One update of the parameters and of the state that the rule keeps for each parameter, see
-  // optimizer_steps.h. All spans have the same length. If the device uses_rounded() and `rounded` is not
-  // null, `rounded` gets the new parameters as round() writes them.
+  // optimizer_steps.h. All spans have the same length. If uses_rounded() is true and `rounded` is not null, a
+  // rounded copy of the new parameters is written to `rounded`.
   virtual void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
                    const SgdStep& step, BFloat16* rounded = nullptr) = 0;
   virtual void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,

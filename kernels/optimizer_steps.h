@@ -6,7 +6,7 @@ namespace mlk::kernels {
 // Stochastic gradient descent with momentum, as PyTorch has it, without dampening:
 //   g = gradient + weight_decay * parameter
 //   velocity = momentum * velocity + g
-//   parameter -= lr * velocity, or with nesterov lr * (g + momentum * velocity)
+//   parameter -= lr * velocity, or, with nesterov, lr * (g + momentum * velocity)
 struct SgdStep {
   float lr = 0, momentum = 0, weight_decay = 0;
   bool nesterov = false;

@@ -33,7 +33,7 @@ struct LinearGradients {
   // sums_bias[inputs] gets the sum of that gradient over the rows.
   const float* sums = nullptr;
   float* sums_bias = nullptr;
-  float factor = 1;   // of the gradients by the weight and by x
+  float factor = 1;   // multiplies the gradients by the weight and by x
   bool adds = false;  // true: adds to the gradient by the weight; false: overwrites it
 };
 

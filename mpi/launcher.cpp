@@ -228,7 +228,7 @@ std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost
     return std::nullopt;
   };
   if (const auto untold = first([](const End& end) { return !end.told; })) return untold;
-  // After MPI_Abort mpirun ends all processes, also the process that called MPI_Abort. Only the calling
+  // After MPI_Abort, mpirun ends all processes, even the process that called MPI_Abort. Only the calling
   // process has an exit code of its own, so it is at fault.
   const auto own_code = [](const End& end) { return end.code != 128 + SIGTERM && end.code != 128 + SIGKILL; };
   if (const auto caller = first(own_code)) return caller;

@@ -45,7 +45,7 @@ struct PodEnvironment {
 // If a setting is missing, ends the process with 126 and a message.
 PodEnvironment read_pod_environment();
 
-// Writes all bytes, also if the descriptor is non-blocking: another process that shares the descriptor may
+// Writes all bytes, even if the descriptor is non-blocking: another process that shares the descriptor may
 // have set this mode. Returns false after an error (EPIPE: the descriptor has no reader), or if the reader
 // has read nothing for the given time.
 bool write_all(int fd, std::span<const std::byte> bytes, int longest_wait_ms);

@@ -97,7 +97,7 @@ class Process {
         send_signal(std::to_integer<int>(frame->payload[0]));
     }
     if (open && !link_.session().broken()) return;
-    send_signal(SIGKILL);  // without its agent no other process would end the program
+    send_signal(SIGKILL);  // without the agent, no other process would end the program
     int status = 0;
     ::waitpid(child_, &status, 0);
     ::_exit(no_agent);
@@ -130,7 +130,7 @@ class Process {
 }  // namespace
 
 int run_process(const PodEnvironment& environment) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // if the parent ends: orted, or MPICH's proxy
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // when the parent ends, which is orted or MPICH's proxy
   const std::uint32_t rank = rank_of_environment();
   std::optional<Link> link = connect_to(environment.own, environment.key, time_to_answer_ms);
   if (!link || !wait_until_ready(*link, time_to_answer_ms))

@@ -52,7 +52,7 @@ std::string_view text_of(std::span<const std::byte> bytes);
 
 // How a process has ended.
 struct End {
-  std::uint32_t rank = 0;  // of MPI; of a command: unused
+  std::uint32_t rank = 0;  // in MPI; unused for a command
   std::uint8_t code = 0;   // the exit code, or 128 + the signal that killed it
   bool told = false;       // the agent or mpirun had asked the process to end
   bool operator==(const End&) const = default;

@@ -31,7 +31,7 @@ NameList without_repeats(NameList names) {
   return names;
 }
 
-// The known names that end in a dot and `name`.
+// The known names that end with a dot followed by `name`.
 NameList paths_ending_in(const std::string& name, const NameList& known) {
   NameList found;
   for (const std::string& path : known) {
@@ -46,7 +46,7 @@ std::string advice_on(const std::string& name, const NameList& known) {
   return did_you_mean(name, candidates);
 }
 
-// Returns the full name from `known`. If `known` has no such name or several, adds a problem.
+// Returns the full name from `known`. Adds a problem if `known` has no such name, or has several.
 std::string resolved(const NameUse& use, const NameList& known, Problems& problems) {
   if (std::find(known.begin(), known.end(), use.name) != known.end()) return use.name;
   const NameList paths = paths_ending_in(use.name, known);

@@ -45,7 +45,8 @@ json bare_value(const std::string& word) {
   return to_json(node);
 }
 
-// Joins the parts. Parts that are of the kind `kind` themselves are merged: (a and b) and c has three parts.
+// Joins the parts. A part that itself has this kind is replaced by its parts: "(a and b) and c" has three
+// parts.
 Expression joined(Expression::Kind kind, std::vector<Expression> parts) {
   if (parts.size() == 1) return std::move(parts.front());
   Expression out;
@@ -196,8 +197,8 @@ class ExpressionParser {
     return out;
   }
 
-  // Refuses bare words other than numbers after < <= > >=, because they are mistakes: lr < loss, memory <
-  // 16Gi.
+  // After "<", "<=", ">" and ">=", refuses a bare word that is not a number. Such a word is a mistake, as in
+  // "lr < loss" or "memory < 16Gi".
   void require_order(Operator op) const {
     if (op != Operator::less && op != Operator::at_most && op != Operator::greater &&
         op != Operator::at_least)

@@ -24,7 +24,7 @@ struct Token {
 // that is too long, is not UTF-8, or has an unknown sign or an open quote.
 std::vector<Token> tokens_of(const std::shared_ptr<const Source>& source);
 
-// Throws Error{usage}: `what` with the place, and an example as the hint.
+// Throws Error{usage} with `what`, with the place, and with an example as the hint.
 [[noreturn]] void refuse(const Place& place, const std::string& what);
 
 // Whether a name may be written without quotes.

@@ -20,8 +20,8 @@ namespace mlk::kernels {
 namespace {
 
 constexpr int tile_rows = 6, lanes = 8, tile_columns = 2 * lanes;
-constexpr int most_depth = 256;                      // 16 columns of b: 16 KiB
-constexpr int most_rows = 216, most_columns = 1024;  // the rows of a block of a; the columns of a block of b
+constexpr int most_depth = 256;                      // so 16 columns of `b` have 16 KiB
+constexpr int most_rows = 216, most_columns = 1024;  // rows of a block of `a`; columns of a block of `b`
 constexpr int strips_at_once = 8;
 
 // c[rows, 16] = alpha * a[depth, rows] * b[depth, 16] + beta * c

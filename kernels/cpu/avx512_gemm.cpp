@@ -23,8 +23,8 @@ namespace mlk::kernels {
 namespace {
 
 constexpr int lanes = 16, tile_rows = 14, tile_columns = 2 * lanes;
-constexpr int most_depth = 256;             // of a panel: 32 KiB
-constexpr int most_rows = 512;              // of a block of a, which fits L2
+constexpr int most_depth = 256;             // of a panel, which then has 32 KiB
+constexpr int most_rows = 512;              // of a block of `a`, which then fits into L2
 constexpr int most_transposed = 64 * 1024;  // numbers of a result that is computed transposed
 
 constexpr __mmask16 first(int numbers) { return static_cast<__mmask16>((1u << numbers) - 1); }
@@ -106,13 +106,13 @@ MLK_AVX512 void multiply_one(const Panel& panel, Strided a, float* c) {
 
 constexpr auto up_to_tile_rows = std::make_integer_sequence<int, tile_rows>();
 
-// The functions multiply_one, indexed by the number of rows less 1.
+// The functions multiply_one. The index is the number of rows, minus 1.
 template <int vectors>
 constexpr auto tiles = []<int... less>(std::integer_sequence<int, less...>) {
   return std::array{multiply_one<less + 1, vectors>...};
 }(up_to_tile_rows);
 
-// Multiplies the rows in tiles of `height`, and the rows that are left in one lower tile.
+// Multiplies the rows in tiles that are `height` rows high. The remaining rows form one lower tile.
 template <int height, int vectors>
 MLK_AVX512 void multiply_panel(const Panel& panel, int rows, Strided a, float* c) {
   for (; rows >= height; rows -= height, a = a.from(height, 0), c += height * panel.c_row)
@@ -120,14 +120,13 @@ MLK_AVX512 void multiply_panel(const Panel& panel, int rows, Strided a, float* c
   if (rows > 0) tiles<vectors>[static_cast<std::size_t>(rows - 1)](panel, a, c);
 }
 
-// The functions multiply_panel, indexed by the height less 1.
+// The functions multiply_panel. The index is the height, minus 1.
 template <int vectors>
 constexpr auto panels = []<int... less>(std::integer_sequence<int, less...>) {
   return std::array{multiply_panel<less + 1, vectors>...};
 }(up_to_tile_rows);
 
-// Four numbers of each of up to 16 lines, as four vectors: vector i has number i of every line. A missing
-// line counts as zeros.
+// Four vectors for up to 16 lines: vector i has number i of every line, and zeros for missing lines.
 struct Four {
   __m512 at[4];
 };
@@ -244,9 +243,9 @@ void avx512_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int
                  const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc,
                  std::vector<float>& space) {
   const Strided all_a = stored(transpose_a, a, lda), all_b = stored(transpose_b, b, ldb);
-  // multiply() has to pack its right factor if the numbers of this factor follow each other along k. If this
-  // holds for both matrices, `a` is smaller than `b` and the result is small, multiply() computes the
-  // transposed result: then `a` is its right factor, and less has to be packed.
+  // multiply() has to pack its right factor if the numbers of this factor follow each other along k.
+  // Sometimes this is so for both matrices. If `a` is then also smaller than `b`, and the result is small,
+  // multiply() computes the transposed result: then `a` is the right factor, and less has to be packed.
   const bool transposed =
       all_a.column == 1 && all_b.row == 1 && m < n && n <= most_transposed / m && beta == 0;
   const std::size_t size_of_panel =

@@ -45,7 +45,7 @@ class Windows {
     });
   }
 
-  // x += the windows of the strip; each number is added at the place that copy() reads.
+  // x += the windows of the strip; each number is added at the place from which copy() reads it.
   void add(const Strip& strip, const LayerLoops& loops, const float* windows, float* x) const {
     over_lines(strip, [&](const WindowLines& lines, std::size_t at, std::size_t image) {
       if (lines.size > 0) loops.add_windows(lines, windows + at, x + image);

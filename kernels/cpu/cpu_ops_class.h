@@ -20,7 +20,7 @@
 namespace mlk::kernels {
 
 // The smallest number of arithmetic operations in a part. So many operations take much longer than the
-// hundred microseconds in which a thread may wake up.
+// hundred microseconds that a thread may need to wake up.
 inline constexpr double least_operations = 16e6;
 inline constexpr std::size_t least_floats = 64 * 1024;
 
@@ -151,8 +151,8 @@ class CpuOps final : public ReferenceOps {
   void product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                const Number* a, const Number* b, float beta, float* c);
 
-  // gemm in the calling thread, which computes `part` of an operation. The stored rows of the matrices begin
-  // lda, ldb and ldc numbers after each other.
+  // gemm in the calling thread, which computes `part` of an operation. lda, ldb, ldc: how many numbers lie
+  // between the starts of two adjacent stored rows.
   template <typename Number>
   void multiply_alone(int part, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
                       float alpha, const Number* a, int lda, const Number* b, int ldb, float beta, float* c,

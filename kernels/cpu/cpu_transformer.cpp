@@ -15,12 +15,11 @@ struct HeadPlaces {
         length(static_cast<std::size_t>(shape.length)),
         width(static_cast<std::size_t>(shape.heads) * size) {}
 
-  // The offset in qkv and its gradient, whose rows begin 3 * width after each other. part: 0 queries, 1 keys,
-  // 2 values.
+  // The offset in qkv and its gradient, whose rows have 3 * width numbers. part: 0 queries, 1 keys, 2 values.
   std::size_t in_qkv(std::size_t part, int position) const {
     return ((sequence * length + static_cast<std::size_t>(position)) * 3 + part) * width + head * size;
   }
-  // The offset in the output and its gradient, whose rows begin `width` after each other.
+  // The offset in the output and its gradient, whose rows have `width` numbers.
   std::size_t in_out(int position) const {
     return (sequence * length + static_cast<std::size_t>(position)) * width + head * size;
   }
@@ -32,8 +31,8 @@ struct HeadPlaces {
 // diagonal are wasted.
 constexpr int queries_at_once = 64;
 
-// How many operations the scores of all heads and the means of the values need together, if no position is
-// left out. Each of the two needs half of them.
+// The number of operations for the scores of all heads and for the means of the values, half of them for
+// each, if no position is left out.
 double products_of(const AttentionShape& shape) {
   return 4.0 * shape.batch * shape.heads * shape.length * shape.length * shape.head_size;
 }

@@ -27,8 +27,8 @@
 
 namespace mlk::kernels {
 
-// tables: tables of functions for AVX-512, for AVX2 and for any processor, or only the last table. Returns
-// the tables that this processor can run, the fastest first. The result is never empty.
+// tables: either three tables of functions (for AVX-512, for AVX2 and for any processor), or only the last of
+// them. Returns the tables that this processor can run, the fastest first. The result is never empty.
 template <typename Table>
 std::span<const Table> that_run_here(std::span<const Table> tables) {
 #if MLK_AVX512_AND_AVX2

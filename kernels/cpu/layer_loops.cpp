@@ -33,7 +33,7 @@ MLK_INLINE Number sum_over(Size size, Term term) {
 
 // GELU(x) = x * s, where s = 1 / (1 + e^(-2 u)) and u is the argument of tanh, since (1 + tanh(u)) / 2 = s.
 struct Gelu {
-  float s, slope_of_s;  // slope_of_s: the derivative of s by 2 u, s * (1 - s)
+  float s, slope_of_s;  // slope_of_s: s * (1 - s), the derivative of s by 2 u
 };
 constexpr float gelu_scale = 1.5957691216f;  // 2 * sqrt(2 / pi)
 constexpr float gelu_cube = 0.044715f;
@@ -116,7 +116,7 @@ MLK_INLINE void layer_norm_gradients(int rows, int columns, int width, const flo
   }
 }
 
-// Ignores every NaN except in the first number.
+// If the first number is a NaN, the result is a NaN. Every other NaN is ignored.
 MLK_INLINE float largest_of(int size, const float* x) {
   constexpr int lanes = 16;
   float tops[lanes];

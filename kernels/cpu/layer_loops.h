@@ -9,10 +9,10 @@
 namespace mlk::kernels {
 
 // A line is one row of a window (see Ops::convolve). These are the lines of the windows of `count` adjacent
-// pixels, one line of each window. In the windows a line has `width` numbers, and the lines begin `stride`
-// numbers after each other. The numbers [before, before + size) of a line belong to the image; the other
-// numbers of the line are beyond the edges of the image. In the image the lines overlap, because they begin
-// `channels` numbers after each other.
+// pixels, one line of each window. In the windows, a line has `width` numbers, and the next line begins
+// `stride` numbers further on. The numbers [before, before + size) of a line belong to the image; the other
+// numbers of the line are beyond the edges of the image. In the image, the lines overlap, because the next
+// line begins only `channels` numbers further on.
 struct WindowLines {
   int count = 0;
   std::ptrdiff_t stride = 0, channels = 0, width = 0, before = 0, size = 0;
@@ -46,7 +46,7 @@ struct LayerLoops {
   // and sets `largest` to the largest score.
   float (*attention_weights)(int seen, int size, float scale, float* scores, float* largest);
   // The backward pass of attention_weights. Replaces the scores by the weights e^(scale * score - log_sum).
-  // by_weights contains first the gradient by each weight, and afterwards the gradient by each score. From
+  // by_weights has the gradient by each weight before the call, and the gradient by each score after it. From
   // `seen` up to `size`, both arrays become 0. mean: the mean of the gradients by the weights, weighted with
   // the weights.
   void (*attention_weights_backward)(int seen, int size, float scale, float log_sum, float mean,
@@ -66,8 +66,8 @@ struct LayerLoops {
                             const float* delta, float* upper_gradient, float* lower_gradient);
 
   // `image` and `windows` point to the first number of the lines in the image and in the windows.
-  // copy_windows sets numbers beyond the edges to 0 in the windows. add_windows adds the other numbers to the
-  // image.
+  // In the windows, copy_windows sets the numbers beyond the edges to 0. add_windows adds the other numbers
+  // to the image.
   void (*copy_windows)(const WindowLines& lines, const float* image, float* windows);
   void (*add_windows)(const WindowLines& lines, const float* windows, float* image);
 };

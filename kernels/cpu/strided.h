@@ -16,7 +16,7 @@ struct Strided {
   }
 };
 
-// op(matrix), whose stored rows begin `leading` numbers after each other.
+// op(matrix). leading: how many numbers lie between the starts of two adjacent stored rows.
 inline Strided stored(Transpose transpose, const float* data, int leading) {
   return transpose == Transpose::yes ? Strided{data, 1, leading} : Strided{data, leading, 1};
 }

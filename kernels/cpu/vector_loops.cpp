@@ -93,7 +93,8 @@ MLK_INLINE void adam(std::size_t size, float* __restrict parameters, const float
   }
 }
 
-// The output of scale or of add_scaled may be one of its inputs. ivdep allows this, but __restrict does not.
+// In `scale` and `add_scaled`, the output may be one of the inputs. ivdep allows this, but __restrict does
+// not.
 MLK_INLINE void scale(std::size_t size, float factor, const float* x, float* out) {
   if (factor != 0) reads(x, size);
   writes(out, size);

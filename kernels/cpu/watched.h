@@ -10,7 +10,7 @@
 
 #if defined(__SANITIZE_THREAD__)
 #define MLK_UNWATCHED [[gnu::no_sanitize_thread]]
-extern "C" {  // of the run-time library of the sanitizer
+extern "C" {  // functions of the run-time library of the sanitizer
 void __tsan_read_range(void* address, unsigned long bytes);
 void __tsan_write_range(void* address, unsigned long bytes);
 }

@@ -13,7 +13,7 @@ cudaError_t in_turn(Calls... calls) {
 
 }  // namespace
 
-// Waits for the copies, because the host memory that they write may be freed next.
+// Waits for the copies, because the host memory to which they write may be freed next.
 EarlyCopies::~EarlyCopies() {
   if (!ends_.empty()) cudaEventSynchronize(ends_.back());
   for (const cudaEvent_t event : ends_) cudaEventDestroy(event);

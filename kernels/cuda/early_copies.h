@@ -1,5 +1,5 @@
-// Copies to the host that run beside later operations of a stream. They copy the results of earlier
-// operations.
+// Asynchronous copies to the host. They copy the results of earlier operations of a stream, and run beside
+// its later operations.
 #pragma once
 
 #include <cstddef>

@@ -39,8 +39,9 @@ struct Nvml {
   int (*free_events)(nvmlEventSet_st* set) = nullptr;
   bool has_events = false;
 
-  // The handle of the GPU with this number for CUDA; null if it is not known. If CUDA_VISIBLE_DEVICES is set,
-  // NVML and CUDA number the GPUs differently, so this function finds the GPU by its PCI bus id.
+  // The handle of the GPU that has this number in CUDA; null if the handle is not known. If
+  // CUDA_VISIBLE_DEVICES is set, NVML and CUDA number the GPUs differently, so this function finds the GPU by
+  // its PCI bus id.
   Handle handle_of(int index) const {
     std::array<char, 32> bus_id{};
     Handle handle = nullptr;

@@ -19,7 +19,7 @@ struct GpuUsage {
 // is missing. Any thread.
 GpuUsage usage_of(int index);
 
-// Collects the faults of a GPU that the driver reports after the construction of this object. NVIDIA lists
+// Collects the faults that the driver reports for a GPU after the construction of this object. NVIDIA lists
 // the numbers of faults, which are called Xid. For one thread.
 class XidEvents {
  public:

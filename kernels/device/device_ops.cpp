@@ -47,7 +47,7 @@ class DeviceOps final : public Ops {
   }
   void write(std::span<const float> values, std::span<float> tensor) override {
     table_.to_device(device_, values.data(), tensor.data(), tensor.size_bytes());
-    table_.wait(device_);  // the caller may change the values
+    table_.wait(device_);  // afterwards the caller may change the values
     check();
   }
 
@@ -258,8 +258,8 @@ class DeviceOps final : public Ops {
 Memory DeviceOps::allocate_bytes(std::size_t bytes) {
   Memory memory(table_.allocate(device_, bytes), table_.free);
   if (!memory) out_of_memory(bytes, "device");
-  // Earlier buffers at this address have been freed, so their mirrors and started reads are
-  // forgotten.
+  // Earlier buffers at this address have been freed. This forgets their mirrors, and the copies that
+  // start_read() has begun for them.
   const auto* const first = static_cast<const std::byte*>(memory.get());
   mirrors_.insert_or_assign(first, Mirror{bytes});
   started_reads_.erase(started_reads_.lower_bound(reinterpret_cast<const float*>(first)),

@@ -14,10 +14,10 @@ namespace mlk::kernels {
 const mlk_device_table& load_plugin(const std::string& path);
 
 // The Ops of device `index`, which multiplies with this precision. Most operations only queue work.
-// Operations that return a number, read(), write(), write_tokens() and hold() wait for the device, and throw
-// DeviceFailure if the device has failed meanwhile. gather_rows() and gather_labels() also wait if their ids
-// are new. allocate() throws DeviceFailure if the device has no memory left. place() returns host memory that
-// the device reads and writes directly.
+// read(), write(), write_tokens(), hold() and all operations that return a number wait for the device. They
+// throw DeviceFailure if the device has failed meanwhile. gather_rows() and gather_labels() also wait if
+// their ids are new. allocate() throws DeviceFailure if the device has no memory left. place() returns host
+// memory that the device reads and writes directly.
 std::unique_ptr<Ops> make_device_ops(const mlk_device_table& table, int index, Precision precision);
 
 }  // namespace mlk::kernels

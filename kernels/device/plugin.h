@@ -18,11 +18,11 @@ struct mlk_communicator;
 
 enum { mlk_group_id_bytes = 128 };
 
-// Functions with a parameter `device` are for one thread at a time. Of these, only to_host, wait_for_copy,
-// wait and count_correct always wait for the device; an operation waits only if its scratch memory has to
-// grow. Operations run in the order of the calls, with the contracts of kernels/ops.h; tensors lie in memory
-// of `allocate`. After a failure no operation runs any more, and functions that wait return at once: check
-// failure().
+// Functions with a parameter `device` are for one thread at a time. Of these, only `to_host`,
+// `wait_for_copy`, `wait` and `count_correct` always wait for the device. Any other operation waits only if
+// its scratch memory has to grow. Operations run in the order of the calls, with the contracts of
+// kernels/ops.h; tensors lie in memory of `allocate`. After a failure, no operation runs any more, and a
+// function that would wait returns at once: check failure().
 struct mlk_device_table {
   // Device `index` of this process. precision: a kernels::Precision. Null if the device cannot be used;
   // `why`, of `size` bytes, then holds a sentence.
@@ -39,11 +39,12 @@ struct mlk_device_table {
   // Memory of the host that the device reads and writes directly.
   void* (*allocate_host)(std::size_t bytes);
   void (*free_host)(void* memory);
-  // If `values` lie in memory of allocate_host, the host must not change them before the next call of wait.
+  // If `values` lie in memory of `allocate_host`, the host must not change them before the next call of
+  // `wait`.
   void (*to_device)(mlk_device* device, const void* values, void* memory, std::size_t bytes);
   void (*to_host)(mlk_device* device, const void* memory, void* values, std::size_t bytes);
-  // Begins to copy to memory of allocate_host, as Ops::start_read(). Returns the number of the copy, for
-  // wait_for_copy.
+  // Begins to copy, as Ops::start_read() does, to memory of `allocate_host`. Returns the number of the copy,
+  // for `wait_for_copy`.
   std::uint64_t (*start_to_host)(mlk_device* device, const void* memory, void* values, std::size_t bytes);
   void (*wait_for_copy)(mlk_device* device, std::uint64_t number);
   void (*wait)(mlk_device* device);
@@ -133,7 +134,8 @@ struct mlk_device_table {
   void (*leave)(mlk_communicator* communicator);  // aborts the communicator if necessary, and frees it
 };
 
-// The one symbol of the library. The number is the version of this file: a change of the table increments it.
+// The one symbol of the library. The number in its name is the version of this file: increment it when you
+// change the table.
 [[gnu::visibility("default")]] const mlk_device_table* mlk_device_v4();
 
 }  // extern "C"

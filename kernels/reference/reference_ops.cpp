@@ -39,7 +39,7 @@ void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, 
         sum += value(left) * value(right);
       }
       float& out = c[index(row, ldc, column)];
-      // With beta 0 this does not read c, which may hold anything, also NaN.
+      // With beta 0, this does not read `c`, which may hold anything, even NaN.
       out = static_cast<float>(beta == 0 ? alpha * sum : alpha * sum + beta * out);
     }
   }
@@ -177,7 +177,7 @@ void ReferenceOps::dropout(const DropoutMask& mask, std::span<const float> x, st
 }
 
 void ReferenceOps::scale(float factor, std::span<const float> x, std::span<float> out) {
-  // With factor 0 this does not read x, which may hold anything, also NaN.
+  // With factor 0, this does not read x, which may hold anything, even NaN.
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = factor == 0 ? 0 : factor * x[i];
 }
 

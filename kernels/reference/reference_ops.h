@@ -9,8 +9,8 @@
 
 namespace mlk::kernels {
 
-// Ops::gemm on matrices whose stored rows begin lda, ldb and ldc numbers after each other. Number: float or
-// BFloat16.
+// Ops::gemm. lda, ldb, ldc: how many numbers lie between the starts of two adjacent stored rows. Number:
+// float or BFloat16.
 template <typename Number>
 void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                     const Number* a, int lda, const Number* b, int ldb, float beta, float* c, int ldc);

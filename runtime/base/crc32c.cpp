@@ -110,9 +110,10 @@ constexpr std::uint32_t power(unsigned n) {
 
 // Folds a block into the block `distance` bytes further on. Modulo the polynomial, sixteen bytes equal the
 // sum of two products: each half multiplied by its constant (V. Gopal et al., Fast CRC Computation for
-// Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009). Each constant is a power of x in the lower 32
-// of 64 bits, so its exponent counts 32 more: the number of bits from the end of the half to the end of the
-// later block, minus one, since a product of bit-reversed numbers is one bit short.
+// Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009). A constant has to be x to the power of the
+// distance, in bits, from the end of the half to the end of the later block. The exponents below are smaller
+// by 33: by 32, because a constant is in the lower half of 64 bits, and by 1, because a product of
+// bit-reversed numbers is one bit short.
 template <unsigned distance>
 constexpr long long low_half = power(8 * distance + 31);
 template <unsigned distance>

@@ -65,7 +65,8 @@ Digest sha256(std::span<const std::byte> message) {
   const std::size_t whole = message.size() / block_size * block_size;
   for (std::size_t at = 0; at < whole; at += block_size) compress(state, message.data() + at);
 
-  // The remaining bytes, a one bit, zeros, and the length in bits fill one block or two.
+  // The remaining bytes, one bit of value 1, zeros, and the length in bits: together they fill one block or
+  // two.
   std::byte tail[2 * block_size] = {};
   const std::size_t rest = message.size() - whole;
   if (rest > 0) std::memcpy(tail, message.data() + whole, rest);

@@ -86,8 +86,8 @@ __global__ void attention_kernel(Head head, const float* qkv, float* out, float*
   if (lane == 0) log_sums[head.in_sums(position)] = largest + logf(total);
 }
 
-// The weight of position `on` in the output of position `of`, and the gradient by the product of the query of
-// `of` and the key of `on`.
+// weight: of position `on` in the output of position `of`. by_product: the gradient by query . key, where the
+// query is that of position `of`, and the key that of position `on`.
 struct Pair {
   float weight, by_product;
 };

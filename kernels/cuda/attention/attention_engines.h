@@ -51,8 +51,8 @@ struct TensorCores {
       }
     }
 
-    // Sets the scores to the products of the rows of `left` from `row` on with the vectors of `right`. Each
-    // vector gives a column.
+    // Multiplies the rows of `left`, from `row` on, by the vectors of `right`, and stores the products as
+    // scores. Each vector gives a column.
     __device__ void multiply(const Tile& left, unsigned row, const Tile& right) {
       each([](unsigned, unsigned, unsigned, float& sum) { sum = 0; });
 #pragma unroll 2  // a completely unrolled loop would need too many registers for addresses

@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
     typename Engine::Scores weights, products;  // rows: own keys; columns: queries
     weights.multiply(memory.own_tile(0), warp_row, memory.tile(number, 0));
     const float* const log_sum = memory.of_queries(number, 0);
-    // Beyond the end of the sequence the weights are 1, and all other numbers are 0. So the products of these
-    // weights are 0.
+    // Beyond the end of the sequence, the weights are 1, and all other numbers are 0. So the products of
+    // these weights are 0.
     weights.each([&](unsigned, unsigned row, unsigned column, float& weight) {
       const bool seen = first + warp_row + row <= number * step + column;
       weight = seen ? weight_of<Engine>(weight, log_sum[column]) : 0;

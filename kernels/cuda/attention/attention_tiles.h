@@ -1,11 +1,11 @@
 // The common parts of the fast passes of attention (Dao et al. 2022; Dao 2023). A block has one head of one
 // sequence and some positions of its own, `rows` for each warp. The block iterates over the other positions
-// tile by tile, `step` at a time: while one tile is multiplied, copies load the next. Positions beyond the
-// end are zeros in the tiles.
+// tile by tile, `step` at a time: while one tile is multiplied, the next one is copied to shared memory.
+// Positions beyond the end are zeros in the tiles.
 //
 // An engine computes the products. A warp computes `rows` rows, and each lane has some numbers of
 // `rows_of_lane` rows. The results are of two types:
-//   Scores   weights of the positions of a warp on those of a tile, or their gradients
+//   Scores   weights, or their gradients: one for each pair of a position of the warp and one of the tile
 //   Means    vectors of a head that are summed up
 #pragma once
 

@@ -1,5 +1,5 @@
-// Copies from global to shared memory that run beside the thread that has begun them, and use no registers
-// (cp.async, compute capability 8.0).
+// Asynchronous copies from global memory to shared memory. They run beside the thread that has begun them,
+// and use no registers (cp.async, compute capability 8.0).
 //
 // A thread begins copies, ends their group, and later waits until at most `open` of its groups are in
 // progress. Then the thread sees the results of its own copies; after a barrier, other threads see them.
@@ -13,7 +13,8 @@ namespace mlk::cuda {
 
 #ifdef __CUDACC__
 
-// bytes: 4, 8 or 16, to which both addresses are aligned. Bytes beyond `available` become 0 and are not read.
+// bytes: 4, 8 or 16. Both addresses are aligned to this number of bytes. Bytes beyond `available` become 0
+// and are not read.
 template <unsigned bytes>
 __device__ void copy_async(void* to, const void* from, unsigned available = bytes) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));

@@ -26,8 +26,8 @@ void gemm_bfloat16(cudaStream_t stream, kernels::Transpose transpose_a, kernels:
                    int n, int k, float alpha, const BFloat16* a, const BFloat16* b, float beta, float* c,
                    const ProductShares& shares);
 
-// Ops::attention and its backward pass for the shapes for which have_fast_attention() is true, with qkv and
-// delta rounded, without padding. Weights and their gradients are also rounded before they are multiplied.
+// Ops::attention and its backward pass, for rounded qkv and delta without padding. Only for shapes for which
+// have_fast_attention() is true. Weights and their gradients are also rounded before they are multiplied.
 void attention_bfloat16(cudaStream_t stream, const kernels::AttentionShape& shape, const BFloat16* qkv,
                         float* out, float* log_sums);
 void attention_backward_bfloat16(cudaStream_t stream, const kernels::AttentionShape& shape,

@@ -25,8 +25,8 @@ constexpr unsigned divide_up(std::size_t a, std::size_t b) { return static_cast<
 
 #ifdef __CUDACC__
 
-// The shared memory of the block: Grid::shared_bytes, uninitialised. All of it is dynamic, so that the
-// emulator can give each block memory of its own.
+// The shared memory of the block. It is not initialised, and has Grid::shared_bytes bytes. All of it is
+// dynamic, so that the emulator can give each block memory of its own.
 template <typename T>
 __device__ T* shared_memory() {
   extern __shared__ __align__(16) unsigned char bytes[];

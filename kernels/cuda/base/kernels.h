@@ -47,7 +47,7 @@ void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b
 void add_bias(cudaStream_t stream, int rows, int columns, const float* bias, float* x);
 void add_bias_relu(cudaStream_t stream, int rows, int columns, const float* bias, float* x);
 
-// How many partial sums the operations that sum up columns need. partials: memory for as many numbers.
+// How many partial sums an operation needs if it sums up columns. partials: memory for as many numbers.
 std::size_t partial_sums(int rows, int columns);
 void bias_backward(cudaStream_t stream, float* partials, int rows, int columns, const float* delta,
                    float* bias_gradient);

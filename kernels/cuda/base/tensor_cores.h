@@ -93,8 +93,7 @@ struct Tile {
     return numbers + row * stride + (column / piece ^ turn) * piece;
   }
 
-  // Sets a to the 16 x 16 numbers from `row` and `column` on, of the tile, or of its transpose if
-  // `transposed`.
+  // Loads `a`: 16 x 16 numbers from `row` and `column` on, of the tile, or of its transpose if `transposed`.
   template <bool transposed = false>
   __device__ void load(Left& a, unsigned row, unsigned column) const {
     const unsigned lane = threadIdx.x % warp_threads;
@@ -105,8 +104,8 @@ struct Tile {
     }
   }
 
-  // Loads two adjacent matrices b: 16 rows from `row` on and 16 columns from `column` on, of the tile, or of
-  // its transpose if `transposed`.
+  // Loads two adjacent matrices `b`: 16 rows from `row` on and 16 columns from `column` on, of the tile, or
+  // of its transpose if `transposed`.
   template <bool transposed = false>
   __device__ void load(Right& left, Right& right, unsigned row, unsigned column) const {
     const unsigned lane = threadIdx.x % warp_threads;
@@ -121,7 +120,7 @@ struct Tile {
   }
 };
 
-// Sets a to two adjacent Sums, rounded.
+// Sets `a` to two adjacent Sums, rounded.
 __device__ inline void to_left(Left& a, const Sums& first, const Sums& second) {
   a[0] = pair_of(first[0], first[1]);
   a[1] = pair_of(first[2], first[3]);

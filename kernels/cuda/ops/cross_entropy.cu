@@ -53,7 +53,7 @@ __global__ void softmax_cross_entropy_kernel(int rows, int classes, const float*
   all = reduce_block(all, Exponentials{}, Join(), shared);
   if (threadIdx.x == 0) losses[blockIdx.x] = logf(all.sum) + all.largest - x[label];
   if (delta == nullptr) return;
-  __syncthreads();  // delta may be the logits
+  __syncthreads();  // delta may be the logits, which all threads must have read
   const float factor = 1 / (all.sum * static_cast<float>(rows)), share = 1 / static_cast<float>(rows);
   for_each_own(head_of(width, x, delta + first), [&](auto count, std::size_t i) {
     auto numbers = load<count>(x + i);

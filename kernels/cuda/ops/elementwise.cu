@@ -23,7 +23,7 @@ __global__ void add_bias_kernel(std::size_t size, std::size_t head, int columns,
 __global__ void scale_kernel(std::size_t size, std::size_t head, float factor, const float* x, float* out) {
   for_each_wide(size, head, [=](auto width, std::size_t i) {
     auto numbers = load<width>(x + i);
-    // With factor 0 the values of x do not matter: x may hold anything, also NaN.
+    // With factor 0, the values of x do not matter: x may hold anything, even NaN.
     for (float& number : numbers.of) number = factor == 0 ? 0 : factor * number;
     store(out + i, numbers);
   });

@@ -82,7 +82,7 @@ __global__ void by_token_kernel(unsigned rows, unsigned columns, const std::int3
   }
 }
 
-// size: of the gradient, length * columns.
+// size: the size of the gradient, length * columns.
 __global__ void by_position_kernel(std::size_t size, std::size_t of_delta, const float* delta,
                                    float* position_gradient) {
   for_each(size, [=](std::size_t i) {

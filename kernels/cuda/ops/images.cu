@@ -1,4 +1,4 @@
-// Convolutions as products: im2col lays the window around each pixel out as a row. Also the max pool: the
+// Convolutions as products: im2col copies the window around each pixel into a row. Also the max pool: the
 // largest of each square of pixels.
 #include "kernels/cuda/base/elementwise.h"
 #include "kernels/cuda/base/kernels.h"

@@ -13,7 +13,7 @@ constexpr const char* file_name = "libcublasLt.so.13";
 constexpr std::size_t wanted_version = 13, wanted_workspace = 32 << 20;  // 32 MiB, as advised for an H100
 constexpr std::size_t most_plans = 512;                                  // a model has some dozens of shapes
 
-// Returns at most 16, because no load is wider.
+// Returns at most 16, because no load is wider than 16 bytes.
 std::uint32_t alignment_of(const void* address) {
   std::uint32_t alignment = 16;
   while (reinterpret_cast<std::uintptr_t>(address) % alignment != 0) alignment /= 2;
@@ -158,7 +158,7 @@ std::unique_ptr<CublasLt> CublasLt::open(cublasComputeType_t compute) {
   if (!library->complete || library->cublasLtGetVersion_() / 10000 != wanted_version) return nullptr;
   std::unique_ptr<CublasLt> opened(new CublasLt(std::move(library), compute));
   if (opened->library_->cublasLtCreate_(&opened->handle_) != CUBLAS_STATUS_SUCCESS) return nullptr;
-  // Without memory for a workspace the library still has algorithms that need no workspace.
+  // If there is no memory for a workspace, the library still has algorithms that need none.
   if (opened->workspace_.make_room(wanted_workspace) == cudaSuccess) {
     opened->workspace_bytes_ = wanted_workspace;
   } else {

@@ -26,7 +26,8 @@ class CublasLt {
 
   std::string version() const;  // such as 13.1.0
 
-  // A matrix of float32 or bfloat16 as it is stored: rows that begin `stride` numbers after each other.
+  // A matrix of float32 or bfloat16 as it is stored. stride: how many numbers lie between the starts of two
+  // adjacent rows.
   struct Factor {
     kernels::Transpose transpose = kernels::Transpose::no;
     cudaDataType_t type = CUDA_R_32F;
@@ -40,13 +41,13 @@ class CublasLt {
     add_bias = CUBLASLT_EPILOGUE_BIAS,
     // sums[m, n] = product + bias[n]; stores GELU(sums)
     add_bias_gelu = CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
-    // times the derivative of GELU at sums[m, n]; bias[n] = the sum of its rows
+    // times the derivative of GELU at sums[m, n]; bias[n] = the sum of the result's rows
     gelu_backward = CUBLASLT_EPILOGUE_DGELU_BGRAD,
   };
   struct Fused {
     Epilogue epilogue = Epilogue::none;
     const float *bias = nullptr, *sums = nullptr;  // written by the epilogues that compute them
-    const float* added = nullptr;                  // not null: beta * added[m, n] is added, not beta * c
+    const float* added = nullptr;                  // if not null, it replaces `c` in beta * c
   };
   // Ops::gemm, with float32 sums. False: cuBLASLt does not compute this product, and nothing was queued.
   bool gemm(cudaStream_t stream, int m, int n, int k, float alpha, const Factor& a, const Factor& b,

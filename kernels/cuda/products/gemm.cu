@@ -1,11 +1,11 @@
 // The product of matrices in float32, for machines without cuBLASLt. Numbers outside of the matrices count as
 // 0.
 //
-// The tiles of a and b are in shared memory. The simple version: a block computes 64 x 64 numbers of c, a
-// thread 4 x 4 of them, from tiles that are 16 deep. The fast version: a block computes 128 x 128 numbers, a
-// thread 8 x 8 of them, from tiles that are 8 deep, and copies load the next three tiles of each matrix while
-// one is multiplied. The fast version reads half as much for each number, but has only a quarter as many
-// blocks.
+// The tiles of `a` and `b` are in shared memory. The simple version: a block computes 64 x 64 numbers of `c`,
+// a thread 4 x 4 of them, from tiles that are 16 deep. The fast version: a block computes 128 x 128 numbers,
+// a thread 8 x 8 of them, from tiles that are 8 deep. While one tile of each matrix is multiplied, the next
+// three are loaded by asynchronous copies. The fast version reads half as much for each number, but has only
+// a quarter as many blocks.
 #include "kernels/cuda/base/async_copy.h"
 #include "kernels/cuda/base/elementwise.h"
 #include "kernels/cuda/base/kernels.h"
@@ -71,8 +71,8 @@ constexpr unsigned tile = 128, depth = 8, stages = 4, block_threads = 256, own =
 constexpr unsigned stride = tile + 4, tile_numbers = depth * stride;
 
 // Begins to copy `tile` rows and `depth` columns of a matrix (of its transpose, if `across`) to shared
-// memory, [depth][stride]. Consecutive threads read consecutive numbers; without `across` these are 8 of a
-// row and then 8 of the next row.
+// memory, as to[depth][stride]. Consecutive threads read consecutive numbers: without `across`, 8 threads
+// read 8 numbers of a row, and the next 8 threads read the next row.
 template <bool across>
 __device__ void bring(const float* values, unsigned rows, unsigned columns, unsigned row, unsigned column,
                       float* to) {
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(block_threads, 2)
       bring<transposed_a>(a, result.rows, inner, row, number * depth, to);
       bring<!transposed_b>(b, result.columns, inner, column, number * depth, to + tile_numbers);
     }
-    end_copies();  // also if the group is empty, so that there are as many groups as stages
+    end_copies();  // even if the group is empty, so that there are as many groups as stages
   };
   float sums[own][own] = {};
   for (unsigned ahead = 0; ahead + 1 < stages; ++ahead) bring_stage(tiles.begin + ahead);

@@ -1,6 +1,7 @@
 // The product of rounded matrices by tensor cores, for machines without cuBLASLt. A block of 4 warps computes
-// 128 x 128 numbers of c, a warp 64 x 64 of them, from tiles of a and b that are 32 deep. Three pairs of
-// tiles are in shared memory: one pair is multiplied while copies load the next two.
+// 128 x 128 numbers of `c`, a warp 64 x 64 of them, from tiles of `a` and `b` that are 32 deep. Three pairs
+// of tiles are in shared memory: while one pair is multiplied, the next two are loaded by asynchronous
+// copies.
 #include "kernels/cuda/base/async_copy.h"
 #include "kernels/cuda/base/bfloat16.h"
 #include "kernels/cuda/base/tensor_cores.h"
@@ -34,8 +35,8 @@ __device__ void bring(const Stored& from, unsigned row, unsigned column, const T
   }
 }
 
-// One of the two factors. Its tile has the layout of the matrix: [side][depth], or if `depth_first`
-// [depth][side].
+// One of the two factors. Its tile has the layout of the matrix: [side][depth], or [depth][side] if
+// `depth_first`.
 template <bool depth_first>
 struct Factor {
   static constexpr unsigned columns = depth_first ? side : depth;
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(block_threads)
       a.bring_part(row, number * depth, to);
       b.bring_part(column, number * depth, to + tile_numbers);
     }
-    end_copies();  // also if the group is empty, so that there are as many groups as stages
+    end_copies();  // even if the group is empty, so that there are as many groups as stages
   };
   Sums sums[warp_rows / 16][warp_columns / 8] = {};
   for (unsigned ahead = 0; ahead + 1 < stages; ++ahead) bring_stage(tiles.begin + ahead);

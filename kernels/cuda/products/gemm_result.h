@@ -15,7 +15,7 @@ struct ProductResult {
   unsigned rows, columns;
 
   __device__ void put_at(float* out, float sum) const {
-    // With beta 0 this does not read c, which may hold anything, also NaN.
+    // With beta 0, this does not read `c`, which may hold anything, even NaN.
     *out = beta == 0 ? alpha * sum : alpha * sum + beta * *out;
   }
   // Stores nothing beyond the edges.
@@ -24,7 +24,7 @@ struct ProductResult {
   }
 };
 
-// Where the sums of a product with these shares go: to c, or to the partial sums of shares.
+// Where the sums of a product go: to `c` if there is one share, otherwise to the partial sums of the shares.
 inline ProductResult result_of_shares(const ProductResult& result, const ProductShares& shares) {
   return shares.count == 1 ? result : ProductResult{1, 0, shares.partials, result.rows, result.columns};
 }

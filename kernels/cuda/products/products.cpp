@@ -55,8 +55,8 @@ std::string Products::use_cublaslt() {
   return cublaslt_ ? cublaslt_->version() : "";
 }
 
-// Makes as many shares as the multiprocessors can run at once, but at most 32. Each of several shares has at
-// least 256 numbers of the inner side.
+// Makes as many shares as the multiprocessors can run at once, but at most 32. If there are several shares,
+// each has at least 256 numbers of the inner side.
 cudaError_t Products::share(int m, int n, int k, ProductShares& shares) {
   const std::size_t blocks = std::max<std::size_t>(blocks_of_fast_gemm(m, n), 1);
   const std::size_t most = std::min<std::size_t>(static_cast<std::size_t>(k) / 256, 32);
