@@ -1,6 +1,6 @@
-// The operations on images on processors. A convolution is a product: the window of each pixel, the numbers
-// that its output depends on, is copied into one row of a matrix (im2col; Chellapilla et al. 2006). The
-// matrix has the windows of only so many pixels that it stays in the cache.
+// The operations on images on processors. A convolution is a product: the window of each pixel (the numbers
+// on which its output depends) is copied into one row of a matrix (im2col; Chellapilla et al. 2006). The
+// matrix has only as many windows as the cache can hold.
 #include "kernels/cpu/cpu_ops_class.h"
 
 namespace mlk::kernels {

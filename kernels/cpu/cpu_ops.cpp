@@ -1,6 +1,6 @@
 // Matrices are multiplied by oneDNN or by our own code, whichever is faster. Most other operations use our
-// own vector loops, and the few that are left are those of ReferenceOps. Large operations are cut into parts
-// for several threads.
+// own vector loops, and the remaining few are those of ReferenceOps. Large operations are cut into parts for
+// several threads.
 #include "kernels/cpu/cpu_ops.h"
 
 #include <algorithm>

@@ -25,8 +25,8 @@ class ThreadPool {
   int threads() const { return threads_; }
 
   // Calls part(0), ..., part(parts - 1), each once: part 0 in the calling thread, the other parts in any
-  // thread and order. Returns when all parts have returned, or rethrows their first exception. For one caller
-  // at a time.
+  // thread and in any order. Returns when all parts have returned, or rethrows their first exception. For one
+  // caller at a time.
   void run(int parts, const std::function<void(int)>& part);
 
  private:

@@ -29,7 +29,8 @@ mlk_communicator::mlk_communicator(int device, cudaStream_t device_stream, const
 mlk_communicator::~mlk_communicator() { static_cast<void>(abort()); }
 
 // Frees everything. Kernels of NCCL end once their communicator is aborted. If a call of NCCL in another
-// thread does not return, waits only a short time for it, because only the abort ends such a call.
+// thread does not return, this function waits only a short time for it: such a call ends only after the
+// abort.
 void mlk_communicator::Native::end() {
   std::unique_lock lock(calls, std::try_to_lock);
   // try_lock_for() is not used, because the thread sanitizer of gcc 12 does not know it.

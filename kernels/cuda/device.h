@@ -100,7 +100,7 @@ struct Queue<operation> {
 template <auto operation>
 constexpr auto queue = &Queue<operation>::call;
 
-// As Queue, for operations that need memory for partial sums.
+// Like Queue, but for operations that need memory for partial sums.
 template <auto operation, auto needed>
 struct QueueSums;
 template <typename... Parameters, void (*operation)(cudaStream_t, float*, int, int, Parameters...),
@@ -116,7 +116,7 @@ struct QueueSums<operation, needed> {
 template <auto operation, auto needed = partial_sums>
 constexpr auto queue_sums = &QueueSums<operation, needed>::call;
 
-// As Queue, for operations of Products.
+// Like Queue, but for operations of Products.
 template <auto operation>
 struct QueueProducts;
 template <typename... Parameters, cudaError_t (Products::*operation)(cudaStream_t, Parameters...)>

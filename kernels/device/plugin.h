@@ -111,10 +111,10 @@ struct mlk_device_table {
   void (*gather_labels)(mlk_device* device, int count, const std::uint64_t* ids, const std::uint8_t* table,
                         std::int32_t* out);
 
-  // As Ops::usage(); a negative number is an unknown value.
+  // Like Ops::usage(), but a negative number means that a value is not known.
   void (*usage)(mlk_device* device, double* utilisation, double* memory_bytes, double* watts);
 
-  // As Ops::repeat(). `work` returns false if it has not queued all of its operations.
+  // Like Ops::repeat(). `work` returns false if it has not queued all of its operations.
   void (*repeat)(mlk_device* device, std::uint64_t key, bool (*work)(void* context), void* context);
 
   // Sums over the devices of several processes, as in kernels/communicator.h. The first call of

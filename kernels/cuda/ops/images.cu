@@ -47,8 +47,8 @@ __global__ void col2im_kernel(std::size_t size, Window window, const float* rows
   });
 }
 
-// Finds the offset of the first of the largest numbers in square i of the pooled images. A NaN counts as
-// larger than every number, so that the result shows it.
+// Finds the offset of the largest number in square i of the pooled images. If several numbers are the
+// largest, the first one is used. A NaN counts as larger than every number, so that the result shows it.
 struct Squares {
   int height, width, channels;
 

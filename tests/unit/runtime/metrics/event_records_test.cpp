@@ -220,7 +220,7 @@ TEST_CASE("a report reaches the writing thread with its step, its scalars and th
   CHECK(kept.text() == "");
 }
 
-TEST_CASE("the writing thread waits for further reports, and ends at once if there were none") {
+TEST_CASE("the writing thread waits for further reports, and an EventWriter without reports ends at once") {
   using namespace event_records;
   const KeptLog kept;
   {
