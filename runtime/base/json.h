@@ -9,8 +9,8 @@
 
 namespace mlk::rt {
 
-// No valid input of the runtime is nested more deeply. The library's own functions (dump, ==) recurse once
-// for each level.
+// No valid input of the runtime has more levels. The library's own functions (dump, ==) recurse once for each
+// level.
 inline constexpr int most_json_levels = 32;
 inline constexpr std::size_t most_json_bytes = std::size_t{16} << 20;
 

@@ -34,7 +34,7 @@ constexpr const char* aside_prefix = ".tmp-";
 constexpr const char* mark_prefix = ".mark-";
 constexpr std::size_t write_block = 1 << 20;
 
-// Parses the number after the prefix. After the number the text must end, or continue with `after`.
+// Parses the number after the prefix. After the number, the text must end, or continue with `after`.
 std::optional<std::uint64_t> number_in(std::string_view text, std::string_view prefix, char after = '\0') {
   if (!text.starts_with(prefix)) return {};
   text.remove_prefix(prefix.size());
@@ -71,8 +71,8 @@ bool is_ours(std::string_view name, std::string_view prefix) {
 
 // Moves the finished folder to its place. Training that went back to an older checkpoint makes the same steps
 // again, and a rename cannot replace a folder that is not empty. So the two folders exchange names, where the
-// file system can do that. Elsewhere the older folder is first renamed to another name with the same step
-// number: if this process is killed between the two renames, the older folder may be the only checkpoint.
+// file system can do that. Elsewhere the older folder first gets another name with the same step number. So
+// it is still found if this process is killed between the two renames: it may be the only checkpoint.
 void put_in_place(const fs::path& aside, const fs::path& target) {
   std::string name = target.filename();
   const fs::path older = target.parent_path() / name.insert(std::strlen(step_prefix), "0");

@@ -31,8 +31,9 @@ class CheckpointStore {
   // Returns the failure with which a process ends if it cannot write checkpoints. The failure is final.
   Failure unwritable(const std::string& why) const;
 
-  // Saves a checkpoint made by one process, in state.safetensors. If the disk fails (full, read-only, gone),
-  // writes a line to the log and returns false, with the reason in `why`; training continues.
+  // Saves a checkpoint that one process makes alone; its tensors are in state.safetensors. If the disk fails
+  // (full, read-only, gone), writes a line to the log and returns false, with the reason in `why`; training
+  // continues.
   bool save(const Snapshot& snapshot, std::span<const TensorInfo> tensors, std::string* why = nullptr) const;
 
   // These functions make a checkpoint of several processes that share the folder. One process chooses the

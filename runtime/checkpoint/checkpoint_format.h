@@ -25,7 +25,7 @@ struct Piece {
   auto operator<=>(const Piece&) const = default;
 };
 
-// The counts of the run that its metrics report. After a restart they continue from the checkpoint.
+// The counters that the metrics of a run show. After a restart, they continue from the checkpoint.
 struct RunHistory {
   std::uint64_t restarts = 0, lost_samples = 0;  // as in RunView
 
@@ -44,7 +44,7 @@ struct TrainingState {
   // checkpoint.
   std::uint64_t state_since = 0;
   RunHistory history = {};
-  std::optional<DataSummary> data = {};  // the data that was trained with, if known
+  std::optional<DataSummary> data = {};  // the data of the training, if known
 };
 
 // The content of one file of a checkpoint, copied from the state of the run after one step.
@@ -92,7 +92,7 @@ struct WrittenFile {
 struct Manifest {
   std::uint64_t step = 0, position = 0;
   std::vector<WrittenFile> files;
-  std::optional<DataSummary> data = {};  // the data that was trained with, if known
+  std::optional<DataSummary> data = {};  // the data of the training, if known
 };
 
 std::string encode(const Manifest& manifest);

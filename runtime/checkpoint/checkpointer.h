@@ -28,8 +28,8 @@ struct LiveState {
 // nothing is written, and last() returns committed. For one thread.
 class Checkpointer {
  public:
-  // All references must outlive this object. ops: the Ops of the tensors in the states. data: the data that
-  // is trained with.
+  // All references must outlive this object. ops: the Ops of the tensors in the states. data: the data of the
+  // training.
   Checkpointer(const Job& job, std::span<const TensorInfo> tensors, kernels::Ops& ops,
                const std::optional<DataSummary>& data = {});
 

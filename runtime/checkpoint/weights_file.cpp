@@ -144,8 +144,8 @@ void WeightsFile::add(SafeTensor tensor, const std::string& wrapper) {
   if (!found_.emplace(name, std::move(tensor)).second) refuse_file("it has " + name + " twice");
 }
 
-// Throws if the file is of a GPT of other sizes. The message lists the sizes of the model that differ, or
-// else the vocabulary, in the syntax of an experiment.
+// Throws if the file is of a GPT of other sizes. The message lists the sizes that differ, or the vocabulary
+// if nothing else differs, in the syntax of an experiment.
 void WeightsFile::compare_sizes(const ModelConfig& model) const {
   std::string of_model, of_data;
   const auto compare = [](std::string& differing, const char* key, std::int64_t has, std::int64_t wanted) {

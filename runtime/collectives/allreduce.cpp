@@ -330,7 +330,7 @@ void AllReduce::execute(const EndTerminated&) {
 
 ExitCode run_allreduce(Job& job) {
   return run_among_peers(job, [&job](Peers& peers) {
-    // Of two ranks the higher dials the lower.
+    // Of two ranks, the higher dials the lower.
     for (std::uint32_t rank = 0; rank < peers.self().rank; ++rank) peers.dial(Role::worker, rank);
     return AllReduce(job, peers).run();
   });

@@ -6,7 +6,7 @@
 namespace mlk::rt {
 namespace {
 
-// The index of each value that members exchange, in the floats of write_report(). From id_at on each float
+// The index of each value that members exchange, in the floats of write_report(). From id_at on, each float
 // holds three bytes of the group's id, which a float represents exactly.
 constexpr std::size_t can_at = 0, version_at = 1, ready_at = 2, failed_at = 3, id_at = 4;
 
@@ -125,8 +125,8 @@ BusTraffic DeviceSum::take_traffic() {
 bool DeviceSum::give_up(bool hangs) {
   phase_ = Phase::off;
   if (!group_) return true;
-  // In a long run NCCL may fail at many changes of the members. So a group that has made many sums resets the
-  // count of failures.
+  // In a long run, NCCL may fail at many changes of the members. So a group that has made many sums resets
+  // the count of failures.
   if (group_->sums_done() >= sums_of_good_group) faults_ = 0;
   const std::string why = hangs ? "it does not come to an end" : group_->failure();
   if (!why.empty()) {

@@ -23,8 +23,8 @@ namespace mlk::rt {
 
 class DeviceSum {
  public:
-  // collectives: of the device that computes; null if the device has no collectives. largest_part: the most
-  // floats that add() gets. `collectives` and `log` must outlive this object.
+  // collectives: those of the device that computes, or null if it has none. largest_part: the most floats
+  // that add() gets. `collectives` and `log` must outlive this object.
   DeviceSum(kernels::Collectives* collectives, std::size_t largest_part, const Log& log);
 
   // The number of floats of a member's report in each sum by the hosts.
@@ -47,7 +47,8 @@ class DeviceSum {
   // compute.
   enum class Progress { under_way, stands_still, done, failed };
   Progress progress(SteadyTime now);
-  // The bytes that the sums moved over the network or the GPU links since the last call, and their time.
+  // The bytes that the sums moved over the network or the GPU links since the last call, and how long the
+  // sums took.
   BusTraffic take_traffic();
   // Abandons the group. With `hangs`, or if the group has failed, writes a log line. After three such groups
   // this process joins no more groups. A group that has made 1000 sums resets this count. Returns false if

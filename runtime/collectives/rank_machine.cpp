@@ -9,7 +9,7 @@
 namespace mlk::rt {
 namespace {
 
-// How long a rank waits for each further part of a state. For the first part it waits this time multiplied by
+// How long a rank waits for the next part of a state. For the first part, it waits this time multiplied by
 // the number of ranks that lag.
 constexpr std::chrono::seconds transfer_patience{60};
 constexpr std::size_t most_early_parts = 1024;

@@ -17,7 +17,8 @@
 namespace mlk::rt {
 
 // All members end with the same bits: either one member computes the sum of an element, or all members add in
-// the order of the ranks. Frames have generation and step, so no sum contains a frame of an earlier attempt.
+// the order of the ranks. Each frame has its generation and step, so no sum contains a frame of an earlier
+// attempt.
 class Ring {
  public:
   // floats: the length of the longest vector. The ring stores at most as many bytes of early frames as that

@@ -80,8 +80,8 @@ void StepSum::weigh(const Step& step) {
   } else {
     ops_.start_read(summand);
   }
-  // The device computes on while a bucket is copied. So the host waits for the copy of a bucket only when the
-  // gradients of the next bucket are final.
+  // The device continues to compute while a bucket is copied. So the host waits for the copy of a bucket only
+  // when the gradients of the next bucket are final.
   const bool copies = !by_devices_ && summed_.data() != sum_.data();
   while (ready_ + (copies ? 1 : 0) < weighed_) make_ready();
 }

@@ -90,8 +90,8 @@ struct DataSplit {
 
 DataSummary summary_of(const DataSplit& data);
 
-// Loads the data that the configuration names from the files of CONTRACT.md ("Data") in `folder`. Throws
-// Failure{bad_data} that names the file.
+// Loads the data that the configuration names. The files are in `folder`; CONTRACT.md ("Data") describes
+// them. Throws Failure{bad_data} that names the file.
 DataSplit load_data(const Config& config, const std::string& folder);
 
 // Returns the number of training samples of the data that load_data() loads, without reading all of it.

@@ -45,8 +45,8 @@ struct ImageSplit {
   ImageDataset train, held_out;
 };
 
-// Reads the four IDX files of CONTRACT.md ("Data") in `folder`, plain or gzipped.
-// Throws Failure{bad_data} that names the file.
+// Reads from `folder` the four IDX files that CONTRACT.md ("Data") names, plain or gzipped. Throws
+// Failure{bad_data} that names the file.
 ImageSplit load_idx(const std::string& folder);
 
 // The number of training samples, from the header of their labels alone. Throws as load_idx().

@@ -29,9 +29,9 @@ std::uint64_t sample_at(std::uint64_t seed, std::uint64_t position, std::uint64_
   const std::uint64_t epoch = position / dataset_size;
   const std::uint64_t key = mix(mix(seed) + epoch);
   const int half_bits = (static_cast<int>(std::bit_width(dataset_size - 1)) + 1) / 2;
-  // The domain is less than four times the data set, so the loop takes fewer than four iterations on average.
-  // The loop ends, because a permutation that is repeated leads back to its start, which is inside the data
-  // set.
+  // The domain is less than four times as large as the data set, so the loop takes fewer than four iterations
+  // on average. The loop ends, because a permutation that is repeated leads back to its start, which is
+  // inside the data set.
   std::uint64_t value = position % dataset_size;
   do {
     value = feistel(value, half_bits, key);

@@ -351,8 +351,8 @@ std::string step_beyond_data(const Config& config, std::uint64_t samples) {
 void resolve_steps(Config& config, std::uint64_t samples) {
   if (config.epochs == 0) return;
   const std::uint64_t of_step = samples_of_step(config);
-  if (samples > std::numeric_limits<std::uint32_t>::max())  // no IDX file has so many samples, so the product
-                                                            // cannot overflow
+  // The limit keeps the product below from overflowing. No IDX file has more samples.
+  if (samples > std::numeric_limits<std::uint32_t>::max())
     fail("configuration: epochs of " + std::to_string(samples) + " samples are too long");
   const std::uint64_t wanted = config.epochs * samples;
   if (of_step / most_beyond_epochs > wanted) {

@@ -118,7 +118,7 @@ std::uint64_t samples_of_step(const Config& config);
 // "a step takes 200000 samples, and the data set has 1500"; empty if the data set is large enough. Pure.
 std::string step_beyond_data(const Config& config, std::uint64_t samples);
 
-// If `epochs` is set, computes `steps` from the number of samples, rounded up. Throws
+// If `epochs` is set, computes `steps` from the number of samples, and rounds up. Throws
 // Failure{bad_configuration} if the warmup is not shorter than the run, if one step takes more than 16 times
 // the samples of all epochs, or if `samples` is above 2^32 - 1.
 void resolve_steps(Config& config, std::uint64_t samples);

@@ -67,8 +67,8 @@ std::vector<std::string> read_seeds(const char* name) {
   return seeds;
 }
 
-// In a trial the completion index of the pod is the index of the trial, and the rank must be 0. If a template
-// used the completion index as the rank, only the first trial would write a result.
+// In a trial, the completion index of the pod is the index of the trial, and the rank must be 0. If a
+// template used the completion index as the rank, only the first trial would write a result.
 void read_place_in_sweep(LaunchEnv& env) {
   env.points = value_of("MLK_POINTS");
   if (env.points.empty()) return;
@@ -84,7 +84,7 @@ std::string plus_port(const char* name, const std::string& address, int more) {
   return other;
 }
 
-// A pod with several GPUs has one process per GPU: turns the values of the pod into those of this process.
+// Turns the values of the pod into those of this process: a pod with several GPUs has one process per GPU.
 void read_place_in_pod(LaunchEnv& env) {
   const std::string gpus = value_of("MLK_GPUS");
   if (!gpus.empty()) env.gpus = read_number("MLK_GPUS", gpus, "a number", 0, most_gpus);

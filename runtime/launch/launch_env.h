@@ -22,9 +22,9 @@ struct LaunchEnv {
   // How many seconds a process stays after it has learnt that the run is trained, for ranks that do not know
   // this yet. The Job controller restarts a lost rank after 10 s at the earliest.
   int late_seconds = 60;
-  int threads = 1;     // that compute an operation on CPUs together: this process's part of OMP_NUM_THREADS
-  int gpus = 0;        // of the pod; a process computes with at most one of them
-  int local_rank = 0;  // among the processes of the pod; also the number of the GPU of this process
+  int threads = 1;          // for one operation on CPUs: this process's part of OMP_NUM_THREADS
+  int gpus = 0;             // of the pod; a process computes with at most one of them
+  int local_rank = 0;       // among the processes of the pod; also the number of the GPU of this process
   std::string gpu_library;  // the path of the plugin, if it is not beside the program
 };
 

@@ -23,8 +23,8 @@ struct EndOfPod {
 // first: the code of the process that was the first to end with a code other than 0.
 EndOfPod end_of_pod(std::span<const EndOfProcess> processes, std::optional<int> first);
 
-// Runs `count` copies of this program, whose MLK_LOCAL_RANK is 0, 1, ..., and returns the exit code of the
-// pod when all copies have ended. Sends the copies a SIGTERM when this process gets SIGTERM or SIGINT, when a
+// Runs `count` copies of this program, with MLK_LOCAL_RANK 0, 1, ..., and returns the exit code of the pod
+// when all copies have ended. Sends the copies a SIGTERM when this process gets SIGTERM or SIGINT, when a
 // copy fails before the run is trained, and two minutes after a copy has finished the run. The result of the
 // pod is the result of the process that has finished the run, else of the process that failed first, else of
 // the first process. Throws std::system_error if a process cannot be started; then no process is left

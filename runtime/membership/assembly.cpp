@@ -206,11 +206,11 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
     }
     return;
   }
-  // A13 of PROTOCOLS.md. The peer is of another lineage, and the lineage that is behind ends. At the same
-  // step the lineage with the lower number ends. So all ranks of one side end, and all ranks of the other
-  // side continue. A rank that waits for the state of its generation is compared as if it had this state.
-  // Once the generation is over, the ranks with the state may be gone. So a rank without a state then ends in
-  // favour of any other lineage.
+  // A13 of PROTOCOLS.md. The peer is of another lineage. The lineage at the lower step has to end. If both
+  // are at the same step, the one with the lower number has to end. So all ranks of one side end, and all
+  // ranks of the other side continue. A rank that waits for the state of its generation is compared as if it
+  // had this state. Once the generation is over, the ranks with the state may be gone. So a rank without a
+  // state then ends in favour of any other lineage.
   auto own = std::pair<std::uint64_t, std::uint64_t>();
   if (state_ || current_) own = {state_ ? state_->step : beginning_.step, lineage_};
   if (status->step && std::pair(*status->step, status->lineage) > own) {

@@ -11,8 +11,8 @@
 //   phase() == begun                generation() and beginning() say with whom and from which step
 //   phase() == over                 somebody was lost, or is to be let in: assemble() again
 //
-// What must hold after each call: of two groups that cannot hear each other at most one continues (A6 to A9),
-// and no step that a live rank has is lost (A10).
+// What must hold after each call: of two groups that cannot hear each other, at most one continues (A6 to
+// A9), and no step that a live rank has is lost (A10).
 #pragma once
 
 #include <cstdint>
@@ -104,7 +104,7 @@ class Assembly {
   // At a boundary between steps: true if a rank waits to be let in and this rank is to propose.
   bool wants_newcomers(SteadyTime now) const;
   // The number of generations of this run in which at least one member of the generation before was missing.
-  // Generations without this process count, too.
+  // This includes generations without this process.
   std::uint64_t restarts() const { return restarts_; }
   // Whether this rank is the lowest live member, which reports and lets newcomers in. Members in `last` come
   // after all others.

@@ -15,7 +15,8 @@ inline constexpr Milliseconds retry_pause{100};        // after a refusal
 // A member whose connection has ended counts as dead only after this time. A live member that has only lost
 // its connection dials again much sooner.
 inline constexpr Milliseconds return_patience{1000};
-// If no event comes, a rank checks this long after the start of assembling whether it is to propose.
+// If no event comes, a rank waits this long after the start of assembling, and then checks whether it is to
+// propose.
 inline constexpr Milliseconds settling_time{50};
 inline constexpr auto start_grace =
     std::chrono::duration_cast<Milliseconds>(std::chrono::duration<double>(start_grace_seconds));

@@ -1,7 +1,6 @@
-// The proposals that a rank has accepted since its generation began bind the rank (A8 and A9 of
-// PROTOCOLS.md). Each proposed generation may have begun although this rank got no begin message. So a
-// further proposal must outvote each of those proposals: it must contain enough of their members (A6, A7).
-// Pure.
+// A rank is bound by the proposals that it has accepted since its generation began (A8 and A9 of
+// PROTOCOLS.md). Each proposed generation may have begun although the rank got no begin message. So a further
+// proposal must outvote each of those proposals: it must contain enough of their members (A6, A7). Pure.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +22,8 @@ class Promises {
   void accepted(Member proposer, const Proposal& proposal, bool is_member);
 
   // This rank is a newcomer, and other ranks continue from the generation `follows`. If this rank has
-  // accepted that generation, this rank is a member of it. Then all proposals that this rank has accepted
-  // since bind it, because the proposed generations may have begun with its vote.
+  // accepted that generation, this rank is a member of it. Then this rank is bound by all proposals that it
+  // has accepted since that generation, because the proposed generations may have begun with its vote.
   void bind_newcomer(std::uint64_t follows, std::uint64_t lineage);
 
   // A generation of this lineage has begun. Proposals of this lineage with a lower number no longer bind this

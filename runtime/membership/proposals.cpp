@@ -180,10 +180,10 @@ std::optional<Proposal> Assembly::may_propose(SteadyTime now) {
       return {};
     }
   } else {
-    // If the ranks that trained have ended, the ranks that waited to be let in wait for a new start instead.
-    // The start needs all of them, so each of them restarts its patience here. A rank that a promise binds
-    // would only delay the start. So it does not restart its patience: it exits, and its next process has no
-    // promises.
+    // If this rank waited to be let in, and the ranks that trained have ended, it waits for a new start
+    // instead. The start needs all ranks that wait for it, so each of them restarts its patience here. A rank
+    // that a promise binds would only delay the start. So it does not restart its patience: it exits, and its
+    // next process has no promises.
     const bool waits_for_start = std::exchange(waits_to_be_let_in_, somebody_trains) && !somebody_trains;
     if (waits_for_start && promises_.empty()) wait_.restart(now);
     if (somebody_trains || proposal.members.front() != self_) {

@@ -28,8 +28,8 @@ bool Assembly::is_dead(const View& view, SteadyTime now) {
   return view.standing == Standing::dead && now - view.lost >= return_patience;
 }
 
-// A6. Whether the members of a proposal are enough of the last generation to continue without its other
-// members. Other members count as silent even if they are heard: they may have continued, or be about to.
+// A6. Whether the proposal has enough members of the last generation to continue without the others. The
+// others count as silent even if they are heard: they may have continued, or be about to.
 bool Assembly::may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const {
   std::map<std::uint32_t, Standing> standings;
   for (const Member& member : last.members) standings[member.rank] = standing_of(member, last, proposal, now);

@@ -20,8 +20,8 @@ class Curve {
   std::vector<Point> points() const;
 
   // text() returns the curve as JSON. up_to() reads a curve from JSON, but only up to this step, because
-  // training repeats the later steps. Points that are added later are thinned like those of the text.
-  // Returns nothing if the text is not a curve, or has no point up to this step.
+  // training repeats the later steps. Points that are added later are thinned like those of the text. up_to()
+  // returns nothing if the text is not a curve, or has no point up to this step.
   std::string text() const;
   static std::optional<Curve> up_to(std::uint64_t step, std::string_view text);
 

@@ -117,8 +117,9 @@ void EventFile::write(std::uint64_t step, std::span<const Scalar> scalars, doubl
   append(scalars_event(wall_time, step, scalars));
 }
 
-// TensorBoard reads the files of a folder in the order of their names, which begin with the time of their
-// opening in seconds. A counter makes the names of one process and second different.
+// TensorBoard reads the files of a folder in the order of their names. So a name begins with the time, in
+// seconds, at which the file was opened. A counter follows, as a process may open several files in one
+// second.
 bool EventFile::open_file() {
   constexpr int most_tries = 100;
   try {

@@ -92,7 +92,7 @@ class Reporter {
   std::optional<Unsaved> unsaved_;
   int tokens_of_sample_ = 0;
   double peak_seconds_of_sample_ = 0;
-  std::optional<double> accuracy_, held_out_loss_;  // the newest, stay in the result
+  std::optional<double> accuracy_, held_out_loss_;  // the newest values; they stay in the result
   bool evaluation_is_new_ = false;                  // not yet printed
   std::uint64_t position_ = 0;                      // at the last report
   double reported_at_ = 0;

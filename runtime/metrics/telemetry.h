@@ -1,5 +1,5 @@
-// The measurements of a process and what it knows about its run. The training writes them, and reports read
-// them.
+// The measurements of a process and what it knows about its run. The training sets them; reports and the
+// metrics server show them.
 #pragma once
 
 #include <array>

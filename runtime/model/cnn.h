@@ -9,13 +9,13 @@
 namespace mlk::rt {
 
 // Convolutions of 3 x 3 pixels, each followed by a max pool of 2 x 2 and a ReLU; then fully connected layers.
-// The weight of convolution i is the tensor "convolutions.<i>.weight" [outputs, 3, 3, inputs]. In PyTorch the
-// last axis is the second one: weight.permute(0, 3, 1, 2). The inputs of the first fully connected layer are
-// also ordered as [height, width, channels] here, and differently in PyTorch.
+// The weight of convolution i is the tensor "convolutions.<i>.weight" [outputs, 3, 3, inputs]. In PyTorch,
+// the last axis is the second one: weight.permute(0, 3, 1, 2). The inputs of the first fully connected layer
+// are also ordered as [height, width, channels] here, and differently in PyTorch.
 class Cnn final : public Model {
  public:
-  // shape: of images. config.channels: of each convolution, at least one. `ops` must outlive the model.
-  // Throws Failure{bad_configuration} if the pools leave nothing of an image.
+  // shape: one image. config.channels: the channels of each convolution; at least one. `ops` must outlive the
+  // model. Throws Failure{bad_configuration} if the pools leave nothing of an image.
   Cnn(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
  protected:

@@ -89,7 +89,7 @@ Gpt::Gpt(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed
   Gpt::initialise(seed);
 }
 
-// Weights are normal with a standard deviation of 0.02. In layers that add to the residual stream they are
+// Weights are normal with a standard deviation of 0.02. In layers that add to the residual stream, they are
 // divided by the root of the number of these layers, so that the stream's variance does not grow with the
 // depth. The weights of norms start at 1, biases at 0.
 void Gpt::initialise(std::uint64_t seed) {

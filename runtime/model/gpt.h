@@ -19,7 +19,7 @@ namespace mlk::rt {
 // of layers are [inputs, outputs].
 class Gpt final : public Model {
  public:
-  // shape: of sequences of config.context tokens. `ops` must outlive the model.
+  // shape: one sequence of config.context tokens. `ops` must outlive the model.
   Gpt(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
   // Counts as the report on PaLM does (Chowdhery et al. 2022): for each token 6 operations for each parameter
@@ -51,8 +51,8 @@ class Gpt final : public Model {
     float *out = nullptr, *mean = nullptr, *scale = nullptr;  // mean, scale: one number
   };
   struct Kept {
-    float* in = nullptr;  // the residual stream before the block, and before its second half
-    float* middle = nullptr;
+    float* in = nullptr;      // the residual stream before the block
+    float* middle = nullptr;  // the residual stream before the block's second half
     Normalised norm_1, norm_2;
     float *qkv = nullptr, *attended = nullptr, *log_sums = nullptr;  // qkv: 3 * width; log_sums: heads
     float *expanded = nullptr, *activated = nullptr;                 // 4 * width, before GELU and after
