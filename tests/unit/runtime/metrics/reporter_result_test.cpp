@@ -67,7 +67,7 @@ TEST_CASE("report() leaves out steps from before the start of the training") {
   CHECK(bench.line() == "mlk step=1 epoch=0 loss=0.5 samples_per_s=0\n");
 }
 
-TEST_CASE("an accuracy appears only in the next line, but in every later result") {
+TEST_CASE("an accuracy is printed once, in the next line, but stays in the result") {
   reporter_result::Bench bench;
   bench.reporter.started(0, 0);
   bench.reporter.evaluation(0.12345678);
@@ -122,7 +122,7 @@ TEST_CASE("each result, also the last one, has all known values in a fixed order
   CHECK(read_file(bench.path).starts_with(start + "false,\"message\":\"lost\"}\n"));
 }
 
-TEST_CASE("finish_with writes a result of 3072 bytes, and not a result of 3073 bytes") {
+TEST_CASE("finish_with() writes a result of 3072 bytes, but not a result of 3073 bytes") {
   reporter_result::Bench bench;
   for (const std::size_t size : {3072u, 3073u}) {
     bench.reporter.finish_with(std::string(size, 'x'));
@@ -146,7 +146,7 @@ TEST_CASE("finish() cuts the message if the result would be longer than 3072 byt
   CHECK(read_file(bench.path) == around.substr(0, around.size() - 3) + std::string(room, 'y') + "\"}\n");
 }
 
-TEST_CASE("without a path for the result no result is written, and the lines are still printed") {
+TEST_CASE("if there is no path for the result, the lines are still printed") {
   std::ostringstream metrics;
   const test::TemporaryFolder folder;
   Reporter reporter(metrics, "", 0, [] { return 0.0; });

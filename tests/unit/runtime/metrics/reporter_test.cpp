@@ -156,7 +156,7 @@ TEST_CASE(
       "restarts":1,"staleness":2.5,"staleness_max":3,"lost_samples":64,"slowest":"worker/2"})"));
 }
 
-TEST_CASE("in the result `done` is true after a successful end, and `message` is set after a failure") {
+TEST_CASE("in the result, `done` is true after a successful end, and `message` is set after a failure") {
   Reports bench;
   bench.reporter.started(40, 0);
   bench.reporter.report(50, 0, 10, 1);
@@ -306,7 +306,7 @@ TEST_CASE("a curve has the last step once, with its latest loss") {
   CHECK(curve.points() == std::vector<std::pair<std::uint64_t, double>>{{10, 0.5}, {20, 0.2}});
 }
 
-TEST_CASE("a curve that is read from its text continues, and is thinned as before") {
+TEST_CASE("a curve that was read from its text takes new points, and is thinned as before") {
   for (const std::uint64_t length : {1u, 2u, 63u, 64u, 65u, 200u, 1000u}) {
     CAPTURE(length);
     Curve whole, before;

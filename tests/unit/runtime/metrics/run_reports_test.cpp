@@ -142,7 +142,7 @@ TEST_CASE(
   CHECK(worker.result()["metrics"]["loss"] == 42);
 }
 
-TEST_CASE("a loss on the held-out set that is not a number ends the run as diverged") {
+TEST_CASE("a run fails as diverged if its loss on the held-out set is not a number") {
   ReportingWorker worker;
   Trainer trainer(worker.own);
   RunReports reports(worker.own, trainer);

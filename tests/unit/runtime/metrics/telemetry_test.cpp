@@ -112,7 +112,7 @@ TEST_CASE("the measurements have the latest state of the run and its latest accu
   CHECK(all.run->slowest == 1);
 }
 
-TEST_CASE("a new interval starts at zero, and the counts over the life of the process continue") {
+TEST_CASE("a new interval starts at zero, but the totals of the process do not") {
   Telemetry telemetry;
   telemetry.step(1, 16, {1, 2, 4});
   telemetry.staleness({3, 3, 1});

@@ -96,7 +96,8 @@ TEST_CASE("dropout drops other numbers for another seed, position or probability
   }
 }
 
-TEST_CASE("over many positions of the batch, the mean loss with dropout is about the loss without dropout") {
+TEST_CASE(
+    "over many positions of the batch, the mean loss with dropout is close to the loss without dropout") {
   for (const ModelType type : all_types) {
     CAPTURE(static_cast<int>(type));
     const Sampled sampled(type);

@@ -201,7 +201,7 @@ TEST_CASE("the loss of a GPT has the same value and gradients if the logits are 
   CHECK(worst < 1e-5);
 }
 
-TEST_CASE("a small GPT on bytes learns a text better than counts of pairs of bytes can") {
+TEST_CASE("a small GPT learns to predict the bytes of a text better than a table of byte pairs can") {
   const TemporaryFolder folder;
   const std::string text = text_of_a_grammar(60'000);
   write_file(folder / "train.txt", text);

@@ -114,7 +114,7 @@ TEST_CASE("logits() of some tokens gives the same numbers as logits() of all tok
     CHECK(some[i] == doctest::Approx(all[7 * letters + i]).epsilon(1e-5));
 }
 
-TEST_CASE("a sample begins after a new line for texts, and after the end of text for GPT-2's tokens") {
+TEST_CASE("for texts, a sample begins after a newline; for GPT-2's tokens, after the end-of-text token") {
   CHECK(first_token({.format = DataFormat::text}) == 10);
   CHECK(first_token({.format = DataFormat::tokens, .vocabulary = 50257}) == 50256);
   CHECK(first_token({.format = DataFormat::tokens, .vocabulary = 50256}) == 0);

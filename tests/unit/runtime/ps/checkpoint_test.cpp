@@ -83,7 +83,7 @@ TEST_CASE("a server writes its part of the requested step into a file that is na
   CHECK_FALSE(server.part.writing());
 }
 
-TEST_CASE("with sync a server at another step than the requested one reports its own step") {
+TEST_CASE("with sync, a server at another step than the requested one reports its own step") {
   OneServer server;
   server.serve();
   server.seed(9);

@@ -73,8 +73,8 @@ TEST_CASE("a checkpoint under way is abandoned if a server is lost") {
 }
 
 TEST_CASE(
-    "a slice that ends during a checkpoint counts, and new work waits until the servers have copied their "
-    "parts") {
+    "a slice counts even if it is done during a checkpoint, and new work waits until the servers have copied "
+    "their parts") {
   Run run({.workers = 2, .servers = 2, .sync = false, .every = 1, .saves = true});
   run.start_both();
   run.done(0, 0, 0, 1);

@@ -111,7 +111,7 @@ TEST_CASE("the last checkpoint is not retried while a server still writes its pa
   }
 }
 
-TEST_CASE("after SIGTERM the last checkpoint of a trained run is still retried") {
+TEST_CASE("after SIGTERM, the last checkpoint of a trained run is still retried") {
   Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true, .patience = 60});
   run.start_both();
   run.done(0, 0, 0);
@@ -130,7 +130,7 @@ TEST_CASE("after SIGTERM the last checkpoint of a trained run is still retried")
   CHECK(run.coordinator.committed() == 1);
 }
 
-TEST_CASE("the worker that reports gets the step since which all saves have failed, and the reason") {
+TEST_CASE("the reporting worker gets the step since which all saves have failed, and the reason") {
   Run run({.workers = 1, .servers = 2, .steps = 4, .every = 1, .saves = true});
   run.start_both();
   const auto fail = [&](std::uint64_t step, const char* why) {

@@ -42,7 +42,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "with sync each worker gets its slice and position, and the rank that reports also the loss since the "
+    "with sync, each worker gets its slice and position, and the reporting rank also gets the loss since the "
     "last report") {
   Run run({});
   run.start();
@@ -76,7 +76,7 @@ TEST_CASE(
   CHECK(Run::content(run.work(0)).progress.loss_count == 0);
 }
 
-TEST_CASE("the rank that reports gets the name of a clearly slower worker, until that worker is lost") {
+TEST_CASE("the reporting rank gets the name of a clearly slower worker, until that worker is lost") {
   Run run({});
   run.start();
   std::optional<std::uint32_t> slowest;
@@ -93,8 +93,8 @@ TEST_CASE("the rank that reports gets the name of a clearly slower worker, until
 }
 
 TEST_CASE(
-    "with a bound on staleness server 0 counts the values that workers report, and else those of its own "
-    "updates") {
+    "with a bound on staleness, server 0 counts the values that workers report; without a bound, those of "
+    "its updates") {
   for (const bool bounded : {true, false}) {
     CAPTURE(bounded);
     Run run({.workers = 1, .sync = false, .staleness = bounded ? std::optional(2) : std::nullopt});
@@ -176,7 +176,7 @@ TEST_CASE(
   CHECK(Run::content(run.work(1)).progress.run.restarts == 1);
 }
 
-TEST_CASE("server 0 gathers the workers again if the worker that seeds is lost or joins again") {
+TEST_CASE("server 0 gathers the workers again if the seeding worker is lost or joins again") {
   for (const bool joins : {false, true}) {
     for (const std::uint32_t rank : {0u, 1u}) {
       CAPTURE(joins);
@@ -236,7 +236,7 @@ TEST_CASE("a server is seeded again if it reports that it lacks the weights of t
   CHECK(run.work(0).header.clock == 1);
 }
 
-TEST_CASE("servers with weights are seeded again if the worker that seeds has made offline steps") {
+TEST_CASE("servers with weights are seeded again if the seeding worker has made offline steps") {
   for (const std::uint64_t offline : {0, 3}) {
     CAPTURE(offline);
     Run run({.workers = 1, .servers = 2});
@@ -365,7 +365,7 @@ TEST_CASE("all workers must join again if a worker asks for a step that server 0
   CHECK(run.coordinator.gathering());
 }
 
-TEST_CASE("with sync server 0 waits 3 s after SIGTERM for a step whose worker never answers") {
+TEST_CASE("with sync, server 0 waits 3 s after SIGTERM for a step whose worker never answers") {
   Run run({.workers = 1});
   run.start();
   run.stop();
@@ -375,7 +375,7 @@ TEST_CASE("with sync server 0 waits 3 s after SIGTERM for a step whose worker ne
   CHECK(run.coordinator.terminated());
 }
 
-TEST_CASE("after SIGTERM a run ends as soon as no step is under way") {
+TEST_CASE("after SIGTERM, a run ends as soon as no step is under way") {
   SUBCASE("while the run is gathered") {
     Run run({});
     run.stop();

@@ -43,7 +43,7 @@ struct EndedRun : LoneServer {
 
 }  // namespace
 
-TEST_CASE("a server that replaces a lost one ends with peers_lost if no worker connects") {
+TEST_CASE("the replacement of a lost server ends with peers_lost if no worker connects") {
   LoneServer run(1);
   run.server.env.failures = 1;
   run.server.config.patience_seconds = 0;

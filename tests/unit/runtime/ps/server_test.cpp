@@ -26,7 +26,7 @@ using Type = MessageType;
 
 }  // namespace
 
-TEST_CASE("with sync a server leads two workers through a run, and sends both the result") {
+TEST_CASE("with sync, a server leads two workers through a run, and sends the result to both") {
   LoneServer run(2);
   run.server.config.steps = 2;
   run.server.env.checkpoints = run.server.file("checkpoints");
@@ -121,7 +121,7 @@ TEST_CASE("with sync a server leads two workers through a run, and sends both th
 }
 
 TEST_CASE(
-    "with sync a push of a wrong size, chunk, slice or step gets the answer flag_behind, and a repeated "
+    "with sync, a push of a wrong size, chunk, slice or step gets the answer flag_behind, and a repeated "
     "push counts once") {
   LoneServer run(2);
   run.server.start();

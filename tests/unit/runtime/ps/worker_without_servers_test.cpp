@@ -25,7 +25,7 @@ using test::ProcessEnd;
 using test::PsProcess;
 using Type = MessageType;
 
-TEST_CASE("a worker whose server is lost continues alone, and reports its step when the server is back") {
+TEST_CASE("if its server is lost, a worker continues alone, and reports its step when the server is back") {
   ServedWorker run(2);
   run.worker.config.steps = 9;
   run.worker.config.offline_seconds = 600;

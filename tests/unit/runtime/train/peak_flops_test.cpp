@@ -7,7 +7,7 @@ TEST_SUITE_BEGIN("runtime/train/peak_flops");
 using namespace mlk::rt;
 using mlk::kernels::Precision;
 
-TEST_CASE("peak_flops returns the peak of a known GPU, and nothing for an unknown GPU") {
+TEST_CASE("peak_flops() returns the peak of a known GPU, and nothing for an unknown GPU") {
   CHECK(peak_flops("NVIDIA H100 80GB HBM3 (cuBLASLt 13.1.0)", Precision::bfloat16) == 989.4e12);
   CHECK(peak_flops("NVIDIA H100 PCIe", Precision::bfloat16) == 756e12);
   CHECK(peak_flops("NVIDIA H200", Precision::tf32) == 494.7e12);

@@ -33,8 +33,8 @@ std::size_t resident_bytes() {
 }  // namespace
 
 TEST_CASE(
-    "a worker computes more samples than its batch in parts, with the same loss and gradients as in one "
-    "part") {
+    "if a worker gets more samples than its batch, it computes them in parts, with the same loss and "
+    "gradients") {
   Worker small(4, {8, 8}), large(64, {8, 8});
   Trainer in_parts(small.job), at_once(large.job);
   const auto gradients = in_parts.model().gradients();
@@ -113,7 +113,7 @@ TEST_CASE("a gradient is clipped to the configured norm before it is applied") {
   CHECK(std::equal(gradient.begin(), gradient.end(), as_it_is.model().gradients().begin()));
 }
 
-TEST_CASE("a worker computes many more samples than its batch without additional memory") {
+TEST_CASE("a worker needs no additional memory for many more samples than its batch") {
 #ifdef __SANITIZE_ADDRESS__
   MESSAGE("skipped: freed memory stays in the address sanitizer's quarantine");
   return;

@@ -161,7 +161,7 @@ TEST_CASE("the socket of an abandoned connection is closed only when the peer ha
   CHECK((received == 0 || errno == ECONNRESET));
 }
 
-TEST_CASE("a connection that the kernel ends after a timeout does not prove the death of the peer") {
+TEST_CASE("if the kernel ends a connection after a timeout, this does not prove the death of the peer") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -354,7 +354,7 @@ TEST_CASE("a peer whose connection ended during a pause of this host is dead if 
   CHECK(subject.told() == "down worker/1 #8 proven");
 }
 
-TEST_CASE("after a suspension of its host a transport still reports a peer that becomes silent") {
+TEST_CASE("after a suspension of its host, a transport still reports a peer that becomes silent") {
   std::atomic<std::chrono::nanoseconds> suspended{0ns};
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;

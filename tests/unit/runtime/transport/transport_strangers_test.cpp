@@ -48,7 +48,7 @@ void check_tuned(int fd) {
   CHECK(option_of(fd, IPPROTO_TCP, TCP_KEEPCNT) == 3);
 }
 
-TEST_CASE("a peer that dials gets a challenge with a proof, and is reported as up after its own proof") {
+TEST_CASE("a dialling peer gets a challenge with a proof, and is reported as up after its own proof") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.say_hello();
@@ -77,7 +77,7 @@ TEST_CASE("a peer that dials gets a challenge with a proof, and is reported as u
   CHECK(subject.said().empty());
 }
 
-TEST_CASE("a peer that is dialled gets a hello, and is reported as up after its answer") {
+TEST_CASE("a dialled peer gets a hello, and is reported as up after its answer") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(server, listener.address());

@@ -294,7 +294,7 @@ TEST_CASE("a goodbye carries the exit code, and arrives after the messages that 
   next(*server, Event::Kind::down);
 }
 
-TEST_CASE("after a suspension of this host the end of a connection does not prove the death of its peer") {
+TEST_CASE("after a suspension of this host, the end of a connection does not prove the death of its peer") {
   Lines lines;
   std::atomic<std::chrono::nanoseconds> suspended{0ns};
   TransportOptions options = quick();

@@ -163,7 +163,9 @@ TEST_CASE("a sweep needs no driver for added points if `parallel` leaves a place
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4,0.6,0.7"}).driven != "");
 }
 
-TEST_CASE("stop and resume of a sweep suspend and resume the sweep's own Jobs and the Jobs of its runs") {
+TEST_CASE(
+    "stop_sweep() suspends the sweep's own Jobs and the Jobs of its runs, and resume_sweep() resumes all of "
+    "them") {
   Sweeper sweeper(growing_experiment(2));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "", false);
@@ -253,7 +255,7 @@ TEST_CASE("each point has one trial if two commands start a sweep at the same ti
   }
 }
 
-TEST_CASE("the parallelisms of several Jobs add up to `parallel` if a start is cut off and repeated") {
+TEST_CASE("the parallelisms of several Jobs add up to `parallel` even if a start is cut off and repeated") {
   constexpr char words[] = "lr=0.1,0.2,0.3,0.4,0.5,0.6";
   for (int which = 0; which < 20; ++which) {
     INFO("cut after request ", which);

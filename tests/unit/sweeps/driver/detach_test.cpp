@@ -300,7 +300,7 @@ TEST_CASE("the status of a detached sweep says why its driver has failed") {
   CHECK(told().why == "no trial runs: its driver failed: the driver may not create jobs");
 }
 
-TEST_CASE("detaching a sweep again starts the driver again if the driver has ended") {
+TEST_CASE("if the driver has ended, detaching the same sweep once more starts a new driver") {
   Sweeper sweeper(detached_experiment);
   const Detached first = detach(sweeper, {"lr=0.1,0.2"});
   CHECK(first.started);

@@ -131,7 +131,7 @@ TEST_CASE("a driver tries again, and prints one message, if the quota has no roo
   CHECK(driven.noted("exceeded quota: q; retrying") == 1);
 }
 
-TEST_CASE("a driver reports a server error that goes away, and continues") {
+TEST_CASE("after an error of the server, a driver prints the error, and tries again") {
   Sweeper sweeper(refusing_experiment("parallel: 2"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   std::atomic<int> failures{0};
@@ -159,7 +159,9 @@ TEST_CASE("a driver ends if the server refuses a request for good") {
   }
 }
 
-TEST_CASE("a trial that does not start within its start_timeout fails with the time and the reason") {
+TEST_CASE(
+    "a trial fails if it does not start within its start_timeout, and its error has the time and the "
+    "reason") {
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 0, stop: median", "start_timeout: 1s\n"));
   const std::vector<std::string> words{"lr=0.1"};
   const std::string run = run_for(sweeper, words, 0.1);
@@ -193,7 +195,7 @@ TEST_CASE("a driver never reports that nobody drives its sweep") {
   for (const std::string& why : said) CHECK(why.find("no trial runs") == std::string::npos);
 }
 
-TEST_CASE("a trial that the median rule stops has a reason with the step of the decision") {
+TEST_CASE("if the median rule stops a trial, the reason of the trial names the step of the decision") {
   Sweeper sweeper(refusing_experiment("parallel: 4, stop: {median: {grace: 3, min_trials: 2}}"));
   test::PlayedControllers controllers(
       sweeper.cluster, [](double lr) { return lr > 0.25 ? PlayedControllers::runs_on : 0; },

@@ -45,7 +45,7 @@ TEST_CASE("the waiting time of a run begins again if the run waits a second time
   CHECK_FALSE(late.contains("a-2", begin + 41s));
 }
 
-TEST_CASE("without a timeout no run is late") {
+TEST_CASE("without a timeout, no run is late") {
   LateStarts late(0s);
   late.observe(waiting({{0, "a"}}), begin);
   CHECK_FALSE(late.contains("a", begin + 24h));

@@ -68,7 +68,7 @@ TEST_CASE("a driver loses the Lease to another driver if it does not renew the L
 }
 
 TEST_CASE(
-    "a Lease that is not renewed expires 15 s after another driver first reads it, also if clocks differ") {
+    "a Lease that is not renewed expires 15 s after another driver first reads it, even if clocks differ") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.pass(1000);
@@ -89,7 +89,7 @@ TEST_CASE("a driver acquires a Lease at once if the holder has released it") {
   CHECK(rivals.lease()["spec"]["holderIdentity"] != "");
 }
 
-TEST_CASE("release() leaves a Lease alone that another driver has acquired meanwhile") {
+TEST_CASE("release() does not change a Lease that another driver has acquired meanwhile") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());

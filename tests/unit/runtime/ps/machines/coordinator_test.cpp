@@ -37,7 +37,7 @@ TEST_CASE("a run begins when all workers have joined: one seeds the servers, the
   CHECK(first.progress.run.workers == 2);
 }
 
-TEST_CASE("a run begins without late workers 3 s after the first worker has joined") {
+TEST_CASE("3 s after the first worker has joined, a run begins without the workers that are late") {
   Run run({.workers = 3});
   run.join(0);
   run.tick();
@@ -79,7 +79,7 @@ TEST_CASE("a connected worker that counts as lost must join again when it asks f
   CHECK(run.hear_work(1).progress.run.restarts == 1);
 }
 
-TEST_CASE("with sync a remaining worker gets the slice of a lost worker, and the step is done") {
+TEST_CASE("with sync, a remaining worker gets the slice of a lost worker, and the step is done") {
   Run run({.workers = 2});
   run.start();
   run.done(0, 0, 0);
@@ -166,7 +166,7 @@ TEST_CASE("all workers must join again if a worker asks for weights of a step th
   CHECK(run.hear(worker_at(0), {MessageType::wait}).header.flags == flag_rejoin);
 }
 
-TEST_CASE("with sync the current step is finished after SIGTERM, and no further step begins") {
+TEST_CASE("with sync, the current step is finished after SIGTERM, and no further step begins") {
   Run run({.workers = 2});
   run.start();
   run.done(0, 0, 0);

@@ -22,7 +22,7 @@ Config config_of(bool sync, std::optional<int> staleness = {}, int workers = 3, 
 
 }  // namespace
 
-TEST_CASE("with sync each slice of a step is granted once, and the next step begins when all are done") {
+TEST_CASE("with sync, each slice of a step is granted once, and the next step begins when all are done") {
   Leases leases(config_of(true));
   for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
   for (std::uint32_t worker = 0; worker < 3; ++worker) {
@@ -40,7 +40,7 @@ TEST_CASE("with sync each slice of a step is granted once, and the next step beg
   CHECK(leases.grant(2)->position == 30);
 }
 
-TEST_CASE("with sync the slices of a lost worker go to the remaining workers") {
+TEST_CASE("with sync, the slices of a lost worker go to the remaining workers") {
   Leases leases(config_of(true));
   for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
   for (std::uint32_t worker = 0; worker < 3; ++worker) leases.grant(worker);
@@ -52,7 +52,7 @@ TEST_CASE("with sync the slices of a lost worker go to the remaining workers") {
   CHECK(leases.done(2, 0, 2));
 }
 
-TEST_CASE("with sync a single worker does all slices, and every sample once") {
+TEST_CASE("with sync, a single worker does all slices, and every sample once") {
   Leases leases(config_of(true, {}, 4, 5));
   leases.join(7);
   std::set<std::uint64_t> positions;
@@ -65,7 +65,7 @@ TEST_CASE("with sync a single worker does all slices, and every sample once") {
   CHECK(leases.position() == 200);
 }
 
-TEST_CASE("with async every slice is an update, and no more slices are granted than steps are left") {
+TEST_CASE("with async, every slice is an update, and no more slices are granted than steps are left") {
   Leases leases(config_of(false, {}, 3, 2));
   for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
   const auto first = leases.grant(0), second = leases.grant(1);
@@ -139,7 +139,7 @@ TEST_CASE("others_slices of a grant is the fewest slices of any other worker, bu
   CHECK(leases.grant(0)->others_slices == 2);
 }
 
-TEST_CASE("the samples of the lease of a lost worker count as lost with async, and not with sync") {
+TEST_CASE("if a worker is lost, the samples of its lease count as lost with async, but not with sync") {
   for (const bool sync : {false, true}) {
     Leases leases(config_of(sync));
     for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);

@@ -33,7 +33,7 @@ void check_same(const Progress& a, const Progress& b) {
 
 }  // namespace
 
-TEST_CASE("the messages ready, work and trained decode to the content that was encoded") {
+TEST_CASE("the messages `ready`, `work` and `trained` decode to the content that was encoded") {
   const auto ready = decode_ready(encode(ReadyMessage{true, 7, 2, 0.5, 0.25, 3}));
   REQUIRE(ready);
   CHECK(ready->done);
@@ -72,7 +72,7 @@ TEST_CASE("the messages ready, work and trained decode to the content that was e
   check_same(trained->progress, nobody_slow);
 }
 
-TEST_CASE("the messages capture and written decode to the encoded content, with the step in the header") {
+TEST_CASE("the messages `capture` and `written` decode to the encoded content, with the step in the header") {
   Header header;
   header.clock = 30;
   header.generation = 4;

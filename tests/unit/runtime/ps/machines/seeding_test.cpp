@@ -69,7 +69,7 @@ TEST_CASE("a round of seeds is done when the server reports that it has the weig
 }
 
 TEST_CASE(
-    "server 0 asks the worker that seeds for the weights of a server when that server has opened the round") {
+    "server 0 asks the seeding worker for the weights of a server when that server has opened the round") {
   Rounds run;
   const std::uint64_t round = run.open();
   run.seeding.from_worker(0, run.turn);

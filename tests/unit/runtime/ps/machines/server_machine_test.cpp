@@ -106,7 +106,7 @@ struct Served {
 };
 
 TEST_CASE(
-    "the first process of a server waits a day for a worker, and a later process only the patience of the "
+    "the first process of a server waits a day for a worker, a later process only for the patience of the "
     "run") {
   Served first(0, {.patience = 60});
   first.pass(hours(24));
@@ -139,7 +139,8 @@ TEST_CASE("a server whose last worker is gone ends with exit code 0 after the pa
 }
 
 TEST_CASE(
-    "a server waits for its first worker only for the patience if server 0 has ended with exit code 0") {
+    "if server 0 has ended with exit code 0, a server waits for its first worker no longer than the "
+    "patience") {
   Served run(1, {.servers = 2, .patience = 60});
   run.happens(Event::Kind::up, server(0));
   bool waits_a_day = true;
@@ -183,7 +184,7 @@ TEST_CASE("a server that finds the last checkpoint ends after 10 s, and reports 
   CHECK(waited_for.end->trained);
 }
 
-TEST_CASE("after SIGTERM a server waits 20 s for server 0, and ends at once if server 0 is not connected") {
+TEST_CASE("after SIGTERM, a server waits 20 s for server 0, and ends at once if server 0 is not connected") {
   Served without(1);
   without.machine.stop();
   without.pass(seconds(0));
@@ -249,7 +250,7 @@ TEST_CASE("a slow worker gets a chunk once, in the newest version, when the conn
 }
 
 TEST_CASE(
-    "a server that cannot save a step because it lacks the weights of that step also reports the missing "
+    "if a server cannot save a step because it lacks the weights of that step, it also reports the missing "
     "weights") {
   Served first(0, {.workers = 1});
   first.happens(Event::Kind::up, worker(0));

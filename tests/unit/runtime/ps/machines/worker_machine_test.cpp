@@ -177,7 +177,7 @@ TEST_CASE("a worker asks again every 500 ms for weights of a step that do not ar
 }
 
 TEST_CASE(
-    "a worker without one server for more than a second reports this once to server 0, and joins again "
+    "a worker that lacks a server for more than a second reports this once to server 0, and joins again "
     "later") {
   Played worker({.servers = 2});
   worker.happens(Event::Kind::up, 0);
@@ -194,7 +194,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "while a server is lost a worker continues offline for the allowed time, and then joins with its new "
+    "while a server is lost, a worker continues offline for the allowed time, and then joins with its new "
     "step") {
   Played worker({.offline = 2});
   worker.begin();
@@ -273,8 +273,8 @@ TEST_CASE("a worker joins again on request, also while its weights are under way
 }
 
 TEST_CASE(
-    "the rank that is asked to report evaluates, reports, and ends with the result when the run is "
-    "finished") {
+    "if a rank is asked for the report, it evaluates the model, reports, and ends with the result when the "
+    "run is finished") {
   Played worker({});
   worker.begin();
   worker.is_accepted(0);
@@ -307,7 +307,7 @@ TEST_CASE("a worker that finds the last checkpoint while no server is there ends
   CHECK(worker.ended_with_found);
 }
 
-TEST_CASE("a worker first looks for the last checkpoint if a finish message has no result") {
+TEST_CASE("if a finish message has no result, a worker first looks for the last checkpoint") {
   Played worker({});
   worker.begin();
   worker.hears(Type::finish);
@@ -348,7 +348,7 @@ TEST_CASE("a worker looks for the last checkpoint if it gets no sign for 10 s th
   CHECK(worker.machine.checks_for_last(worker.now));
 }
 
-TEST_CASE("without sync a worker computes at once if its weights are new enough") {
+TEST_CASE("without sync, a worker computes at once if its weights are new enough") {
   Played worker({.sync = false});
   worker.happens(Event::Kind::up, 0);
   worker.is_given(0, 0, 0);
