@@ -17,7 +17,7 @@ namespace mlk::rt {
 // ...". Empty if its first bytes (16 are enough) match no known format.
 std::string foreign_format(std::string_view first_bytes);
 
-// The prefix of PyTorch's wrappers with which all names begin, such as "module._orig_mod.". The prefix is not
+// The prefix that PyTorch's wrappers put before all names, such as "module._orig_mod.". The prefix is not
 // part of the model's own names. Empty if there is no such prefix.
 std::string wrapper_of(std::span<const std::string> names);
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::seconds transfer_patience{60};
 constexpr std::size_t most_early_parts = 1024;
 constexpr Milliseconds save_interval{5};            // from one decision SaveLast to the next
-constexpr std::chrono::seconds result_patience{5};  // for the result, when the last checkpoint is there
+constexpr std::chrono::seconds result_patience{5};  // for the result, once the last checkpoint exists
 
 }  // namespace
 

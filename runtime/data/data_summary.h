@@ -32,7 +32,7 @@ std::uint32_t sampled_crc32c(std::span<const std::uint8_t> bytes, std::uint64_t 
 std::string describe_other_data(const DataSummary& before, const DataSummary& now);
 
 // Why a run does not continue from a checkpoint of this step that was trained with `before`. Empty: the run
-// continues, also if `before` or `now` is not known. Pure.
+// continues, even if `before` or `now` is not known. Pure.
 std::string refuse_other_data(const std::optional<DataSummary>& before, const std::optional<DataSummary>& now,
                               std::uint64_t step);
 

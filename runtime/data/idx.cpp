@@ -85,7 +85,7 @@ class GzipSource : public Source {
 
  private:
   // Whether there is something to unpack. A file may have several members. If the bytes after a member do not
-  // begin another member, they are ignored, as gzip does.
+  // begin another member, ignores them, as gzip does.
   bool more() {
     if (over_) return false;
     if (stream_.avail_in == 0) {

@@ -16,8 +16,8 @@ namespace mlk::rt {
 // The longest time between two rounds of dialling, with parameter servers. Servers are few, and all ranks
 // wait for a lost server. So a short time is cheap, and ranks find a replacement within half a second.
 inline constexpr Milliseconds server_retry_max{500};
-// The suspect_after of allreduce ranks that compute on GPUs. All GPUs are idle while their ranks wait for a
-// stopped rank. A healthy rank has idle processors, so its heartbeats come in time.
+// The suspect_after of allreduce ranks that compute on GPUs. It is short, because all GPUs are idle while
+// their ranks wait for a stopped rank. A healthy rank has idle processors, so its heartbeats come in time.
 inline constexpr Milliseconds gpu_suspect_after{1500};
 
 class Peers {

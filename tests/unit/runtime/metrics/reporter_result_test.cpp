@@ -35,8 +35,8 @@ struct Bench {
 }  // namespace reporter_result
 
 TEST_CASE(
-    "the first throughput counts from the start of the training, and a report without new samples repeats "
-    "the last throughput") {
+    "the first throughput is measured from the start of the training, and a report without new samples "
+    "repeats the last one") {
   reporter_result::Bench bench;
   bench.now = 50;
   bench.reporter.started(40, 1000);

@@ -194,7 +194,8 @@ TEST_CASE("a reader writes nothing more to a buffer after cancel_all(), even in 
   }
 }
 
-TEST_CASE("a reader keeps at most one of the descriptors that arrive, and closes it when destroyed") {
+TEST_CASE(
+    "a reader keeps at most one of the descriptors that arrive, and its destructor closes this descriptor") {
   const std::size_t before = open_descriptors();
   {
     Reading run(Medium::one_host);

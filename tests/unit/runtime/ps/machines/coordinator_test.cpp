@@ -181,7 +181,8 @@ TEST_CASE("with sync, the current step is finished after SIGTERM, and no further
   CHECK(run.coordinator.terminated());
 }
 
-TEST_CASE("the last checkpoint stores restarts and lost samples, and a run from it continues these counts") {
+TEST_CASE(
+    "the last checkpoint stores the number of restarts, and a run from this checkpoint continues the count") {
   Run first({.steps = 1, .saves = true});
   first.start();
   first.peer_down(worker_at(1));
