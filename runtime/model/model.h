@@ -17,7 +17,8 @@
 
 namespace mlk::rt {
 
-// One tensor of a model. Offset and size count floats in the arena; tensors are adjacent, in order.
+// One tensor of a model. `offset` and `size` are numbers of floats in the arena, where the tensors follow
+// each other without gaps.
 struct TensorInfo {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -46,8 +47,8 @@ class Model {
     return parameters_;
   }
   std::span<const float> parameters() const { return parameters_; }
-  // Call update() just before an operation that updates all parameters, and their rounded copy if that is not
-  // null.
+  // Call update() just before an operation that updates all parameters. If `rounded` is not null, the
+  // operation must also update the rounded copy there.
   struct Update {
     std::span<float> parameters;
     kernels::BFloat16* rounded = nullptr;
@@ -57,22 +58,22 @@ class Model {
     return {parameters_, rounded_.data()};
   }
   std::span<float> gradients() { return gradients_; }
-  kernels::Ops& ops() { return ops_; }  // with which the host reads and writes parameters and gradients
+  kernels::Ops& ops() { return ops_; }  // the host reads and writes parameters and gradients with them
 
-  // Additions and multiplications of a training step for each sample; 0: they are not counted.
+  // How many additions and multiplications a training step makes for each sample; 0: they are not counted.
   virtual double training_flops() const { return 0; }
 
   // Gives all parameters the values with which training begins. make_model() has already called this. This
-  // version is for models with ReLUs, whose tensors of more than one axis are weights [outputs, ...] and
-  // whose other tensors are biases.
+  // version is for models with ReLUs. There, a tensor of more than one axis holds weights [outputs, ...], and
+  // any other tensor holds biases.
   virtual void initialise(std::uint64_t seed);
 
   // Called with an offset: the gradients from that offset to the end are final.
   using Final = std::function<void(std::size_t from)>;
 
   // The mean loss over the batch. Overwrites gradients() with the mean gradient, the last tensor first.
-  // Without `final` and without dropout, a device may replay the operations of an earlier batch in the same
-  // memory.
+  // Without `final` and without dropout, a device may replay the operations of an earlier batch that was in
+  // the same memory.
   float loss_and_gradients(const Batch& batch, const Final& final = {});
 
   // Evaluates all samples. Empty if `stop` returned true. `stop` is called every 256 samples or 2048 labels,
@@ -81,7 +82,7 @@ class Model {
   std::optional<Evaluation> evaluate(const Dataset& data, const std::function<bool()>& stop = {});
 
  protected:
-  // tensors: with name and shape. Parameters and gradients are zeros.
+  // tensors: only their names and shapes are used. Parameters and gradients begin as zeros.
   Model(std::vector<TensorInfo> tensors, kernels::Ops& ops);
 
   // Queues all operations of loss_and_gradients(). For a batch in the same memory these are always the same
@@ -90,7 +91,7 @@ class Model {
   // The mean loss of the batch of the last compute_gradients(). Waits for the device.
   virtual float loss(const Batch& batch) = 0;
 
-  // Of a batch: the sum of the losses, and the number of labels that the model predicts correctly.
+  // The sum of the losses over a batch, and the number of its labels that the model predicts correctly.
   virtual Evaluation score(const Batch& batch) = 0;
 
   // For models of linear layers: allocates a rounded copy of the parameters if the device uses one.

@@ -1,7 +1,8 @@
 // Adam's correction for the start at zero (Kingma & Ba, section 3) is applied when a mean is updated, not
-// when it is read: at age t the new value has the weight (1 - beta) / (1 - beta^(t+1)), so the weights always
-// sum to one. So the meaning of the state does not depend on its age. A checkpoint need not store the age of
-// each part, even if servers lost the state in the middle of the run, and the state started again at zero.
+// when it is read: at age t the new value has the weight (1 - beta) / (1 - beta^(t+1)), so the weights of all
+// values always add up to one. Therefore the state means the same at every age, and a checkpoint need not
+// store the age of each part. This holds even if servers have lost the state in the middle of the run, and it
+// has started again at zero.
 #include "runtime/model/optimizer.h"
 
 #include <string>

@@ -12,17 +12,18 @@ namespace mlk::rt {
 
 // The position of an update in the run.
 struct UpdateCount {
-  std::uint64_t step = 0;  // updates of the run before this one
-  std::uint64_t state_age =
-      0;  // updates since the optimizer's state was zeros: all of `step`, if the state was never lost
-  std::uint64_t staleness = 0;  // async: updates of the weights since the gradient's weights were read
+  std::uint64_t step = 0;  // how many updates the run had made before
+  // How many updates were made since the optimizer's state was zero: `step`, if the state was never lost.
+  std::uint64_t state_age = 0;
+  // async: how many updates were made since the worker read the weights with which it computed the gradient.
+  std::uint64_t staleness = 0;
 };
 
 // The rule, with its learning rate at every step. Has no state of its own: any number of threads may share an
 // Optimizer, each with its own Ops.
 class Optimizer {
  public:
-  // steps: of the whole run; the schedule covers them.
+  // steps: the number of steps of the whole run, which the schedule covers.
   Optimizer(const OptimizerConfig& config, std::uint64_t steps) : config_(config), steps_(steps) {}
 
   // How many numbers the rule keeps for each parameter: 1 for sgd (momentum), 2 for adam and adamw (the means

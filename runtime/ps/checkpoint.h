@@ -1,5 +1,5 @@
-// The work on the disk when servers save together: the part of each server, and the decisions of server 0
-// (joint_checkpoint.h).
+// The work on the disk when servers save together: the part of each server, and what server 0 does for all
+// servers, as joint_checkpoint.h decides.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace mlk::rt {
 
-// The part of one server. For one thread.
+// The work of one server on its part. For one thread.
 class ShardCheckpoint {
  public:
   // All arguments must outlive this object.

@@ -52,7 +52,7 @@ Model::Final WeightExchange::copies_ahead() {
   };
 }
 
-// A push does not call use_newest(): receives for new weights are posted already, so these weights may be
+// A push does not call use_newest(): the buffers for new weights are posted already, so these weights may be
 // incomplete. The caller calls use_newest() before it uses the model again. A seed sends the newest weights.
 void WeightExchange::send(const SendChunk& wanted) {
   const Chunk& chunk = chunks_[wanted.header.key];

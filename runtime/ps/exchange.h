@@ -25,8 +25,8 @@ class WeightExchange {
   void expect(const ExpectWeights& wanted);
   void cancel();
   // Returns a function for the next slice: it begins to copy gradients to the host as soon as they are final.
-  // The function is empty if copying ahead saves no time: on processors, for gradients that are clipped
-  // first, and for a small model, whose gradients a device computes by replaying a recording.
+  // The function is empty if copying ahead saves no time: if this worker has no GPU, if gradients are clipped
+  // first, or if the model is so small that the device can replay a recording instead.
   Model::Final copies_ahead();
   void send(const SendChunk& wanted);
   void store(const StoreWeights& wanted, std::span<const std::byte> weights);

@@ -8,9 +8,9 @@
 
 namespace mlk::rt {
 
-// Additions and multiplications per second of matrix products with this precision, without sparsity, from
-// NVIDIA's data sheet for the GPU of this name, such as "NVIDIA A100-SXM4-80GB". Nothing for an unknown GPU,
-// or for a part of a GPU (MIG). Pure.
+// How many additions and multiplications per second the GPU of this name, such as "NVIDIA A100-SXM4-80GB",
+// makes in matrix products of this precision, without sparsity, by NVIDIA's data sheet. Nothing for an
+// unknown GPU, or for a part of a GPU (MIG). Pure.
 std::optional<double> peak_flops(std::string_view gpu, kernels::Precision precision);
 
 }  // namespace mlk::rt

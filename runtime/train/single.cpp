@@ -66,7 +66,8 @@ void SingleTrainer::step() {
   job_.reporter.telemetry().step(state_.step, batch, trainer_.clock().take());
 }
 
-// Tries to save a trained model for leave_patience, and any other state only once.
+// If the model is trained, tries again and again to save it, for leave_patience. Tries to save any other
+// state only once.
 ExitCode SingleTrainer::terminate() {
   const bool trained = state_.step >= job_.config.steps;
   checkpointer_.save_now(live(), trained ? Checkpointer::leave_patience : std::chrono::seconds(0));

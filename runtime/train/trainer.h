@@ -55,8 +55,8 @@ class Trainer {
   // A state of the optimizer: zeros.
   kernels::Buffer<float> make_state() { return ops_->allocate<float>(state_size()); }
   // Copies the weights of a checkpoint to the model. If the checkpoint has an optimizer state, also copies
-  // this to `state`, which holds zeros before. Throws Failure{checkpoint_unusable} if the optimizer state has
-  // not the size that this optimizer needs.
+  // this to `state`, which holds zeros before. Throws Failure{checkpoint_unusable} if the optimizer state
+  // does not have the size that this optimizer needs.
   void restore(const TrainingState& found, std::span<float> state);
 
   StepClock& clock() { return clock_; }

@@ -65,8 +65,8 @@ void Transport::Impl::end_attempts(PeerId peer) {
   }
 }
 
-// Uses the UNIX socket that belongs to the address if the peer is on this host and has such a socket, and TCP
-// otherwise.
+// If the peer is on this host and has the UNIX socket that belongs to the address, uses this socket.
+// Otherwise uses TCP.
 void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, SteadyTime now) {
   Medium medium = Medium::one_host;
   int fd = -1, outcome = 0;

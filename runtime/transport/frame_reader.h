@@ -20,7 +20,7 @@
 namespace mlk::rt {
 
 // The medium between two processes. Over TCP every payload has a checksum, since the checksum of TCP misses
-// too many errors. Within one host bytes are not damaged. So there is no checksum, and the field of the
+// too many errors. Within one host, bytes are not damaged. So there is no checksum, and the field of the
 // checksum says where the payload is.
 enum class Medium { tcp, one_host };
 inline constexpr std::uint32_t payload_follows = 0, payload_in_lane = 1;

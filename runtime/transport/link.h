@@ -31,8 +31,8 @@ class Link {
   // Sending.
   enum class Sent { yes, full, closed };
   // Fills in length, checksum and sequence. Writes at once as many bytes as the socket takes, and queues the
-  // rest. Returns full if bytes are queued already, and together with the payload they exceed `limit`. With
-  // limit 0 it also returns full if the payload would fit into an empty lane, but does not fit now.
+  // rest. Returns Sent::full if bytes are queued already, and together with the payload they exceed `limit`.
+  // With limit 0, also returns Sent::full if the payload would fit into an empty lane, but does not fit now.
   Sent send(Header header, std::span<const std::byte> payload, std::size_t limit,
             std::optional<std::uint32_t> checksum = {});
   // Whether the queue is empty, and the lane has room for another payload of the last size. After has_room()

@@ -17,15 +17,15 @@ namespace mlk::rt {
 // Whether the address belongs to this host: loopback, or one of its interfaces.
 bool is_of_this_host(const SocketAddress& address);
 
-// A socket that listens beside the TCP listener bound to `bound`. Returns -1, with errno, if another process
-// holds the name.
+// A socket that listens beside the TCP listener at the address `bound`. Returns -1, with errno, if another
+// process holds the name.
 int listen_locally(const SocketAddress& bound);
 
 // Returns the next incoming connection, or -1, with errno, if no connection waits.
 int accept_locally(int listener);
 
-// Returns a socket connected to the process of this user that listens beside `address`, or -1 if there is no
-// such process.
+// Returns a socket that is connected to the process beside `address`, or -1 if no process of this user
+// listens there.
 int connect_locally(const SocketAddress& address);
 
 // Returns the process at the other end of a UNIX socket, or nothing if that process belongs to another user.

@@ -123,7 +123,7 @@ void Transport::Impl::serve(Connection& connection) {
       [[fallthrough]];
     case FrameReader::End::end_of_stream:
       connection.doomed = true;
-      // After a silence the end of the connection proves nothing: the other host may only have given up the
+      // After a silence, the end of the connection proves nothing: the other host may only have given up the
       // connection.
       connection.proven = !connection.silent && proves_death(connection.link->send_error());
       notice_pause(std::chrono::steady_clock::now());  // the pause may have come during the read
@@ -201,7 +201,8 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
   given_up_[connection.peer] = connection.link;
 }
 
-// If the process of a peer is only stopped, the peer counts as lost only if this process waits for it.
+// The host of a process that is only stopped still acknowledges bytes. So a stopped peer counts as lost only
+// while this process waits for it.
 bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
   const Link& link = *connection.link;
   return now - connection.last_heard > options_.lost_after &&
@@ -209,7 +210,7 @@ bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
 }
 
 void Transport::Impl::tick(SteadyTime now) {
-  // After a pause of this process itself (stopped, swapped out, its host suspended) the bytes from the peers
+  // After a pause of this process itself (stopped, swapped out, its host suspended), the bytes from the peers
   // still wait in the sockets, so no peer counts as silent yet.
   const bool was_away = since_tick(now) > std::chrono::seconds(1);
   last_tick_ = now;

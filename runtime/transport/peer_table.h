@@ -11,8 +11,8 @@
 
 namespace mlk::rt {
 
-// Of two incarnations of a peer the one that connected later wins. The other incarnation is fenced: it is not
-// accepted again. The table keeps at most 256 fenced incarnations of a peer.
+// Of two incarnations of a peer, the one that connected later wins. The other incarnation is fenced: it is
+// not accepted again. The table keeps at most 256 fenced incarnations of a peer.
 class PeerTable {
  public:
   struct Incarnation {

@@ -48,7 +48,7 @@ class SharedLane {
 
  private:
   struct Control {
-    alignas(64) std::atomic<std::uint64_t> released;  // the reader is done with everything before it
+    alignas(64) std::atomic<std::uint64_t> released;  // the reader is done with all bytes before it
     alignas(64) std::atomic<std::uint64_t> wanted;    // the writer waits until this position is released
   };
   static constexpr std::uint64_t nothing_wanted = ~std::uint64_t{0};

@@ -24,10 +24,10 @@ std::chrono::nanoseconds time_suspended();
 struct TransportOptions {
   Milliseconds heartbeat{500};
   Milliseconds suspect_after{5000};
-  // The shortest suspect_after of the peers: after a longer pause of this process the peers may have closed
+  // The shortest suspect_after of the peers: after a longer pause of this process, the peers may have closed
   // their connections with this process.
   Milliseconds suspected_after{5000};
-  // After this silence a peer is lost if its host also acknowledges no bytes, or if this process waits for
+  // After this silence, a peer is lost if its host also acknowledges no bytes, or if this process waits for
   // the peer.
   Milliseconds lost_after{15000};
   Milliseconds handshake_timeout{5000};
@@ -50,11 +50,12 @@ struct Identity {
   std::string run;
   PeerId id;
   std::uint64_t incarnation = 0;
-  std::string address;  // host:port to listen at and to be dialled at; a name: listens on all interfaces
+  // host:port. The peers dial it, and the process listens at it; with a name as host, on all interfaces.
+  std::string address;
 };
 
 // There is one connection at most with each peer that was dialled or has dialled this process. Of two
-// incarnations of a peer the one that connected later wins. The other incarnation gets a goodbye with the
+// incarnations of a peer, the one that connected later wins. The other incarnation gets a goodbye with the
 // reason, and is never accepted again. Threads: one consumer calls receive() and posted_receives(); all other
 // functions are for any thread. Any thread may call `log`, one at a time.
 class Transport {
@@ -102,8 +103,8 @@ class Transport {
   void count_late();
   std::uint64_t late_messages() const;
 
-  // Bytes of payload held for peers now: at most twice the credit and one message for each. A peer of this
-  // host also shares 2 MiB of memory in each direction (shared_lane.h).
+  // Bytes of payload held now: for each peer and direction, at most the credit and one message. A peer of
+  // this host also shares 2 MiB of memory in each direction (shared_lane.h).
   std::size_t held_bytes() const;
 
   // Reports to all peers how this process ends, and closes all connections. Takes a second at most. Do not

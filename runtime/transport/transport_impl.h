@@ -62,7 +62,7 @@ class Transport::Impl {
   std::atomic<std::uint64_t> late_{0};
 
  private:
-  // The bytes received from a peer that wait for receive(). An account outlives connections, so that
+  // The bytes that were received from a peer and wait for receive(). An account outlives connections, so that
   // reconnecting gives no new credit.
   struct Account {
     std::atomic<std::size_t> bytes{0};
@@ -149,7 +149,7 @@ class Transport::Impl {
   // Connections that were given up, kept until the peer is back. If only one direction is cut, or if the peer
   // was stopped, an end of the stream would look to the peer like the death of this process.
   std::map<PeerId, std::shared_ptr<Link>> given_up_;
-  // After a pause of this process itself (stopped, its host frozen or suspended) the peers may have closed
+  // After a pause of this process itself (stopped, its host frozen or suspended), the peers may have closed
   // their connections with it. So the ends of their connections prove nothing until the peers have had the
   // time to dial again.
   SteadyTime peers_return_until_;

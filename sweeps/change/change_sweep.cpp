@@ -135,8 +135,8 @@ void stop_trials(kube::Client& client, const std::string& sweep, const std::vect
   for (const int number : numbers) {
     const sweeps::Trial& trial = trials.trial(number);
     const RunObjects* run = trials.run(number);
-    // Stops a trial again that is already marked as stopped, since the earlier stop may have been cut off in
-    // the middle.
+    // If a trial is already marked as stopped, stops it again, since the earlier stop may have been cut off
+    // in the middle.
     const bool is_stopped =
         trial.state == sweeps::TrialState::stopped && run != nullptr && sweeps::goes_on_later(run->owner);
     if (sweeps::has_ended(trial.state) && !is_stopped) {

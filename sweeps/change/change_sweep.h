@@ -27,9 +27,9 @@ void stop_trials(kube::Client& client, const std::string& sweep, const std::vect
 void resume_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,
                    const ChangeHooks& hooks);
 
-// Stores the reports of these trials in the ledger. Also records each unfinished or stopped trial there as
-// stopped for good, so that no driver starts the trial again. Returns the owners of the runs of all tries of
-// these trials; the caller then deletes these owners.
+// Stores the reports of these trials in the ledger. Also records there that each unfinished or stopped trial
+// is stopped for good, so that no driver starts the trial again. Returns the owners of the runs of all tries
+// of these trials; the caller then deletes these owners.
 std::vector<nlohmann::json> give_up_trials(kube::Client& client, const std::string& sweep,
                                            const std::vector<int>& numbers, const ChangeHooks& hooks);
 

@@ -19,7 +19,8 @@ bool start_driver(kube::Client& client, const std::string& name_space, const std
 
 struct DriverTask {
   DriverInput input;
-  FileContents files;  // the files that travel with the sweep; of its code everything except the bytes
+  // The files that travel with the sweep, and its code, but without the bytes of the code.
+  FileContents files;
 };
 
 // `key`: the result of key_of_input(). Throws Error: not_found if the input does not exist, failure if it is

@@ -41,8 +41,8 @@ std::string text_of_shard(const std::map<int, Trial>& trials) {
   return text;
 }
 
-// Whether the ledger already has this trial unchanged. This check is cheap, for thousands of unchanged
-// trials. Also false for a trial that a line cannot store exactly; for such a trial Writer compares the
+// Whether the ledger already has exactly this trial. This check is cheap, since a sweep may have thousands of
+// unchanged trials. It is also false if a line cannot store the trial exactly; then Writer compares the
 // texts.
 bool has_recorded(const std::map<int, Trial>& ledger, const Trial& trial) {
   const auto known = ledger.find(trial.number);

@@ -22,7 +22,7 @@ std::vector<Trial> read_ledger(const std::string& sweep, const std::vector<nlohm
 // The number of trials in the ledger; cheap.
 std::size_t lines_of_ledger(const std::string& sweep, const std::vector<nlohmann::json>& config_maps);
 
-// Writes the trials that have ended for good into the ledger, if they are not in the ledger or have changed.
+// Writes into the ledger those trials that have ended for good, and are missing or different there.
 // `config_maps`: the ledger, as it was read; `known`: the trials that read_ledger() found in the ledger, by
 // number. If another process writes at the same time, merges the lines of both processes and writes again.
 // Best effort: returns false if a write failed, with the reason in `problem`.

@@ -135,7 +135,8 @@ void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready, Turn& t
   }
   if (every != 0 && leases_.step() / every > before / every) save_due_ = true;
   if (phase_ != Phase::running) return;
-  // A checkpoint that is due while an earlier one is still being written waits until the earlier one is done.
+  // If a checkpoint is due while an earlier one is still being written, it waits until the earlier one is
+  // done.
   if (moved_on && (leases_.finished() || (save_due_ && checkpoints_.can_start()))) return save(turn);
   if (moved_on) return serve_parked(turn);
   serve(worker.rank, turn);
@@ -174,8 +175,8 @@ void Coordinator::serve(std::uint32_t worker, Turn& turn) {
   send(turn, {Role::worker, worker}, MessageType::work, grant->clock, grant->slice, 0, encode(work));
 }
 
-// Training pauses until all servers have copied their shards. At the end of the run or of this process
-// training pauses until the checkpoint is committed, or has failed for good.
+// Training pauses until all servers have copied their shards. At the end of the run, or when this process
+// ends, training pauses until the checkpoint is committed, or has failed for good.
 void Coordinator::save(Turn& turn) {
   code_probe("ps.saving");
   phase_ = Phase::saving;
@@ -221,7 +222,7 @@ bool Coordinator::save_last(Turn& turn) {
   if (!checkpoints_.wanted(leases_.step())) return true;
   const bool overdue = turn.now - saving_since_ > std::chrono::seconds(settings_.config.patience_seconds);
   // After SIGTERM this server repeats a failed save of a trained model, but tries only once to save any other
-  // state. With async the updates after that one attempt are lost.
+  // state. With async, the updates after that one attempt are lost.
   const bool tried = leases_.finished() ? turn.now - stopping_since_ > ps_timers::last_save_patience
                                         : tried_step_.has_value();
   if (stopping_ && (tried || overdue)) return true;

@@ -147,7 +147,7 @@ class Coordinator {
   std::uint64_t stopping_step_ = 0;
   SteadyTime stopping_since_;
 
-  Progress progress_;  // without its view of the run
+  Progress progress_;  // without `run`, which take_progress() fills in
   std::uint64_t restarts_ = 0;
   Pace pace_;
   std::optional<std::uint32_t> reporter_told_;

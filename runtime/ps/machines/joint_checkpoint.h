@@ -1,15 +1,15 @@
 // Checkpoints of a run with parameter servers: every server writes the file of its own shard, and server 0
 // coordinates and commits.
 //
-// sync: all shards are copied between two steps, while no worker has work: the weights are those of exactly
-// that step. async: each server copies its shard at a slightly different time, and meanwhile workers still
-// push the slices that they have begun. A chunk's weights and its optimizer state are of the same moment. Two
+// sync: all shards are copied between two steps, while no worker has work. So all weights are of the same
+// step. async: each server copies its shard at a slightly different time, and meanwhile workers still push
+// the slices that they have begun. A chunk's weights and its optimizer state are of the same moment. Two
 // chunks may be some updates apart, as they are for every worker that trains. The weights and the position do
 // not include slices that workers are still computing.
 //
 // sync: after a SIGTERM some chunks may already have the update of the current step, and other chunks may
-// not. The saved weights are then of the step before. The optimizer state of the chunks that have the new
-// step is one update ahead.
+// not. Then the saved weights are those of the step before. The optimizer state of the chunks that have the
+// update already is one update ahead.
 #pragma once
 
 #include <chrono>
@@ -23,10 +23,11 @@
 
 namespace mlk::rt {
 
-// A new name of a temporary folder for a checkpoint of the step, as CheckpointStore::name_aside().
+// Returns a new name for the temporary folder of a checkpoint of this step; see
+// CheckpointStore::name_aside().
 using NameAside = std::function<std::string(std::uint64_t step)>;
 
-// The checkpoint that all servers make, one at a time, as server 0 sees it. Pure:
+// The checkpoints that all servers make together, one after the other, as server 0 sees them. Pure:
 // runtime/ps/checkpoint.h reads and writes the files.
 class JointCheckpoints {
  public:
@@ -76,7 +77,7 @@ class JointCheckpoints {
   const NameAside name_aside_;
   std::optional<Round> round_;
   std::set<std::uint32_t> still_writing_;  // servers that still write a part of an abandoned round
-  bool disk_works_ = false;                // on a commit, or on the cleanup of an abandoned round
+  bool disk_works_ = false;                // a commit, or the cleanup of an abandoned round, is under way
   std::uint64_t committing_ = 0, committed_ = 0;
   std::optional<Unsaved> unsaved_;
 };

@@ -46,7 +46,7 @@ class Leases {
   std::uint64_t position() const { return position_; }  // samples taken by these updates
   // async: the samples of slices that a worker was granted and did not report as done, because it was lost,
   // joined again or asked again. A lost worker loses at most one batch, and a lost server 0 loses one batch
-  // for each worker. With sync no samples are lost.
+  // for each worker. With sync, no samples are lost.
   std::uint64_t lost_samples() const { return lost_samples_; }
   void count_lost(std::uint64_t samples) { lost_samples_ += samples; }
   bool finished() const { return step_ >= steps_; }

@@ -35,7 +35,7 @@ class OfflineSteps {
   // The servers' weights have arrived. Either they contain the offline steps, or these steps are void.
   void forget();
 
-  std::uint64_t made() const { return made_; }  // since forget()
+  std::uint64_t made() const { return made_; }  // steps made since forget()
 
  private:
   const Job& job_;

@@ -18,13 +18,13 @@ namespace mlk::rt {
 // Each chunk has a clock: the number of updates applied to it. Not for two threads at once.
 class ParameterShard {
  public:
-  // chunks: of the whole model; this shard holds those of `server`. slices: the number of slices of a step
-  // with sync.
+  // chunks: all chunks of the model; this shard holds those of `server`. slices (sync): the number of slices
+  // of a step.
   ParameterShard(std::span<const Chunk> chunks, std::uint32_t server, const Optimizer& optimizer,
                  std::uint32_t slices, kernels::Ops& ops);
 
-  // Returns false if this shard does not hold the chunk, or if the sizes are wrong. state: of the optimizer,
-  // slot by slot. If it is empty, the state was lost and starts again at zero.
+  // Returns false if this shard does not hold the chunk, or if the sizes are wrong. state: the state of the
+  // optimizer, slot by slot; empty if it was lost: then it starts again at zero.
   bool seed(std::uint32_t chunk, std::uint64_t clock, std::span<const float> weights,
             std::span<const float> state);
   const Optimizer& optimizer() const { return optimizer_; }
@@ -37,8 +37,8 @@ class ParameterShard {
     ahead,     // the sender is ahead of this chunk, or the chunk has no weights
     unknown,   // this shard does not hold the chunk, or the push is invalid
   };
-  // sync: a slice's mean gradient, of `samples` samples. The update uses the mean over the samples of all
-  // slices.
+  // sync: `gradient` is the mean gradient of a slice of `samples` samples. The update uses the mean over the
+  // samples of all slices.
   Outcome push_slice(std::uint32_t chunk, std::uint64_t clock, std::uint32_t slice,
                      std::span<const float> gradient, std::uint32_t samples);
 
@@ -54,7 +54,7 @@ class ParameterShard {
 
   struct View {
     std::uint64_t clock = 0;
-    std::span<const float> weights, state;  // state: of the optimizer, slot by slot
+    std::span<const float> weights, state;  // state: the optimizer's, slot by slot
   };
   std::optional<View> view(std::uint32_t chunk) const;
   // sync: the weights at that clock, which must be the chunk's clock or the one before.

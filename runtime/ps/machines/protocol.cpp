@@ -76,7 +76,7 @@ std::optional<JoinMessage> decode_join(const Header& header, std::span<const std
     for (int d = 0; d < dimensions; ++d) {
       const auto extent = reader.get<std::int64_t>();
       const auto size = static_cast<std::size_t>(extent);
-      // Divided, not multiplied: the product of two extents may not fit.
+      // Divides, since the product of two extents may not fit into 64 bits.
       if (extent < 0 || (size > 0 && tensor.size > (most_floats - offset) / size)) return {};
       tensor.shape.push_back(extent);
       tensor.size *= size;

@@ -13,8 +13,9 @@
 //
 // A server without weights gets seeds in a round of seeding (seeding.h). Server 0 sends `seed_wanted`
 // (header.clock: the round) to that server, which answers with the same message. Server 0 also sends
-// `seed_wanted` (header.key: the server) to a worker, which sends the seeds (header.clock: of the weights;
-// header.offset: the round; header.key: chunk). When the server has all seeds, it sends `seeded`.
+// `seed_wanted` (header.key: the server) to a worker, which sends the seeds (header.clock: the clock of the
+// weights; header.offset: the round; header.key: the chunk). When the server has all seeds, it sends
+// `seeded`.
 //
 // A worker that has lost a server sends `cut_off` to server 0, and joins again when that server is back.
 //
@@ -35,7 +36,8 @@
 
 namespace mlk::rt {
 
-// A range of one tensor, the unit of pushes. Offset and size count floats in the vector of all parameters.
+// A range of one tensor, the unit of pushes. `offset` and `size` are numbers of floats in the vector of all
+// parameters.
 struct Chunk {
   std::uint32_t id = 0, server = 0;
   std::size_t offset = 0, size = 0;
@@ -53,7 +55,7 @@ std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t
 struct JoinMessage {
   std::uint64_t clock = 0;     // header.clock: the step of the worker's parameters; 0: as initialised
   std::uint64_t position = 0;  // samples that the run has taken at that step
-  std::uint64_t offline = 0;   // the number of last steps that the worker made offline; no server has them
+  std::uint64_t offline = 0;   // how many steps up to `clock` the worker made offline; no server has them
   std::uint64_t restarts = 0, lost_samples = 0;  // counts of the run, as far as the worker knows
   std::vector<TensorInfo> tensors;
   std::optional<DataSummary> data = {};  // the data with which the worker trains
@@ -63,7 +65,7 @@ std::optional<JoinMessage> decode_join(const Header& header, std::span<const std
 
 // ready: asks for work, and reports the result of the last slice.
 struct ReadyMessage {
-  bool done = false;  // all of the slice below was pushed
+  bool done = false;  // all gradients of the slice (`clock`, `slice`) were pushed
   std::uint64_t clock = 0;
   std::uint32_t slice = 0;
   double loss = 0;              // mean over the slice
@@ -82,7 +84,8 @@ struct Progress {
   RunView run;
 };
 
-// work. header.generation: of the membership; header.clock: updates done; header.key: the slice.
+// work. header.generation: the generation of the membership; header.clock: the updates done; header.key: the
+// slice.
 //
 // Bounded staleness, as in "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server",
 // Ho et al., NIPS 2013: the weights for a worker's slice c hold the updates of the first c - bound slices of

@@ -20,7 +20,7 @@ namespace mlk::rt {
 class Seeding {
  public:
   // round: the number before the first round. Two processes of server 0 must start at different numbers, so
-  // that their rounds are never confused. slots: of the optimizer's state, in floats per weight.
+  // that their rounds are never confused. slots: how many floats the optimizer's state has for each weight.
   Seeding(std::uint64_t round, std::size_t slots) : slots_(slots), round_(round) {}
 
   // The chunks of the model: their sizes determine how long a round may take.

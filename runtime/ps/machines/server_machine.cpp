@@ -179,10 +179,10 @@ void ServerMachine::finish(const Bytes& result, Turn& turn) {
 }
 
 // The server waits longer for its first workers, since their pods may be pending while the cluster is full.
-// It waits only for the patience of the run in three cases: workers were connected and are gone (the run is
-// over, or starts again with new servers); this server replaces a lost server (workers wait for it already);
-// or server 0 has ended with 0 (the run does not continue). If the run was already trained when this
-// server started (its final checkpoint was on the disk), the server waits for trained_patience at most.
+// In three cases it waits only as long as the patience of the run: workers were connected and are gone (the
+// run is over, or starts again with new servers); this server replaces a lost server (workers wait for it
+// already); or server 0 has ended with 0 (the run does not continue). If the run was already trained when
+// this server started (its final checkpoint was on the disk), the server waits for trained_patience at most.
 std::chrono::seconds ServerMachine::patience() const {
   const std::chrono::seconds patience(settings_.run.config.patience_seconds);
   if (settings_.run.trained) return std::min<std::chrono::seconds>(patience, ps_timers::trained_patience);

@@ -86,9 +86,10 @@ class ServerMachine {
   const Settings settings_;
   kernels::Ops& ops_;
   ServedModel model_;
-  std::optional<Coordinator> coordinator_;          // server 0 only
-  std::map<std::uint32_t, std::uint64_t> workers_;  // joined workers; the generation that each named last
-  std::map<std::uint32_t, std::uint64_t> linked_;   // workers that are connected, with their incarnations
+  std::optional<Coordinator> coordinator_;  // server 0 only
+  // The workers that have joined, and the generation in the last message of each of them.
+  std::map<std::uint32_t, std::uint64_t> workers_;
+  std::map<std::uint32_t, std::uint64_t> linked_;  // workers that are connected, with their incarnations
   // For each worker: the chunks whose weights it gets as soon as its connection has room, each with the tag
   // of the answer.
   std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> queued_;

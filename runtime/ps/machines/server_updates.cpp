@@ -110,8 +110,9 @@ void ServerMachine::seed_from(const TrainingState& saved) {
   model_.seed_round = 0;
 }
 
-// header.key: chunk; header.clock: sync: the step, async: the number of the worker's push; header.offset:
-// sync: slice << 32 | samples, async: the version of the chunk for which the gradient was computed.
+// header.key: the chunk. header.clock: the step (sync), or the number of the worker's push (async).
+// header.offset: slice << 32 | samples (sync), or the version of the chunk with which the worker computed the
+// gradient (async).
 void ServerMachine::on_push(const Event& event, Turn& turn) {
   const Header& header = event.header;
   if (!model_.shard || event.peer.role != Role::worker) return;
@@ -155,7 +156,8 @@ void ServerMachine::on_pull(const Event& event, Turn& turn) {
   send_without(header.clock, turn);
 }
 
-// tag: sync: the step of the weights; async: the number of the push or pull that the newest weights answer.
+// tag: the step of the weights (sync), or the number of the push or pull that the newest weights answer
+// (async).
 void ServerMachine::queue_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, Turn& turn) {
   if (!model_.shard->view(chunk)) return;
   queued_[worker.rank][chunk] = tag;

@@ -31,10 +31,10 @@ inline constexpr seconds trained_patience{10};
 
 // A worker.
 inline constexpr milliseconds worker_look_interval{100};
-inline constexpr milliseconds cut_off_after{1000};    // after this time reports a lost server to server 0
-inline constexpr milliseconds pull_again_after{500};  // after this time asks again for weights (sync)
+inline constexpr milliseconds cut_off_after{1000};    // then the worker reports a lost server to server 0
+inline constexpr milliseconds pull_again_after{500};  // then the worker asks again for weights (sync)
 inline constexpr double answer_patience_seconds =
-    10;  // after this time the worker logs that it waits, and checks for the last checkpoint
+    10;  // then the worker logs that it waits, and checks for the last checkpoint
 // A worker that gets a finish message without a result checks so long for the last checkpoint. A client of
 // NFS may show a directory as it was a minute ago (acdirmax of nfs(5)).
 inline constexpr seconds last_look{65};

@@ -17,7 +17,7 @@ namespace mlk::rt {
 // Pure: exchange.h moves the floats.
 class WeightBook {
  public:
-  // last_step: of the run.
+  // last_step: the last step of the run.
   WeightBook(std::vector<Chunk> chunks, bool sync, std::uint64_t last_step)
       : chunks_(std::move(chunks)), sync_(sync), last_step_(last_step), version_(chunks_.size(), 0) {}
 

@@ -73,7 +73,7 @@ void WorkerMachine::on_message(const Event& event, WorkerTurn& turn) {
       if (result_.empty()) result_ = PayloadReader(event.payload).text();
       break;
     case MessageType::seed_wanted:
-      // While a server is lost the model moves on offline, so this worker no longer has the weights it
+      // While a server is lost, this worker trains its model offline. So it no longer has the weights that it
       // offered.
       if (!all_servers_up()) code_probe("ps.seeds-refused");
       if (all_servers_up()) book_.seed(header.key, clock_, header.clock, turn);
@@ -173,7 +173,7 @@ void WorkerMachine::end_exchange(WorkerTurn& turn) {
   clock_ = *step;
 }
 
-// While a server is lost the worker continues offline for a while, if the run had begun. If all servers have
+// While a server is lost, the worker continues offline for a while, if the run had begun. If all servers have
 // ended with 0, they do not come back. Then the worker ends with the last checkpoint, if the run makes
 // checkpoints.
 void WorkerMachine::await_servers(WorkerTurn& turn) {

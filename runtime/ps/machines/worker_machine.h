@@ -17,9 +17,9 @@
 
 namespace mlk::rt {
 
-// After each event, tick and answer the machine is in one of its states and waits for the next call. The
-// machine ends with the decision EndTrained, EndWithFound, EndTerminated or Failure. After that the caller
-// must not call it.
+// Each event, each tick and each answer is one call. After it, the machine is in one of its states and waits
+// for the next call. The machine ends with the decision EndTrained, EndWithFound, EndTerminated or Failure.
+// After that the caller must not call it.
 class WorkerMachine {
  public:
   WorkerMachine(const Config& config, std::vector<TensorInfo> tensors, SteadyTime now,
@@ -42,9 +42,9 @@ class WorkerMachine {
   // The answers to the decisions of worker_turn.h.
   void computed(double loss, WorkerTurn& turn);
   void step_counted(double own_seconds, WorkerTurn& turn);
-  // step, position: of the model now. made: whether the model has advanced by a step.
+  // step, position: the model's step and position now. made: whether the model has advanced by a step.
   void offline_advanced(bool made, std::uint64_t step, std::uint64_t position, WorkerTurn& turn);
-  // result: of the run. done is false if the process had to stop before it could report.
+  // result: the result of the run. done: false if the process had to stop before it could report.
   void evaluated(bool done, const std::string& result, WorkerTurn& turn);
 
  private:
@@ -120,7 +120,8 @@ class WorkerMachine {
   ReadyMessage ready_;
 
   SteadyTime told_to_wait_, awaiting_since_;
-  // In this wait: logged offline steps, sent `cut_off`
+  // Whether the worker, in its current wait for servers, has logged that it trains offline, and has sent
+  // `cut_off`.
   bool told_offline_ = false, told_coordinator_ = false;
   std::uint64_t offline_made_ = 0, offline_before_ = 0;  // offline steps; those made before awaiting_since_
 

@@ -21,8 +21,8 @@ struct SendChunk {
   PeerId to;
   Header header;
 };
-// Store the weights of the message that the machine handles now as the weights of the chunk. They did not
-// come into a posted buffer.
+// The message that the machine handles now has the new weights of the chunk: store them. They did not come
+// into a posted buffer.
 struct StoreWeights {
   std::uint32_t chunk = 0;
 };
