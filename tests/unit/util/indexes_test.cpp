@@ -128,7 +128,7 @@ TEST_CASE("parse() joins overlapping ranges into one range") {
   CHECK(all->first_absent(0) == 100000);
 }
 
-TEST_CASE("parse() reads and text() writes a set of indexes in the form of a Job's status") {
+TEST_CASE("parse() reads a set of indexes in the form of a Job's status, and text() writes it in this form") {
   for (const std::string text : {"", "0", "0,1", "0-2", "1,3-5,7", "0-4,8,9"}) {
     CAPTURE(text);
     const auto indexes = Indexes::parse(text);

@@ -59,7 +59,7 @@ TEST_CASE("the error for text that is not JSON does not repeat the text") {
   CHECK(problem("{\"token\": hunter2}").find("hunter") == std::string::npos);
 }
 
-TEST_CASE("the error for text that is not JSON has the byte where the parser stopped") {
+TEST_CASE("the error for text that is not JSON says at which byte the parser stopped") {
   try {
     mlk::parse_json("[1,\n 2,]", "x");
     FAIL("nothing was thrown");

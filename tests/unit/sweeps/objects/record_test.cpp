@@ -21,14 +21,14 @@ Record read_again(const Record& record) {
 
 Record read_text(const json& data) { return read_record({{"data", {{"sweep", data}}}}); }
 
-TEST_CASE("a tenth of the trials may fail by default, or three trials of a small sweep") {
+TEST_CASE("by default a tenth of the trials may fail, and at least three trials") {
   CHECK(usual_failures(1) == 3);
   CHECK(usual_failures(30) == 3);
   CHECK(usual_failures(31) == 4);
   CHECK(usual_failures(1000) == 100);
 }
 
-TEST_CASE("a record reads back with the same value in every field") {
+TEST_CASE("a record that is written and read has the same value in every field") {
   Record record;
   record.search = "tpe";
   record.trials = 7;
@@ -50,7 +50,7 @@ TEST_CASE("a record reads back with the same value in every field") {
   CHECK_FALSE(read_again(record).driven);
 }
 
-TEST_CASE("a record reads back with the same objective, in every form") {
+TEST_CASE("a record that is written and read has the same objective, in every form") {
   for (const Objective::Goal goal : {Objective::Goal::minimize, Objective::Goal::maximize}) {
     for (const Objective::Of of : {Objective::Of::last, Objective::Of::best, Objective::Of::mean}) {
       for (const char* position : {"step", "epoch"}) {
@@ -70,7 +70,7 @@ TEST_CASE("a record reads back with the same objective, in every form") {
   }
 }
 
-TEST_CASE("a record reads back with the same parameters, of every kind, and their conditions") {
+TEST_CASE("a record that is written and read has the same parameters and conditions, of every kind") {
   Record record;
   record.space.parameters = {test::choice("opt", {"sgd", "adam", 3, true}), test::uniform("u", 0.25, 0.5),
                              test::log_uniform("l", 1e-4, 1),

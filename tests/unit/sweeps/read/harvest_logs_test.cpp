@@ -123,7 +123,7 @@ TEST_CASE(
   CHECK_FALSE(logged.read(Harvest::all).trials.at(1).objective.has_value());
 }
 
-TEST_CASE("the objective of a trial comes from its result, also if the log gives the curve") {
+TEST_CASE("the objective of a trial comes from its result, even if the log gives the curve") {
   Logged logged;
   logged.add_pod(0, true, told_result(0.95));
   logged.logs[0] = "mlk step=1 accuracy=0.3 loss=2\nmlk step=2 accuracy=0.4 loss=1";
@@ -136,7 +136,7 @@ TEST_CASE("the objective of a trial comes from its result, also if the log gives
   }
 }
 
-TEST_CASE("a report that is read twice is once in the curve of a trial") {
+TEST_CASE("the curve of a trial has each report once, even if the log is read twice") {
   Logged logged("{maximize: accuracy, of: best}");  // so the log of an ended trial is read each time
   logged.add_pod(0, true);
   logged.logs[0] = "mlk step=1 accuracy=0.25\nmlk step=2 accuracy=0.75";

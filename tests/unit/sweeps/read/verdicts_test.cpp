@@ -211,7 +211,7 @@ TEST_CASE("a trial whose metric is not a finite number has no objective") {
   CHECK(status.record.objective->metric == "loss");
 }
 
-TEST_CASE("apply_verdicts() changes the phase succeeded to failed, and no other phase") {
+TEST_CASE("apply_verdicts() changes only the phase `succeeded`, and changes it to `failed`") {
   SweepStatus status;
   status.phase = Phase::succeeded;
   Trial trial;

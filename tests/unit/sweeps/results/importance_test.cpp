@@ -118,7 +118,7 @@ TEST_CASE("importance() reports a bad fit if the values are noise") {
   CHECK(found.fit < 0.2);
 }
 
-TEST_CASE("importance() averages over the whole range of a parameter, also if most trials have one value") {
+TEST_CASE("importance() averages over the whole range of a parameter, even if most trials have one value") {
   Space space;
   space.parameters = {{"lr", Parameter::Kind::log_uniform, {}, 1e-6, 1, {}},
                       {"layers", Parameter::Kind::integer, {}, 1, 3, {}},
@@ -165,7 +165,7 @@ TEST_CASE("importance() separates a conditional parameter from the parameter in 
   CHECK(share_of(child, "type") < 0.1);
 }
 
-TEST_CASE("importance() finds the parameter that matters, also if some trials have diverged") {
+TEST_CASE("importance() finds the parameter that matters, even if some trials have diverged") {
   const Space space = uniform_space(2);
   std::vector<Trial> trials = sampled(space, 300, [](const auto& x) { return x[0]; });
   for (std::size_t i = 0; i < trials.size(); i += 50) trials[i].objective = 1e200;
@@ -176,7 +176,7 @@ TEST_CASE("importance() finds the parameter that matters, also if some trials ha
   CHECK(share_of(importance(space, trials, maximized), "p0") > 0.6);
 }
 
-TEST_CASE("importance() returns no effects but a reason if there are too few trials") {
+TEST_CASE("importance() returns a reason instead of effects if there are too few trials") {
   const Space space = uniform_space(2);
   const std::vector<Trial> few = sampled(space, fewest_trials - 1, [](const auto& x) { return x[0]; });
   CHECK(importance(space, few, {}).effects.empty());

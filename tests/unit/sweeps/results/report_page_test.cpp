@@ -123,7 +123,7 @@ TEST_CASE("the report has a column for each of the twelve most frequent metrics"
   CHECK(page["notes"] == json{"metrics in the table, the most frequent ones: 12 of 14"});
 }
 
-TEST_CASE("the charts show the trials with a value of the objective, and the curves those with reports") {
+TEST_CASE("charts show trials that have a value of the objective, and curves show trials with reports") {
   ReportData data = page_data();
   data.trials = {page_trial(0, {}), page_trial(1, 0.5), page_trial(2, 0.9), page_trial(3, {})};
   data.trials[2].curve = {{1, 0.1}, {2, 0.2}, {3, 0.9}};

@@ -62,7 +62,7 @@ std::string source(const std::string& content) {
 
 }  // namespace
 
-TEST_CASE("a report has two scripts, its data and its program, also if names contain scripts") {
+TEST_CASE("a report has two scripts, its data and its program, even if names contain scripts") {
   const std::string html = report_html(hostile_report(30));
   CHECK(count_of(html, "<script") == 2);
   CHECK(count_of(html, "</script>") == 2);

@@ -62,8 +62,7 @@ std::vector<int> cell_order(const std::vector<Trial>& trials, const std::string&
 
 }  // namespace
 
-TEST_CASE(
-    "a table for people shows four significant digits, but below a billion all digits before the point") {
+TEST_CASE("a number in a table has four significant digits, or a whole part of up to nine digits") {
   const struct {
     double value;
     std::string text;
@@ -134,7 +133,7 @@ TEST_CASE(
   CHECK(best({trials[0]}, cell_objective()) == nullptr);
 }
 
-TEST_CASE("trials can be sorted by any column, also if two names differ only in case") {
+TEST_CASE("trials can be sorted by any column, even if two names differ only in case") {
   std::vector<Trial> trials{cell_trial(0, 3), cell_trial(1, 2), cell_trial(2, 1)};
   trials[0].failure = "b";
   trials[1].failure = "a";
@@ -163,7 +162,7 @@ TEST_CASE("a sorted column has numbers before texts, and sorts a list by its tex
   CHECK(cell_order(trials, "-p") == std::vector<int>{3, 0, 2, 1, 4});
 }
 
-TEST_CASE("whole numbers beyond 2^53 and 2^63 sort exactly, also beside other numbers") {
+TEST_CASE("whole numbers beyond 2^53 and 2^63 are sorted exactly, even beside other numbers") {
   const std::vector<Trial> trials{cell_trial(0, 5, {{"p", std::uint64_t{18446744073709551615u}}}),
                                   cell_trial(1, 4, {{"p", 9007199254740993}}),
                                   cell_trial(2, 3, {{"p", 9007199254740992.0}}),

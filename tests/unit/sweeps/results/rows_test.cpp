@@ -197,7 +197,7 @@ TEST_CASE("with_status() copies the phase, reason, counts and times of a sweep t
   CHECK(with_status(row, status).why == "");
 }
 
-TEST_CASE("a list has a row for each sweep, also for a sweep that cannot be read in full") {
+TEST_CASE("a list has a row for each sweep, even for a sweep that cannot be read in full") {
   test::Sweeper sweeper(
       "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\nsweep: {parallel: "
       "2}\n");

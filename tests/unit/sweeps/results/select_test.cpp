@@ -73,7 +73,7 @@ TEST_CASE("the prefixes `parameters` and `metrics` tell a parameter from a metri
   CHECK(select({silent}, space, "loss == 0.5 and parameters.loss == 0.5").size() == 1);
 }
 
-TEST_CASE("an expression with lr is refused if lr is a metric and the last word of a parameter") {
+TEST_CASE("an expression with `lr` is refused if `lr` is both a metric and the last word of a parameter") {
   Trial trial;
   trial.point = {{"train.optimizer.lr", 0.5}};
   trial.metrics = {{"lr", 0.1}};

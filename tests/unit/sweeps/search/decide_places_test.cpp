@@ -44,7 +44,7 @@ using Acts = std::vector<Decision>;
 
 }  // namespace
 
-TEST_CASE("decide() starts a point at most once, also if it is listed twice or has a trial already") {
+TEST_CASE("decide() starts a point at most once, even if it is listed twice or has a trial already") {
   Spec spec;
   spec.parallel = 9;
   std::vector<Point> points = listed_points(3);
@@ -118,7 +118,7 @@ TEST_CASE("decide() stops a paused trial that cannot be promoted any more") {
   CHECK_FALSE(going.ended);
 }
 
-TEST_CASE("the median rule uses the grace and min_trials of its sweep") {
+TEST_CASE("the median rule uses the values `grace` and `min_trials` of its sweep") {
   Spec spec = two_places(false);
   spec.parallel = 9;
   spec.stop.rule = EarlyStop::Rule::median;

@@ -54,7 +54,7 @@ TEST_CASE("an axis has places for the bounds of its range, and no place for a va
   CHECK_FALSE(Axis(words).cell_of("r"));
 }
 
-TEST_CASE("fractional bounds of whole numbers are rounded towards the inside of the range") {
+TEST_CASE("bounds with a fraction are rounded inwards if a parameter takes whole numbers") {
   const Parameter between = integer("n", 1.5, 4.2);
   CHECK(Axis(between).cells() == 3);
   CHECK(Axis(between).value_of(0) == 2);

@@ -37,7 +37,7 @@ TEST_CASE("find_search() finds each search by its name") {
   CHECK(names_for_command() == std::vector<std::string>{"grid", "random", "tpe"});
 }
 
-TEST_CASE("the help of the key `search` and the manual page name every search") {
+TEST_CASE("every search is named in the help of the key `search` and in the manual page") {
   CHECK(text_of("cli/experiment/schema.cpp").find('"' + mlk::join_or(names_of_searches()) + '"') !=
         std::string::npos);
   for (const std::string& name : names_of_searches())

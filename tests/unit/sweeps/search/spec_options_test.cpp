@@ -70,7 +70,7 @@ TEST_CASE("by default a sweep has one repeat, four parallel trials, no objective
   CHECK(other.objective->metric == "acc");
 }
 
-TEST_CASE("Spec::decides has the search, the objective and the early stopping of a sweep") {
+TEST_CASE("the field Spec::decides has the search, the objective and the early stopping of a sweep") {
   CHECK(with_sweep(of_lr + "parallel: 2, repeat: 2").spec.decides ==
         json::parse(R"({"search": {"kind": "grid", "seed": 1}, "objective": null, "stop": null})"));
   const json decides =
@@ -195,7 +195,7 @@ TEST_CASE("search tpe is refused without parameters or without an objective") {
       std::string::npos);
 }
 
-TEST_CASE("a parameter is refused if a file gives it twice, also with two spellings of its path") {
+TEST_CASE("a parameter is refused if a file gives it twice, even with two spellings of its path") {
   check_said("parameters: {lr: [1], train.optimizer.lr: [2]}",
              "x.yaml:4:31: train.optimizer.lr is given twice");
   check_said("parameters: {lr: [], train.optimizer.lr: [2]}", "train.optimizer.lr is given twice");

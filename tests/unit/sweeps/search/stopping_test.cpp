@@ -48,7 +48,7 @@ TEST_CASE("the highest rung is the length of a whole trial, and each lower rung 
   CHECK(rungs_of({1, std::numeric_limits<std::int64_t>::max(), 2}).size() == 63);
 }
 
-TEST_CASE("ASHA refuses min 0, max below min, and a factor below 2") {
+TEST_CASE("ASHA refuses a `min` of 0, a `max` below `min`, and a `factor` below 2") {
   CHECK_THROWS_WITH_AS(rungs_of({0, 9, 3}), "early stopping: min must be at least 1, not 0", Error);
   CHECK_THROWS_WITH_AS(rungs_of({10, 9, 3}), "early stopping: max 9 is below min 10", Error);
   CHECK_THROWS_WITH_AS(rungs_of({1, 9, 1}), "early stopping: factor must be at least 2, not 1", Error);

@@ -1,4 +1,4 @@
-// Tests the densities of search tpe: whether they add up to one, what they prefer, and whether draws follow
+// Tests the densities of search tpe: whether they add up to one, what they prefer, and whether draw() follows
 // them.
 #include "sweeps/search/tpe_density.h"
 
@@ -66,7 +66,7 @@ TEST_CASE("point_at() makes a point of the parameters whose conditions hold") {
   CHECK(made({0.1, 7, 7}).point == Point{{"a", "p"}, {"x", 4.0}, {"n", 4}});
 }
 
-TEST_CASE("a density over a range adds up to one, also if a kernel reaches beyond the range") {
+TEST_CASE("a density over a range adds up to one, even if a kernel reaches beyond the range") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const Density density(axes, {{{0.02}, 1, {0.1}}, {{0.7}, 2, {0.05}}, {{0.999}, 0.5, {0.9}}}, 0.3);
@@ -139,7 +139,7 @@ TEST_CASE("a density adds up to one over the points with and without a condition
   }
 }
 
-TEST_CASE("draws follow the density on an axis of words, of whole numbers or of numeric choices") {
+TEST_CASE("draw() follows the density on an axis of words, of whole numbers or of numeric choices") {
   constexpr int draws = 6000;
   for (const Parameter& parameter :
        {choice("a", {"p", "q", "r", "s"}), integer("a", 1, 4), choice("a", {1, 10, 100, 1000})}) {
@@ -156,7 +156,7 @@ TEST_CASE("draws follow the density on an axis of words, of whole numbers or of 
   }
 }
 
-TEST_CASE("draws from a range follow the density and stay inside the range") {
+TEST_CASE("draw() follows the density on an axis with a range, and stays inside the range") {
   constexpr int draws = 6000;
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);

@@ -74,7 +74,7 @@ std::vector<Point> points_of(const std::vector<Told>& told) {
 
 }  // namespace
 
-TEST_CASE("search tpe suggests points inside the bounds, conditions and exceptions of the space") {
+TEST_CASE("search tpe suggests points that the bounds, conditions and exceptions of the space allow") {
   const Space space = network_space();
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     const std::vector<Told> told = search(space, network, 50, {seed});

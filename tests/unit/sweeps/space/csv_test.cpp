@@ -99,7 +99,7 @@ TEST_CASE("csv_field() quotes a field if a reader needs the quotes") {
   CHECK(tsv_field("a\tb\nc,\"d\"\x1b") == "a b c,\"d\"\\u001b");
 }
 
-TEST_CASE("a text written as CSV reads back unchanged") {
+TEST_CASE("a text that is written as CSV is read unchanged") {
   const std::string letters = "ab ,\"\n\tä;";
   std::mt19937 random(3);
   const auto below = [&](std::size_t bound) {

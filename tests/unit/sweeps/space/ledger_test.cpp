@@ -40,7 +40,7 @@ Trial ledger_read(const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("to_line() writes a trial on one line, which reads back as the same trial") {
+TEST_CASE("to_line() writes a trial on one line, from which from_line() reads the same trial") {
   const Trial trial = ledger_trial();
   const std::string line = to_line(trial);
   CHECK(line.find('\n') == std::string::npos);
@@ -60,7 +60,7 @@ TEST_CASE("to_line() writes a trial with one-letter keys in alphabetical order")
   CHECK(to_line(Trial{}) == R"({"i":0,"n":0,"p":{},"s":"Waiting","t":0})");
 }
 
-TEST_CASE("to_line() writes each number so that it reads back exactly") {
+TEST_CASE("to_line() writes each number so that from_line() reads exactly this number") {
   for (const double value : {0.1, 1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 123456789.0, 1e22}) {
     Trial trial;
     trial.point = {{"lr", value}};

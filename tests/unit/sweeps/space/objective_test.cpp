@@ -139,7 +139,7 @@ TEST_CASE("the value of a trial is the last report, the best report, or the mean
     CHECK_FALSE(value_of_reports(objective_of(any), {}).has_value());
 }
 
-TEST_CASE("the last report of a trial is the newest one, also if its step is smaller") {
+TEST_CASE("the last report of a trial is the newest one, even if its step is smaller") {
   const Objective last = objective_of("minimize loss");
   CHECK(value_of(last, {{100, 1.0}, {200, 2.0}, {50, 3.0}}) == 3);
 }

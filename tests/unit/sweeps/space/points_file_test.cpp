@@ -99,7 +99,7 @@ TEST_CASE("points may be written as JSON or YAML, where null leaves the paramete
   }
 }
 
-TEST_CASE("a point in JSON has the right line and column, also if its strings contain brackets") {
+TEST_CASE("a point in JSON has the right line and column, even if its strings contain brackets") {
   const PointsFile file =
       points_of("[\n{\"a\": \"},{\\\"[\", \"b\": [[1], {\"c\": 1}]},\n\n  {\"a\": 1}\n]\n", "p.json");
   REQUIRE(file.places.size() == 2);

@@ -131,7 +131,7 @@ TEST_CASE("the line of a trial in points.env unsets a variable for which the tri
   CHECK(trials.delta({{"env.A", "1"}}, {}).environment == "export MLK_TRIAL=7 A=1");
 }
 
-TEST_CASE("the program of a trial gets its values unchanged, also with quotes and newlines") {
+TEST_CASE("the program of a trial gets its values unchanged, even with quotes and newlines") {
   const Trials trials(program_file);
   const std::string hostile = "it's \"$HOME\" `date` \\ $(id)\n;second line";
   const Trials listed("name: x\nmode: single\nrun: [printf, '%s|%s', '${sweep.word}', last]\n");

@@ -101,7 +101,7 @@ TEST_CASE("the needs of a trial are the sum over all its pods, with GPUs of ever
   CHECK(cost_of({}, 30, 2).hours == 0);
 }
 
-TEST_CASE("room_in_quotas() reads limits on requests, limits, plain resources and pods") {
+TEST_CASE("room_in_quotas() reads requests.cpu, limits.cpu, cpu, pods and similar resources of a quota") {
   PodNeed pod = small_pod(2);
   pod.count = 2;
   pod.requests["memory"] = 1048576;

@@ -22,7 +22,7 @@ json quota_of(const json& hard, const std::string& name = "q") {
 
 }  // namespace
 
-TEST_CASE("what_quota_forbids() names a quota of zero for anything that a trial needs") {
+TEST_CASE("what_quota_forbids() names a quota that allows none of the objects that a trial needs") {
   struct Case {
     const char *resource, *what;
   };

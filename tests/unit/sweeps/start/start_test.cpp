@@ -154,7 +154,7 @@ void cut_everywhere(const std::string& values, const std::function<void(Sweeper&
   }
 }
 
-TEST_CASE("the next start completes a start that was cut off at any request, without any trial twice") {
+TEST_CASE("the next start completes a start that was cut off at any request, and starts no trial twice") {
   cut_everywhere(
       "lr=0.1,0.2", [](Sweeper&) {},
       [](Sweeper& sweeper, const Started& started) {

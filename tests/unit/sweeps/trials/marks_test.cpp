@@ -48,7 +48,7 @@ json paused_at(const std::string& paused, const std::string& until) {
 
 }  // namespace
 
-TEST_CASE("rung_of() reads a whole number from 0 on, and returns 0 for any other text") {
+TEST_CASE("rung_of() reads a whole number of at least 0, and returns 0 for any other text") {
   const auto rung = [](const std::string& text) {
     return rung_of({{"metadata", {{"annotations", {{annotations::until, text}}}}}}, annotations::until);
   };

@@ -167,7 +167,7 @@ TEST_CASE("a trial that exited with 0 counts as failed if the ledger has a verdi
   CHECK(newer.trials[0].failure == "");
 }
 
-TEST_CASE("a sweep marked as succeeded counts as failed if the ledger has verdicts on all its trials") {
+TEST_CASE("a sweep that is marked as succeeded counts as failed if the ledger has verdicts on all trials") {
   DrivenSweep sweep;
   std::string lines;
   for (const int number : {0, 1}) {
@@ -191,7 +191,7 @@ TEST_CASE("a sweep marked as succeeded counts as failed if the ledger has verdic
   CHECK(status.why == "2 of 2 trials failed; the first, 0: never reported accuracy");
 }
 
-TEST_CASE("a sweep fails by verdicts if no trial is left that succeeded, or if too many have failed") {
+TEST_CASE("verdicts make a sweep fail if they leave no successful trial, or too many failed ones") {
   const auto judged = [](int succeeded, int verdicts, int most) {
     SweepStatus status;
     status.phase = Phase::succeeded;

@@ -84,7 +84,7 @@ TEST_CASE("select_trial() keeps one trial, and throws if this trial does not exi
   CHECK(to_json(status)["best"].is_null());
 }
 
-TEST_CASE("observe_sweep() returns a status, also if the objects have invalid content") {
+TEST_CASE("observe_sweep() returns a status, even if the objects have invalid content") {
   const json rubbish = json::array({1, "a", nullptr, {{"b", 1e300}}});
   SweepObjects objects{
       {{"metadata", {{"name", "s"}, {"labels", rubbish}}}, {"data", {{"sweep", "[[["}}}},

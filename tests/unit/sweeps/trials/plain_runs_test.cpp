@@ -86,7 +86,7 @@ TEST_CASE("a value becomes a parameter if some runs have it and others do not") 
   CHECK(trials[2].point == Point{{"run", "x-c"}});
 }
 
-TEST_CASE("parameters_of() returns all values of a run's experiment but name, tags and note") {
+TEST_CASE("parameters_of() returns all values of a run's experiment except `name`, `tags` and `note`") {
   RunStatus run = plain_run("x-a", 0.25, 1, {});
   run.experiment["tags"] = {"a"};
   const Point point = parameters_of(run);

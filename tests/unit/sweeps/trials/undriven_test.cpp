@@ -11,7 +11,7 @@ using namespace mlk;
 using namespace mlk::sweeps;
 using test::DrivenSweep;
 
-TEST_CASE("the status of a sweep that nobody drives says what starts the waiting trials") {
+TEST_CASE("if nobody drives a sweep, its status says what starts the waiting trials") {
   DrivenSweep sweep;
   sweep.start(0, "Running");
   CHECK(sweep.status().why == "");  // the Lease was not read
