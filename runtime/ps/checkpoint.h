@@ -29,7 +29,7 @@ class ShardCheckpoint {
   // Leaves a mark in the folder. If server 0 finds the mark, this server uses the same folder as server 0.
   // Returns the name of the mark; empty if there is no folder, or no mark can be written there.
   std::string leave_mark() const;
-  // As CheckpointStore::why_unwritable(); empty without a folder.
+  // See CheckpointStore::why_unwritable(). Empty if there is no folder.
   std::string why_unwritable() const;
 
   // Copies the shard. Another thread then writes the copy, and training may continue. history: given only in
@@ -76,7 +76,7 @@ class CheckpointFolder {
   // Returns the failure if nothing can be saved in the folder. Returns nothing if saving works, or if there
   // is no folder.
   std::optional<Failure> unwritable() const;
-  // As CheckpointStore::load_newest(); nothing without a folder.
+  // See CheckpointStore::load_newest(). Returns nothing if there is no folder.
   std::optional<TrainingState> load(std::span<const TensorInfo> tensors) const;
 
  private:

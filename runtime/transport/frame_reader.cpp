@@ -83,9 +83,9 @@ FrameReader::End FrameReader::read(int fd, const Receiver& receiver, PostedRecei
   return End::more_later;
 }
 
-// Reads bytes of a payload into `straight` and, if `ahead` is set, the bytes that follow into read_ahead_.
-// Accepts a descriptor from a stranger, too: the descriptor may come in the same call as the proof of the
-// peer.
+// Reads bytes of a payload into `straight`. If `ahead` is set, also reads the bytes that follow, into
+// read_ahead_. Accepts a descriptor from a stranger, too: the descriptor may come in the same call as the
+// proof of the peer.
 FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight, bool ahead) {
   std::array<iovec, 2> parts;
   std::size_t count = 0, room = straight.size();

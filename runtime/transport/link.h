@@ -42,7 +42,7 @@ class Link {
   void flush();
   int send_error() const;  // the errno of the last failed write; 0: none failed
   bool drained() const;
-  bool waited_for() const;  // bytes in the queue or a sender without room wait for the peer
+  bool waited_for() const;  // bytes in the queue, or a sender without room, wait for the peer
   std::size_t queued_bytes() const;
   void shut_down_sending();  // queued bytes are lost
   void close();

@@ -50,7 +50,8 @@ struct Identity {
   std::string run;
   PeerId id;
   std::uint64_t incarnation = 0;
-  // host:port. The peers dial it, and the process listens at it; with a name as host, on all interfaces.
+  // host:port. The process listens there, and peers dial it. If the host is a name, the process listens on
+  // all interfaces.
   std::string address;
 };
 
