@@ -25,8 +25,8 @@ constexpr std::array<std::pair<Objective::Of, const char*>, 3> ofs{
     {{Objective::Of::last, "last"}, {Objective::Of::best, "best"}, {Objective::Of::mean, "mean"}}};
 
 // Stores only the first values, up to `most_bytes`, since the owner is a single object of limited size. The
-// ConfigMaps of points contain all values. Also stores the spelling of a value that the user has spelled
-// otherwise than JSON.
+// ConfigMaps of points contain all values. If the user's spelling of a value differs from that of JSON, also
+// stores the user's spelling.
 void put_first_values(const Parameter& parameter, std::size_t most_bytes, json& out) {
   out["values"] = json::array();
   std::size_t bytes = 0;

@@ -18,8 +18,8 @@ struct Record {
   int max_failures = 0;
   nlohmann::json base;  // the experiment without `sweep:`, as written; null if unknown
   std::string kin;      // the result of kin_of_sweep()
-  // True: mlk starts each trial as a run, except earlier trials that are indexes of Jobs. False: the cluster
-  // runs all trials as indexes of Jobs.
+  // False: the cluster runs all trials as indexes of Jobs. True: mlk starts each new trial as a run; earlier
+  // trials may still be indexes of Jobs.
   bool driven = false;
 };
 

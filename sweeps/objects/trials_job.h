@@ -22,13 +22,13 @@ struct TrialLine {
   std::string hash;
   Point point;
   Delta delta;
-  int attempt = 1;  // the try, from 1: n for the n-th line with this number; batches_of() sets it
+  int attempt = 1;  // 1 for the first line with this number, 2 for the second ...; batches_of() sets it
 
   std::size_t bytes() const;  // the bytes of both lines
 };
 std::string points_line(const TrialLine& trial);
 
-// The inverse of points_line for all lines of a text; skips invalid lines.
+// Reads all lines of a text that points_line() has written. Skips invalid lines.
 std::vector<TrialLine> parse_points(std::string_view text);
 
 struct TrialsJob {
@@ -47,8 +47,8 @@ struct TrialsObjects {
   nlohmann::json points, job;
 };
 
-// `experiment`: of the Job's first trial. `rendered`: the objects of this trial as a run (render.h), with the
-// identity of the sweep.
+// `experiment`: the experiment of the Job's first trial. `rendered`: the objects that this trial would have
+// as a run (render.h), with the identity of the sweep.
 TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, const FileContents& files,
                             const Rendered& rendered, const Templates& templates);
 

@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds patience{60'000};  // a longer silence is reported
-constexpr int rests = 4;  // the pause after a reading is so many times as long as the reading
+constexpr int rests = 4;  // the pause after a reading, as a multiple of the duration of the reading
 constexpr std::chrono::seconds longest_rest{3};
 
 }  // namespace
@@ -25,7 +25,7 @@ struct SweepWatch::State {
   std::mutex mutex;
   std::condition_variable changed;
   bool dirty = true;
-  std::optional<Clock::time_point> looking_since;  // without the mutex: only the thread that waits uses it
+  std::optional<Clock::time_point> looking_since;  // needs no mutex: only the thread that waits uses it
   Clock::time_point rest_until{};
   // Declared last, so that the reflectors stop before the members that their callbacks use are destroyed.
   std::unique_ptr<kube::Reflector> config_maps, jobs, pods, events;

@@ -25,7 +25,7 @@ class SweepWatch {
   bool wait(std::chrono::milliseconds timeout);
 
   // nullopt until the server has answered the first lists. Throws Error{not_found} if the sweep was deleted,
-  // and ApiError for the final answers 401 and 403.
+  // and ApiError if the server refuses with 401 or 403, since both are final.
   std::optional<SweepObjects> objects();
   void observed();
 

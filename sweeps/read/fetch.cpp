@@ -54,7 +54,7 @@ void thin(Reports& curve, std::size_t most, const Objective& objective) {
   curve = std::move(out);
 }
 
-// Adds the reports of a log to its trial. They replace the earlier reports from their first step on.
+// Adds the reports of a log to its trial. From the first step of the log on, they replace the known reports.
 void read_lines(const std::vector<kube::LogLine>& lines, const Objective* objective,
                 const MetricFinder* finder, Trial& trial) {
   Reports reports;
@@ -137,8 +137,8 @@ class LogHarvest {
   bool needs_log(const Trial& trial) const {
     if (trial.state == TrialState::running)
       return true;  // the known reports may be from an earlier part of the training
-    // A result contains only the curve of the loss. mlk does not read the logs of many trials for other
-    // curves, since this would take too long.
+    // A result contains only the curve of the loss. If there are many trials, mlk does not read their logs
+    // for other curves, since this would take too long.
     const bool few = status_.trials.size() <= most_logs_for_curves;
     return (few && trial.curve.empty()) || trial.metrics.is_null() ||
            (status_.record.objective && !trial.objective) ||
@@ -192,7 +192,7 @@ class LogHarvest {
   SweepStatus& status_;
   std::optional<MetricFinder> finder_;
   std::deque<Trial*> unanswered_;  // trials that have just ended, and whose logs the server failed to give
-  std::map<Trial*, std::string> silent_;  // trials that have just ended without an objective, with verdicts
+  std::map<Trial*, std::string> silent_;  // the verdicts on trials that have just ended without an objective
 };
 
 bool has_ended(const SweepObjects& objects, const Record& record) {
@@ -233,8 +233,8 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
     const auto known = told.find(trial.number);
     const bool read =
         known != told.end() && has_ended(known->second.state) && known->second.tries >= trial.tries;
-    // The server may show the trial's pod later than the end of its Job. A later call reads the log of such a
-    // trial.
+    // The server may show the end of a Job before it shows the pod of the trial. A later call then reads the
+    // log.
     const bool unseen = status.newest_pods.count(trial.number) == 0;
     return read || unseen || !has_ended(trial.state) || trial.objective || !status.record.objective;
   });
@@ -282,7 +282,7 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
     lease = std::async(std::launch::async, [&] { return read_lease(client, name_space, sweep); });
   if (large && harvest == Harvest::running) {
     set_pods(objects, fetch_running_pods(client, name_space, sweep));
-    // To find warnings the server reads every event of the namespace from its disk, and there are many times
+    // To find warnings, the server reads every event of the namespace from its disk, and there are many times
     // more events than trials. So mlk requests warnings only to explain why no trial runs although trials are
     // left.
     const auto runs = [](const json& pod) { return text_of(pod, {"status", "phase"}) == "Running"; };

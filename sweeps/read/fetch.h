@@ -14,9 +14,9 @@ enum class Harvest {
   all,      // for a longer time, which usually suffices for all logs
 };
 
-// Reads the logs of ended trials without an objective, each log once. Adds their reports and the ended trials
-// with an objective to `told`, and all of `told` to the trials of `status`. Also applies verdicts
-// (apply_verdicts()).
+// Reads the logs of ended trials without an objective, each log once, and stores these trials with their
+// reports in `told`. The ended trials that have an objective are stored there too. Then adds everything in
+// `told` to the trials of `status`, and applies verdicts (apply_verdicts()).
 void harvest_ended(kube::Client& client, const std::string& name_space, SweepStatus& status,
                    std::map<int, Trial>& told);
 
@@ -31,8 +31,9 @@ std::string run_of_trial(kube::Client& client, const std::string& name_space, co
 
 // Reads objects and logs. Reads logs for at most 1.5 s (running) or 2 minutes (all), and writes new reports
 // into the ledger, best effort. For a sweep of more than 1000 trials: if the sweep has ended and the ledger
-// has all results, reads neither pods nor logs. Otherwise `running` reads only which trials run, and neither
-// results nor logs, so results that are not in the ledger are missing. Throws Error{not_found} and ApiError.
+// has all results, reads neither pods nor logs. Otherwise, `running` only finds out which trials run. It
+// reads neither results nor logs, so results that are not in the ledger are missing. Throws Error{not_found}
+// and ApiError.
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                        Harvest harvest);
 

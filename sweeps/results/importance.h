@@ -29,7 +29,7 @@ struct Importance {
   std::vector<Effect> effects;  // of all parameters and of pairs of the most important ones; largest first
   std::size_t trials = 0;       // the number of trials that the computation used
   double fit =
-      0;  // R^2 of the forest on trials that its trees have not seen; at 0 or below the forest is useless
+      0;  // R^2 of the forest on trials that its trees have not seen; at 0 or below, the forest is useless
   std::string reason;  // why there are no effects; empty if there are effects
 };
 

@@ -76,8 +76,8 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
           {"conditional", !parameter.when.empty()}};
 }
 
-// The metrics that have a number as their last value in at least one trial, except the objective's metric. A
-// metric of more trials comes first.
+// The metrics that have a number as their last value in at least one trial, except the objective's metric.
+// They are sorted by the number of these trials, the largest number first.
 std::vector<std::string> metric_names(const ReportData& data) {
   std::map<std::string, std::size_t> counts;
   constexpr std::size_t most_names = 1000;
@@ -299,7 +299,7 @@ std::vector<std::string> count_paths(const Space& space) {
 std::vector<CountTimes> times_by_count(const Space& space, const std::vector<Trial>& trials) {
   const std::vector<std::string> paths = count_paths(space);
   if (paths.empty()) return {};
-  std::map<std::vector<json>, std::vector<double>> groups;  // numbers of JSON sort by value
+  std::map<std::vector<json>, std::vector<double>> groups;  // JSON sorts numbers by value
   for (const Trial& trial : trials) {
     const std::optional<double> taken = trial.ended ? seconds_taken(trial, *trial.ended) : std::nullopt;
     if (trial.state != TrialState::succeeded || !taken) continue;

@@ -39,7 +39,7 @@ std::vector<std::string> parameter_paths(const std::vector<Trial>& trials, const
   return paths;
 }
 
-// Whether the space has several values for this parameter, or the trials have.
+// Whether the space or the trials have several values for this parameter.
 bool parameter_varies(const std::string& path, const std::vector<Trial>& trials, const Space& space) {
   const auto parameter = std::ranges::find(space.parameters, path, &Parameter::path);
   if (parameter != space.parameters.end() && varies(*parameter)) return true;

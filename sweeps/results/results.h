@@ -37,15 +37,15 @@ std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& o
                             const Order& order);
 
 // A row for each trial, in the order of `trials`. Columns: number, state, objective, the parameters that
-// vary, duration in seconds of ended trials, tries, and the reason of failures if there are any. `wide` adds
-// the other parameters and the last values of the metrics, and the column of reasons even if it is empty. The
-// names of columns do not depend on `wide`.
+// vary, the duration in seconds (if the trial has ended), tries, and, if any trial has failed, the reason.
+// `wide` adds the other parameters and the last values of the metrics, and the column of reasons even if it
+// is empty. The names of columns do not depend on `wide`.
 ResultTable result_table(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                          bool wide = false);
 
-// The text of a file, with a header and a newline after each row. A program that reads the text
-// gets exactly the same numbers. Lists and maps are JSON. The text contains no control characters for a
-// terminal. CSV follows RFC 4180, but with plain newlines; in TSV tabs and newlines of a cell become blanks.
+// The text of a file, with a header and a newline after each row. A program that reads the text gets exactly
+// the same numbers. Lists and maps are JSON. The text contains no control characters for a terminal. CSV
+// follows RFC 4180, but with plain newlines. In TSV, tabs and newlines of a cell become blanks.
 std::string to_csv(const ResultTable& table);
 std::string to_tsv(const ResultTable& table);
 

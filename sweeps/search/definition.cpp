@@ -114,9 +114,9 @@ std::vector<Point> searched(const Spec& spec, std::vector<Point> listed) {
   return grid_points(spec.space, most_points_of_sweep);
 }
 
-// Refuses points that are too long for the ledger. If the longest possible point of the space fits, checks no
-// point. Otherwise checks each point; if the search is tpe, refuses the sweep, since it chooses most of its
-// points later.
+// Refuses points that are too long for the ledger. If even the longest possible point of the space would fit,
+// checks no point. Otherwise refuses every sweep with search tpe, since tpe chooses most of its points later,
+// and checks each point of any other sweep.
 void refuse_long_points(const Spec& spec, const std::vector<Point>& points) {
   constexpr std::size_t longest_number = 30, longest_repeat = 40;
   const auto bytes = [](const json& value) { return json_text(value).size(); };

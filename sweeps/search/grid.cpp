@@ -117,8 +117,8 @@ class Lister {
   }
 
  private:
-  // `point` has the parameters before `depth`. If `point` is excluded, all points that begin with it are
-  // excluded too, and the search skips them.
+  // `point` has values only for the first `depth` parameters. If `point` is excluded, all points that begin
+  // with it are excluded too, and the search skips them.
   void from(std::size_t depth, Point& point) {
     if (is_left_out(space_, point)) return count_left_out();
     if (depth == axes_.size()) {

@@ -22,10 +22,10 @@ struct GridSize {
 // space is not finite, throws Error{usage} that names the parameter.
 GridSize count_grid(const Space& space);
 
-// The first `limit` points; the last parameter varies fastest, and values come in the order written. A
-// parameter whose conditions do not hold is absent and adds no points; points that `except` excludes are
-// skipped. Throws Error{usage} as count_grid() does, and also if `except` excludes so many combinations that
-// the search for the points takes too long.
+// The first `limit` points. The last parameter varies fastest, and the values of a list keep the user's
+// order. A parameter whose conditions do not hold is absent and adds no points; points that `except` excludes
+// are skipped. Throws Error{usage} as count_grid() does, and also if `except` excludes so many combinations
+// that the search for the points takes too long.
 std::vector<Point> grid_points(const Space& space, std::size_t limit);
 
 }  // namespace mlk::sweeps

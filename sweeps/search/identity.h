@@ -12,10 +12,10 @@
 
 namespace mlk::sweeps {
 
-// `base`: the experiment without its `sweep:`, as written. The identity ignores tags, note, and the values in
-// `base` of swept parameters. Of `sweep:` it covers Spec::decides and the paths of the parameters, but not
-// their values. So a sweep with added values is still the same sweep. `digests`: the sha256 of each file that
-// travels with the sweep.
+// `base`: the experiment without its `sweep:`, as written. The identity ignores the tags, the note, and the
+// values that `base` has for swept parameters. Of `sweep:`, it covers Spec::decides and the paths of the
+// parameters, but not their values. So a sweep with added values is still the same sweep. `digests`: the
+// sha256 of each file that travels with the sweep.
 Identity identify_sweep(const std::string& name, const YamlNode& base, const Spec& spec,
                         const nlohmann::json& digests, const Templates& templates);
 

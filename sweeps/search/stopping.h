@@ -22,7 +22,7 @@ struct Progress {
   // or were stopped train no further.
   TrialState state = TrialState::waiting;
   std::int64_t until = 0;  // the last decision on how far the trial may train; 0: no decision yet
-  std::vector<std::pair<std::int64_t, double>> reports;  // resource, and the objective's metric
+  std::vector<std::pair<std::int64_t, double>> reports;  // the resource, and the value of the metric
 };
 
 // With either goal, a value that is not finite counts as the worst value.
@@ -34,9 +34,10 @@ struct AshaOptions {
   int factor = 4;        // each rung promotes one in `factor` trials; the paper uses 4
 };
 
-// The resources at which trials are compared, ascending: max, and below it max/factor, max/factor^2 ...,
-// rounded down, except those below min. They are computed downwards from max, so that also the two highest
-// rungs differ by `factor`. Throws Error{usage} if min or factor is too small, or max is below min.
+// The resources at which trials are compared: max, max/factor, max/factor^2 ..., rounded down, as long as
+// they are at least min. They are returned in ascending order, but computed from max downwards, so that even
+// the highest rung is `factor` times the rung below it. Throws Error{usage} if min or factor is too small, or
+// max is below min.
 std::vector<std::int64_t> rungs_of(const AshaOptions& options);
 
 // The value of a trial at a rung is its last report up to the rung, or else its first report after the rung.

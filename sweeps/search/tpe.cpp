@@ -25,7 +25,9 @@ constexpr double good_prior = 0.3, other_prior = 1;
 constexpr std::size_t largest_scored = 2000;  // if the space has at most so many points, all are scored
 constexpr std::size_t most_fitted = 150;      // the time to fit a trend grows with its third power
 constexpr double trend_weight = 50;
-constexpr double failed_quantile = 0.75;  // of the losses; a larger one bends the trend far around failures
+// The loss of failed trials is this quantile of all losses. A larger loss would bend the trend far around
+// them.
+constexpr double failed_quantile = 0.75;
 
 // The numbers of candidates that are drawn from the density of good points, from the whole space, near each
 // of the best points, and near each of the best candidates. Candidates of the last kind are drawn in several
@@ -144,10 +146,10 @@ PlacedPoint drawn_near(const std::vector<Axis>& axes, const Places& center, doub
   });
 }
 
-// Chooses the candidates with the highest scores. Mainly, a candidate is good if the trend's mean minus its
-// deviation is small (the lower confidence bound of Cox and John 1992). The logarithm of the ratio of the two
-// densities is added, since the expected improvement grows with this ratio (Bergstra et al. 2011). It has a
-// small weight, since the ratio also follows a value that is good by luck.
+// Chooses the candidates with the highest scores. The main part of a score is high if the trend's mean minus
+// its deviation is small (the lower confidence bound of Cox and John 1992). The other part is the logarithm
+// of the ratio of the two densities, since the expected improvement grows with this ratio (Bergstra et al.
+// 2011). This part has a small weight, since a value that is good by luck also raises the ratio.
 class Choice {
  public:
   Choice(const Space& space, const std::vector<Places>& running, const std::set<Point>& taken,

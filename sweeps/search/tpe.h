@@ -27,8 +27,8 @@ struct TpeOptions {
 // The point to try next. `told`: the points of all trials that have ended or run; the caller adds each
 // suggested point to this list before the next call. The same space, options and told points in the same
 // order give the same suggestion. Never suggests a told point or a point that `except` excludes; returns
-// nullopt if it finds no other point. If a told point does not fit the space, only those of its parameters
-// that fit are used.
+// nullopt if it finds no other point. If some parameters of a told point do not fit the space, uses only its
+// other parameters.
 std::optional<Point> suggest_tpe(const Space& space, Objective::Goal goal, const TpeOptions& options,
                                  const std::vector<Told>& told);
 

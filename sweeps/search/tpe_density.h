@@ -33,10 +33,11 @@ struct Observation {
   std::vector<double> widths;  // of the kernel, one for each axis, as shares of the axis
 };
 
-// A mixture of one kernel around each observation and of the prior, which is the uniform density. A kernel is
-// a product over the axes: a truncated normal density for an ordered axis, and a density that prefers the
-// observed value for an axis without order. For a parameter that the observation does not have, the kernel is
-// uniform, so points with different parameters still share information on their common parameters.
+// A mixture of densities: the prior, which is uniform, and one kernel around each observation. A kernel is a
+// product with one factor for each axis. For an ordered axis, the factor is a truncated normal density. For
+// an axis without order, it is a density that prefers the observed value. For a parameter that the
+// observation does not have, it is uniform, so points with different parameters still share information on
+// their common parameters.
 class Density {
  public:
   // The axes must outlive the density. `prior_weight` is above 0.
@@ -64,8 +65,8 @@ class Density {
   std::vector<double> log_weights_;           // of the observations, and of the prior last
   std::vector<double> cumulated_;             // the weights of the observations, summed from the first one on
   std::vector<std::vector<Kernel>> kernels_;  // by axis and observation
-  std::vector<std::vector<double>>
-      cells_;     // logarithms on axes of words, and on ordered axes with few cells: by cell and kernel
+  // By axis: the logarithm for each cell and kernel. Empty for a smooth axis (is_smooth()).
+  std::vector<std::vector<double>> cells_;
   double other_;  // on an axis without order: the part of a kernel that is divided equally among all values
 };
 

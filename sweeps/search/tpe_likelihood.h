@@ -13,7 +13,7 @@ namespace mlk::sweeps {
 struct Smoothness {
   enum class Kind {
     very_smooth,  // the squared exponential
-    rough,        // Matérn's with 5/2: two derivatives
+    rough,        // Matérn's kernel with nu = 5/2: the function has two derivatives
   };
   Kind kind = Kind::very_smooth;
   std::vector<double> lengths;  // one for each axis, as shares of the axis

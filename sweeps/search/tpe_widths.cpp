@@ -8,8 +8,8 @@
 namespace mlk::sweeps {
 namespace {
 
-// All widths are shares of an axis. Measurements on other functions and seeds than in `make bench` led to
-// these numbers.
+// All widths are shares of an axis. The numbers come from measurements on functions and seeds that
+// `make bench` does not use.
 constexpr double narrowest_good = 0.05;
 constexpr double of_gap = 0.5;
 constexpr double alone = 0.3;            // the width if there is no other point

@@ -12,7 +12,7 @@
 namespace mlk::sweeps {
 
 struct CsvField {
-  std::string text;  // without quotes; an unquoted field also without blanks at both ends
+  std::string text;  // without its quotes; if the field has no quotes, without blanks at both ends
   bool quoted = false;
   Place place;
 };

@@ -249,7 +249,8 @@ std::vector<Condition> read_conditions(const YamlNode& node, const std::string& 
     if (entry.value.kind == YamlNode::Kind::list) {
       for (const YamlNode& item : entry.value.items) condition.values.push_back(to_json(item));
     }
-    condition.values.push_back(to_json(entry.value));  // the whole list may also be meant: hidden: [128, 128]
+    // A list may also be one value, as in `hidden: [128, 128]`.
+    condition.values.push_back(to_json(entry.value));
     out.push_back(std::move(condition));
   }
   return out;

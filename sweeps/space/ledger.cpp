@@ -89,8 +89,8 @@ LedgerCurve curve_in_line(const json& value) {
   return bounded_curve(curve);
 }
 
-// Whether the trial has succeeded, as far as the two views tell: exited with 0, and without a verdict on this
-// try or a later one.
+// Whether the trial has succeeded, as far as the two views tell: it exited with 0, and there is no verdict on
+// this try or a later one.
 bool has_succeeded(const Trial& view, const Trial& other) {
   const auto judges = [](const Trial& each) { return is_verdict(each.failure) && !each.objective; };
   const bool condemned = judges(view) || (judges(other) && other.tries >= view.tries);

@@ -4,8 +4,9 @@
 //  "f":"exit code 1","i":500,"m":{"loss":0.2},"n":3,"o":0.2,"p":{"train.optimizer.lr":0.1},"s":"Failed",
 //  "t":1}
 //
-// started (a), curve, ended, failure, step (i), metrics, number, objective, point, state, tries. Absent
-// fields are left out. A line does not contain the hash, since it is computed from the point.
+// The keys mean: started (a), curve, ended, failure, step (i), metrics, number, objective, point, state,
+// tries. Absent fields are left out. A line does not contain the hash, since mlk computes the hash from the
+// point.
 #pragma once
 
 #include <cstddef>

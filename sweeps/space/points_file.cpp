@@ -24,7 +24,7 @@ using json = nlohmann::json;
 
 constexpr std::size_t most_columns = 256;
 constexpr std::size_t longest_column = 256;     // bytes of its name
-constexpr std::size_t many_yaml_values = 3000;  // the YAML parser may refuse more: its limit counts also keys
+constexpr std::size_t many_yaml_values = 3000;  // the YAML parser may refuse more: its limit also counts keys
 
 enum class PointsFormat { csv, tsv, json_list, yaml_list };
 

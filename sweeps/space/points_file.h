@@ -25,7 +25,7 @@ struct PointsFile {
   std::vector<Place> places;                 // of the points
   std::map<std::string, Spellings> written;  // spellings by column, for CSV, TSV and YAML
   std::map<std::string, WrittenAt>
-      values;  // where each value occurs first, by column; for JSON the places of the points
+      values;  // where each value occurs first, by column; for JSON, where its point begins
 };
 
 // Whether the name has the ending of a readable file: .csv, .tsv, .json, .yaml, .yml; case is ignored.

@@ -13,16 +13,16 @@ namespace mlk::sweeps {
 
 // One report of a metric.
 struct Reported {
-  std::optional<std::int64_t> step;  // the step or the epoch; absent if the line has neither, or with a regex
+  std::optional<std::int64_t> step;  // or the epoch; absent if the line has neither, and always with a regex
   double value = 0;                  // as printed; may be NaN or infinite
 };
 
-// Finds the objective's metric in lines of a log. Without a regex a line may be a metrics line ("mlk step=10
-// loss=0.3"), JSON ({"step": 10, "loss": 0.3}), or any words with loss=0.3 among them. The progress of the
-// trial is the line's value for the objective's position, or the epoch if there is no step. A number must
-// reach to the end of its word: "loss=12,000" reports nothing. Only a number that a regex finds may have
-// other characters beside it, such as a comma or a percent sign. Time and memory for a line are bounded for
-// every pattern. Lines of more than 4 KiB are ignored.
+// Finds the objective's metric in lines of a log. Without a regex, a line may be a metrics line ("mlk step=10
+// loss=0.3"), JSON ({"step": 10, "loss": 0.3}), or any words with loss=0.3 among them. If the objective's
+// position is the epoch, the line's epoch is the progress of the trial. Otherwise the progress is the step,
+// or, in a line without a step, the epoch. A number must reach to the end of its word: "loss=12,000" reports
+// nothing. Only a number that a regex finds may have other characters beside it, such as a comma or a percent
+// sign. Time and memory for a line are bounded for every pattern. Lines of more than 4 KiB are ignored.
 class MetricFinder {
  public:
   // Throws Error{usage} for a regex that read_objective() would refuse.

@@ -15,7 +15,7 @@ namespace mlk::sweeps {
 // hold is absent.
 using Point = std::map<std::string, nlohmann::json>;
 
-inline constexpr double largest_whole = 0x1p53;  // beyond it a double does not represent every whole number
+inline constexpr double largest_whole = 0x1p53;  // beyond it, a double does not represent every whole number
 
 // The form that all equal values share: 8 for 8.0. Values are equal if they are equal as JSON, where numbers
 // compare by value, also inside lists and maps.
@@ -60,8 +60,8 @@ struct Space {
 // Whether the values of a parameter of this kind are whole numbers.
 bool is_whole(Parameter::Kind kind);
 
-// The place of the value if the file or the command contains exactly this value, or else of the text from
-// which the values come, such as a range.
+// The place of the value if the file or the command contains exactly this value. Otherwise the place of the
+// text from which the values come, such as a range.
 const Place& place_of(const Parameter& parameter, const nlohmann::json& value);
 
 // Whether the parameter has several values.

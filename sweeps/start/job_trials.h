@@ -24,8 +24,8 @@ class TrialIndexes {
   // this Job.
   bool write_down(int number, const std::vector<TrialLine>& trials);
 
-  // Creates the missing Jobs of registered trials, except Jobs that were made before and are missing now.
-  // Returns the batches of the created Jobs.
+  // Creates the Job of each batch whose Job was never made, and returns these batches. A Job that was made
+  // before and is gone now is not made again.
   std::vector<const Batch*> start_missing(const std::vector<Batch>& batches);
 
   // Records in the owner that the Jobs of all these batches were made (run/facts/absence.h). Call this

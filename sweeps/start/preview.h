@@ -64,9 +64,9 @@ struct Room {
 std::optional<Room> room_in_quotas(const std::vector<nlohmann::json>& quotas, const TrialNeed& need,
                                    int most);
 
-// The room on the nodes beside the requests of their `pods`: each pod of a trial goes to the first node with
-// room. Ignores nodes that are cordoned, lack a label that the pods of a trial need, or have a taint that
-// these pods do not tolerate.
+// The room that the existing `pods` leave on the nodes: each pod of a trial goes to the first node with room.
+// Ignores nodes that are cordoned, lack a label that the pods of a trial need, or have a taint that these
+// pods do not tolerate.
 Room room_on_nodes(const std::vector<nlohmann::json>& nodes, const std::vector<nlohmann::json>& pods,
                    const TrialNeed& need, int most);
 

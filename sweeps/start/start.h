@@ -30,7 +30,7 @@ struct Started {
   int trials = 0;        // trials of the sweep, including existing trials
   int started = 0;       // trials that this call has started, or has left to the driver to start
   int jobs = 0;          // Jobs that this call has made
-  int retried = 0;       // the started trials that had failed before
+  int retried = 0;       // those of the started trials that had failed before
   std::string driven{};  // why drive() has to continue the sweep; empty if the cluster runs it
 };
 

@@ -104,9 +104,9 @@ class SweepObservation {
     return job == facts_.jobs.end() ? nullptr : &*job;
   }
 
-  // The number of tries before a trial was started again. If the pods of the earlier Job are gone, counts all
-  // tries that a Job allows as used. With a lower number, the failure in the ledger would win over the new
-  // try.
+  // The number of tries before a trial was started again. If the pods of the earlier Job are gone, assumes
+  // that this Job used all the tries that a Job allows. With a lower number, the failure in the ledger would
+  // win over the new try.
   int tries_before(const Trial& earlier) const {
     int out = earlier.tries;
     const bool pods_gone = earlier.state == TrialState::failed && !earlier.started;
@@ -128,7 +128,7 @@ class SweepObservation {
       trial.point = line.point;
       if (earlier != trials_.end()) trial.tries = tries_before(earlier->second);
       if (job != nullptr) read_index(*job, static_cast<int>(i), trial);
-      if (job == nullptr && batch.gone) {  // without a try, so that a try in the ledger has priority
+      if (job == nullptr && batch.gone) {  // adds no try, so that a try in the ledger has priority
         trial.state = TrialState::failed;
         trial.failure = job_is_gone;
       }

@@ -58,9 +58,9 @@ SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::strin
 // Copies the content of a result file (CONTRACT.md) into the trial.
 void read_result(const nlohmann::json& result, const std::optional<Objective>& objective, Trial& trial);
 
-// Marks a trial as failed if it exited with 0 and has a verdict (trial.h). If then no trial has succeeded or
-// too many trials have failed, changes the phase in `status` from succeeded to failed, even if the driver has
-// written succeeded. Call this function after Trial::failure was filled in.
+// If a trial exited with 0 and has a verdict (trial.h), marks the trial as failed. If, after this, no trial
+// has succeeded or too many trials have failed, changes the phase in `status` from succeeded to failed, even
+// if the driver has written succeeded. Call this function after Trial::failure was filled in.
 void apply_verdicts(SweepStatus& status);
 
 // The run of the newest try of a trial; nullptr if the trial has no run, or is an index of a Job.

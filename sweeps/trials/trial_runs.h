@@ -37,9 +37,8 @@ class TrialRuns {
             const Definition& definition, const FileContext& file_context, const Templates& templates,
             const SubmitHooks& hooks);
 
-  // Checks that each point can be run, on all processors, and throws the Error of the first point that
-  // cannot. Returns the rights for creating the objects of the trials, beyond the rights that every run
-  // needs.
+  // Checks the points, several in parallel, and throws the Error of the first point that cannot be run.
+  // Returns the rights for creating the objects of the trials, beyond the rights that every run needs.
   [[nodiscard]] std::vector<kube::AccessQuestion> check(const std::vector<Point>& points);
 
   struct RefusedTrial {
