@@ -182,7 +182,7 @@ def orphaned(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_the_commands_status_ls_wait_logs_submit_and_stop_report_pods_that_still_run_after_their_job_was_deleted(cluster, orphaned, start):
+def test_six_commands_report_pods_that_still_run_after_their_job_was_deleted(cluster, orphaned, start):
     file, run = orphaned
     why = f"{GONE}; 2 of its pods still run; deleting the run ends them"
     seen = status(cluster, run)
@@ -248,7 +248,7 @@ def test_pods_of_a_run_whose_config_map_was_deleted_still_run_until_mlk_delete_e
 
 
 @pytest.mark.nodes
-def test_a_run_does_not_count_as_failed_if_its_job_is_deleted_and_then_reports_a_failure(cluster, name, experiment, start):
+def test_a_run_does_not_count_as_failed_if_its_job_reports_a_failure_during_its_deletion(cluster, name, experiment, start):
     """A Job reports such a failure if its pods end with 1 after SIGTERM. A second finalizer keeps the Job for as long as this test wants."""
     file = experiment(text(name, "trap 'exit 1' TERM; while true; do sleep 0.2; done"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()

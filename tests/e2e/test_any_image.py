@@ -143,7 +143,7 @@ def test_pods_set_no_user_number_if_the_namespace_assigns_user_numbers(real, ima
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_example_own_program_runs_in_an_image_without_a_user_and_writes_to_its_volume_claim(real, images, places, name, level):
+def test_the_example_named_own_program_runs_in_an_image_without_a_user_and_writes_to_its_volume_claim(real, images, places, name, level):
     place = places[level]
     existing = json.loads(real.kubectl_admin("get", "pv", "-o", "json").stdout)["items"]
     folder = next(each["spec"]["hostPath"]["path"] for each in existing

@@ -219,7 +219,7 @@ def test_mlk_diff_prints_the_changes_of_a_file_as_a_patch_that_is_exact_to_the_b
 @pytest.mark.parametrize(("program", "why"), [
     ("head -c 17000000 /dev/zero", 'program "diff" prints more than 16777216 bytes'), ("exec sleep 60", "the program diff takes more than 30 s"),
     ("echo no memory >&2; exit 2", "the program diff says: no memory"), ("kill -9 $$", "the program diff was ended by signal 9")])
-def test_mlk_diff_suggests_mlk_get_if_the_program_diff_cannot_compare_the_code(embedded, name, experiment, tmp_path, program, why):
+def test_mlk_diff_suggests_mlk_get_if_the_diff_program_cannot_compare_the_code(embedded, name, experiment, tmp_path, program, why):
     write_code(tmp_path)
     file = write_experiment(experiment, name)
     first = embedded.mlk("submit", file, check=0).stdout.strip()

@@ -164,7 +164,7 @@ def test_a_detached_training_sweep_gets_its_data_files_and_another_kubeconfig_ca
     assert len(table) == 2 and all(row["state"] == "Succeeded" and row["objective"] > 0.5 for row in table)
 
 
-def test_mlk_sweep_with_detach_creates_nothing_and_prints_the_role_for_an_administrator_if_the_user_has_only_the_role_edit(real, name, experiment):
+def test_mlk_sweep_with_detach_creates_nothing_and_prints_the_role_for_an_administrator_if_the_user_has_only_the_role_named_edit(real, name, experiment):
     file = experiment(program(name, image="localhost/mlk-runtime:test"))
     with mlk.namespace_of_its_own(real, f"detach-{name}") as namespace:
         refused = detach(real, "-n", namespace, file, "lr=1,2", check=4)

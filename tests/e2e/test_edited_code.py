@@ -51,7 +51,7 @@ def submitter(real, folder, images, name):
         yield Submitter(real, folder, images, name, proxy)
 
 
-def test_mlk_submit_sends_small_code_in_a_config_map_and_nothing_to_the_registry_also_after_an_edit(submitter):
+def test_mlk_submit_puts_small_code_into_a_config_map_and_sends_nothing_to_the_registry_even_after_an_edit(submitter):
     log, (to_cluster, to_registry) = submitter.submit()
     assert "hello one" in log
     assert 200_000 < to_cluster < 400_000   # base64 of the code, and the other objects

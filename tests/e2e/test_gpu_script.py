@@ -56,7 +56,7 @@ def test_a_ratio_of_the_gpu_script_is_above_one_if_mlk_is_better_than_the_peer(t
     assert backward["ratio"] == pytest.approx(4 / backward["mlk"]["median"], abs=0.001)
 
 
-def test_the_gpu_script_compares_the_losses_of_every_mode_and_of_sums_by_nccl_with_those_of_processors(tmp_path):
+def test_the_gpu_script_reports_how_far_losses_of_every_mode_and_with_nccl_differ_from_losses_on_processors(tmp_path):
     _, results = script(tmp_path, "operations", "training", "gpus")
     assert results["operations"]["passed"] > 0
     assert results["operations"]["failed"] == 0

@@ -139,7 +139,7 @@ def test_mlk_image_inspect_does_not_crash_and_prints_no_escape_sequence_if_a_man
 
 
 @pytest.mark.parametrize("after", ["999999", "-1", "9" * 30, "Wed, 21 Oct 2099 07:28:00 GMT", "5.5", "\xe9"])
-def test_mlk_image_inspect_does_not_hang_if_the_header_retry_after_has_an_unusual_value(after, images, builder):
+def test_mlk_image_inspect_does_not_hang_if_the_retry_after_header_has_an_unusual_value(after, images, builder):
     images.plan(fault("status", "GET", "/manifests/", status=429, headers={"Retry-After": after}))
     result = image(builder, "inspect", builder.image, timeout=30)
     assert result.code == 0 or said_clearly(result)

@@ -125,7 +125,7 @@ def state_of(cluster):
     return local(cluster, "status", "-o", "json").json()
 
 
-def test_kubectl_apply_and_wait_and_delete_work_with_a_job_and_its_objects(k, name):
+def test_kubectl_can_create_a_job_with_its_objects_and_wait_for_the_job_and_delete_everything(k, name):
     k.apply(name, 'cat $CONFIG; echo " $JOB_COMPLETION_INDEX $PEERS"; echo \'{"step":1}\' > $RESULT')
     k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
     pods = k.pods(name)
@@ -204,7 +204,7 @@ def test_the_local_server_refuses_an_object_with_a_misspelt_field(k):
     k("delete", "configmap,service", "-l", "run=typo")
 
 
-def test_kubectl_creates_changes_describes_and_deletes_objects_of_the_local_server(k, name):
+def test_kubectl_can_create_and_change_and_describe_and_delete_objects_of_the_local_server(k, name):
     # kubectl would send objects that it makes itself as protobuf. The server refuses protobuf, and its error names this workaround.
     assert "--dry-run=client" in mlk.run(k.program, "create", "configmap", name, "--from-literal=a=1", env=k.env).stderr
     k("apply", "-f", "-", input=k("create", "configmap", name, "--from-literal=a=1", "--dry-run=client", "-o", "yaml"))

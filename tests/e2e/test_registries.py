@@ -127,7 +127,7 @@ def test_mlk_build_gets_a_new_token_if_the_first_token_ends_before_its_first_use
 
 @pytest.mark.parametrize("options", [{"expires_in": 1}, {"expires_in": None}, {"expires_in": 10**12}, {"fields": ("token",)}, {"fields": ("access_token",)}],
                          ids=str)
-def test_mlk_build_understands_tokens_with_any_lifetime_in_the_field_token_or_access_token(options, made, tmp_path):
+def test_mlk_build_accepts_tokens_of_any_lifetime_whether_their_field_is_named_token_or_access_token(options, made, tmp_path):
     with registry.bearer(**options) as images:
         builder = made(images, tmp_path)
         is_whole(images, builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")[1])

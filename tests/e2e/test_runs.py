@@ -60,7 +60,7 @@ def test_a_digits_example_trains_to_the_promised_accuracy(cluster, name, example
     assert f'{status["result"]["metrics"]["accuracy"]:.4g}' in cluster.mlk("status", run, check=0).stdout
 
 
-def test_prometheus_finds_every_pod_and_event_files_lie_beside_the_checkpoints(embedded, name, experiment, tmp_path):
+def test_the_event_files_of_a_run_are_beside_its_checkpoints_and_prometheus_finds_every_pod(embedded, name, experiment, tmp_path):
     text = (mlk.EXAMPLES / "digits-ps.yaml").read_text().replace("files: data/digits", f"files: {mlk.EXAMPLES}/data/digits")
     text += f"\nmetrics: {{port: 9100, tensorboard: true}}\ncheckpoint: {{volume: {{hostPath: {tmp_path}}}}}\n"
     run = embedded.mlk("submit", "--set", f"name={name}", "--set", "train.steps=1000000", "--allow-files", mlk.EXAMPLES, experiment(text), check=0).stdout.strip()
@@ -335,7 +335,7 @@ def test_mlk_submit_with_dry_run_creates_nothing(cluster, name):
     assert not [item for item in cluster.objects("configmaps") if item["metadata"]["name"].startswith(name)]
 
 
-def test_mlk_submit_with_dry_run_server_says_which_pods_the_namespace_would_refuse(real, name):
+def test_mlk_submit_says_in_a_dry_run_on_the_server_which_pods_the_namespace_would_refuse(real, name):
     refused = real.mlk("submit", "--dry-run=server", "--set", f"name={name}", mlk.EXAMPLES / "mnist-ps.yaml", check=6)
     assert "restricted volume types" in refused.stderr
     assert not [item for item in real.objects("configmaps") if item["metadata"]["name"].startswith(name)]
@@ -349,7 +349,7 @@ def test_mlk_status_shows_the_reason_and_the_age_of_each_rank_after_the_end_of_a
     assert re.match(r"worker +0 +Failed +0 +\d+s +\S+ +.*exit code 3", row), row
 
 
-def test_mlk_submit_with_dry_run_server_says_whether_the_run_exists_already(embedded, name, experiment):
+def test_mlk_submit_says_in_a_dry_run_on_the_server_whether_the_run_exists_already(embedded, name, experiment):
     file = experiment(program(name, "true"))
     new = embedded.mlk("submit", "--dry-run=server", file, check=0)
     run = new.stdout.strip()

@@ -88,7 +88,7 @@ def test_a_worker_that_waits_for_a_server_ends_with_0_when_it_finds_the_last_che
         assert accuracy(late) == accuracy(workers[0])
 
 
-def test_a_server_that_finds_the_last_checkpoint_tells_a_worker_without_it_that_the_run_is_trained(tmp_path):
+def test_a_worker_that_cannot_find_the_last_checkpoint_learns_from_a_server_that_the_run_is_trained(tmp_path):
     with Run(tmp_path / "run", "ps", checkpoints=True, minimum=2) as run:
         servers, workers = run.start_all()
         for process in servers + workers:

@@ -131,7 +131,7 @@ def test_a_repeated_submit_makes_one_whole_run_if_the_first_submit_was_cut_off_a
 
 
 @pytest.mark.nodes
-def test_a_ps_run_is_whole_and_trains_if_its_submit_was_killed_while_it_created_an_object_and_then_repeated(cluster, proxy, name):
+def test_a_ps_run_is_whole_and_trains_if_its_submit_was_killed_at_the_creation_of_an_object_and_is_repeated(cluster, proxy, name):
     submits = Submits(cluster, proxy, name, mlk.EXAMPLES / "digits-ps.yaml", UNSCHEDULABLE_PS)
     requests = submits.undisturbed()
     stored = [n for n, (method, path) in enumerate(requests, 1) if method == "POST" and STORES.search(path)]
@@ -168,7 +168,7 @@ def test_a_repeated_submit_makes_one_whole_run_if_the_first_submit_was_killed_at
 
 
 @pytest.mark.nodes
-def test_mlk_submit_repeats_a_request_if_the_api_server_answers_with_429_and_retry_after(cluster, proxy, name, file):
+def test_mlk_submit_repeats_a_request_if_the_api_server_answers_with_429_and_a_retry_after_header(cluster, proxy, name, file):
     proxy.set_plan([{"do": "status", "method": "POST", "path": path, "status": 429, "headers": {"Retry-After": "1"}}
                     for path in ("/configmaps", "/services", "/jobs")])
     submits = Submits(cluster, proxy, name, file)

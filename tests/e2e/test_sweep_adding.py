@@ -49,7 +49,7 @@ def test_the_option_named_same_continues_a_sweep_with_another_program(embedded, 
     assert embedded.mlk("sweep", "--same", "--dry-run", changed, "lr=1").code == 2
 
 
-def test_equal_numbers_are_the_same_value_and_programs_get_each_number_as_written(embedded, name, experiment):
+def test_two_spellings_of_a_number_are_one_value_but_programs_get_each_number_as_it_was_written(embedded, name, experiment):
     file = experiment(program(name))
     sweep = start(embedded, "--wait", file, "lr=8,3.10").stdout.strip()
     assert "of lr 3.10" in embedded.mlk("logs", f"{sweep}/1", check=0).stdout

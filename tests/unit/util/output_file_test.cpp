@@ -53,7 +53,7 @@ TEST_CASE("way_to_write() replaces plain files of the user, and writes other fil
   CHECK(way_to_write(Goal{S_IFDIR | 0755, 1, true}) == WriteWay::refused);
 }
 
-TEST_CASE("write_user_file() keeps the mode of an existing file, and the umask decides that of a new file") {
+TEST_CASE("write_user_file() keeps the mode of an existing file, and obeys the umask for a new file") {
   const TemporaryFolder folder;
   const Umask narrow(077);
   write_user_file(folder.path() / "new", "x");
@@ -110,7 +110,7 @@ TEST_CASE("write_user_file() writes a file with two hard links in place, and ref
                        mlk::Error);
 }
 
-TEST_CASE("OutputFile leaves the old file unchanged without finish()") {
+TEST_CASE("OutputFile leaves the old file unchanged if finish() is not called") {
   const TemporaryFolder folder;
   folder.write("old", "before");
   {

@@ -34,7 +34,7 @@ TEST_CASE("hide_surrogate_pairs() hides only escapes that form a pair") {
     CHECK(hide_surrogate_pairs(text) == text);
 }
 
-TEST_CASE("show_surrogate_pairs() turns a hidden pair after a zero byte into one character") {
+TEST_CASE("show_surrogate_pairs() turns a hidden pair into its character, or back into its two escapes") {
   CHECK(show_surrogate_pairs("a\0d83d\x01\x01"
                              "de00b"s) == "a\U0001f600b");
   CHECK(show_surrogate_pairs("\0d83d\x01\x01"

@@ -28,7 +28,7 @@ TEST_CASE("work() returns after all tasks are done, even those that other tasks 
   CHECK(done == 1 + 4 + 16 + 64 + 256 + 1024);
 }
 
-TEST_CASE("work() runs fewer tasks than when_waiting in the thread of the caller") {
+TEST_CASE("work() runs all tasks in the thread of the caller if there are fewer than `when_waiting`") {
   std::set<std::thread::id> threads;
   ThreadPool pool({.most = 3, .when_waiting = 8});
   for (int i = 0; i < 5; ++i) pool.add([&] { threads.insert(std::this_thread::get_id()); });
@@ -48,7 +48,7 @@ TEST_CASE("tasks that wait for each other run at the same time") {
   }
 }
 
-TEST_CASE("work() uses one thread if all tasks end within the pace") {
+TEST_CASE("work() uses one thread if all tasks end within `pace`") {
   std::set<std::thread::id> threads;
   std::mutex mutex;
   ThreadPool pool({.most = 9, .pace = std::chrono::hours(1)});
@@ -62,7 +62,7 @@ TEST_CASE("work() uses one thread if all tasks end within the pace") {
   CHECK(threads.size() == 1);
 }
 
-TEST_CASE("the number of helpers does not grow if a task ends within each pace") {
+TEST_CASE("the number of helpers does not grow if at least one task ends in each `pace`") {
   std::set<std::thread::id> threads;
   std::mutex mutex;
   ThreadPool pool({.most = 9, .pace = std::chrono::milliseconds(100), .first = 2});

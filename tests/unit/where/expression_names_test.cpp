@@ -105,7 +105,7 @@ TEST_CASE("the hint for an unknown name lists all names of a short list") {
   CHECK(hint_of({}) == "");
 }
 
-TEST_CASE("check_values() checks the operators ==, !=, in and not in") {
+TEST_CASE("check_values() checks the operators ==, !=, `in` and `not in`") {
   const auto said = [](const std::string& text, const std::string& name) {
     const std::string all =
         refusal_of([&] { check_values(parse_expression(text, "--where"), name, {"ps", "single"}); });

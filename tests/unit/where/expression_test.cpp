@@ -121,7 +121,7 @@ TEST_CASE("text compares byte by byte, with or without quotes") {
   check_matches("train.optimizer.type > 'sgd'", false);
 }
 
-TEST_CASE("comparisons ignore the case of text for state and phase, but not for other names") {
+TEST_CASE("comparisons with `state` and `phase` ignore case, and comparisons with other names do not") {
   for (const char* text : {"state == Succeeded", "state==succeeded", "state == 'SUCCEEDED'",
                            "state in [failed, succeeded]", "state != failed", "state not in [failed]"})
     check_matches(text, true);
@@ -370,7 +370,7 @@ TEST_CASE("blanks between the words of an expression do not matter") {
   CHECK(matches_values("a == {} and b == []", {{"a", json::object()}, {"b", json::array()}}));
 }
 
-TEST_CASE("only age and duration compare with times such as 2h") {
+TEST_CASE("only `age` and `duration` compare with times such as 2h") {
   try {
     parse_expression("lr <", "--where");
     FAIL("accepted");
