@@ -30,8 +30,8 @@ void add_amounts(Amounts& to, const Amounts& more) {
   for (const auto& [name, amount] : more) to[name] += amount;
 }
 
-// The requests of a container. If a resource has a limit and no request, the limit becomes the request, as in
-// the API server.
+// The requests of a container. If a resource has a limit and no request, the limit is also the request: the
+// API server does the same.
 Amounts requests_of(const json& container) {
   Amounts out = amounts_of(at_path(container, {"resources", "limits"}));
   for (const auto& [name, amount] : amounts_of(at_path(container, {"resources", "requests"})))
