@@ -41,7 +41,7 @@ void add_global_options(CLI::App& root, Session& session) {
   root.add_option("--volume", global.volumes, "With --local: the folder that stands for a claim")
       ->type_name("CLAIM=DIR")
       ->take_all()
-      ->allow_extra_args(false);  // one value each: in "--volume a=b submit", "submit" is the command
+      ->allow_extra_args(false);  // one word each time: in "--volume a=b submit", "submit" is the command
   root.add_option("--color", global.color, "Colours: auto, always or never")
       ->type_name("WHEN")
       ->check(one_of({"auto", "always", "never"}));

@@ -58,7 +58,7 @@ constexpr Habit local_habits[] = {
 };
 
 struct FlagHabit {
-  std::string_view commands;  // each between two blanks; empty: all
+  std::string_view commands;  // each between two blanks; empty: all commands
   std::string_view flags;
   std::string_view instead;
 };

@@ -20,7 +20,7 @@ namespace mlk::image {
 // also has the names of the files. Pods unpack the archive into their memory or disk.
 inline constexpr std::size_t most_unpacked_code = 64 << 20, longest_tar = 2 * most_unpacked_code;
 
-// Code of more bytes takes seconds to compress. So mlk first reads such code only to compute the digest,
+// Code of more bytes than this takes seconds to compress. So mlk first only computes the digest of such code,
 // because a layer with this digest may already exist.
 inline constexpr std::uint64_t long_to_compress = 64 << 20;
 

@@ -11,7 +11,7 @@
 
 namespace mlk::image {
 
-// Whether "A" differs from "a". is_ignored ignores case only for the letters of ASCII, as in git.
+// Whether "A" differs from "a". `is_ignored` ignores case only for the letters of ASCII, as in git.
 enum class Case { counts, is_ignored };
 
 // Paths are relative to the top folder, with '/' between their parts.

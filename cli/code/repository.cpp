@@ -32,7 +32,8 @@ Revision parse_revision(const std::string& status) {
 namespace {
 const std::vector<std::string> harmless{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
 
-// A repository may come from a stranger, so git must not start the programs in its configuration and hooks.
+// A repository may come from a stranger. So git must not start the programs in the configuration and the
+// hooks of the repository.
 Command git(const std::filesystem::path& folder, const std::vector<std::string>& settings,
             const std::vector<std::string>& words) {
   constexpr std::size_t most_output = 64 << 20;

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t deepest = 200;  // nested folders
 constexpr std::size_t longest_ignore_file = 1 << 20;
 constexpr std::size_t most_helpers = 3;  // more threads would wait for each other in the kernel
-constexpr std::size_t many_folders = 8;  // fewer folders are listed before a thread has started
+constexpr std::size_t many_folders = 8;  // mlk lists fewer folders in less time than a thread needs to start
 
 constexpr char usually_left_out[] = R"(
 .git

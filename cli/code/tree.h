@@ -38,7 +38,7 @@ struct Tree {
 
 inline constexpr std::size_t most_tree_entries = 100'000;  // files, links and folders
 
-// Leaves out folders of version control, virtual environments, caches and other files of tools, files that
+// Leaves out caches, virtual environments, folders of version control and other files of tools, files that
 // mlk has written, hidden names (except .gitignore and a few others that describe the folder) and files that
 // usually hold secrets. Leaves out paths by the rules in files .mlkignore, and then paths that git ignores:
 // mlk reads the files .gitignore in the folder and above it up to the top of the repository,

@@ -32,9 +32,9 @@ struct GetOptions {
   std::string to;
 };
 
-// Returns where a folder of the experiment goes, as a path relative to the new folder. `named`: the path of
-// the folder in the experiment. If this path leads out of the experiment's own folder, the function replaces
-// it by `otherwise`.
+// Returns where a folder of the experiment goes, as a path relative to the new folder. `named`: the path that
+// the experiment gives for the folder. If this path leads out of the experiment's own folder, the function
+// replaces it by `otherwise`.
 fs::path place_of(nlohmann::json& named, const std::string& otherwise) {
   const fs::path path = fs::path(named.get<std::string>()).lexically_normal();
   if (path.is_relative() && *path.begin() != "..") return path;

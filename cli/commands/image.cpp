@@ -43,7 +43,7 @@ std::string short_digest(const std::string& digest) {
 // The image of a tag.
 struct Tagged {
   std::string platforms{};
-  std::optional<std::uint64_t> size{};  // of an image for one platform
+  std::optional<std::uint64_t> size{};  // only if the image is for one platform
   std::string error{};                  // if not empty: why mlk cannot read an image there
 };
 

@@ -51,8 +51,8 @@ void print_trials(const sweeps::SweepStatus& status, const std::vector<sweeps::T
   }
 }
 
-// For a sweep with a driver, `runs` has the newest run of each trial, if the trial matches --where; nullopt
-// means all runs of the sweep. For a sweep without a driver, trials_to_list() prints the trials itself and
+// For a sweep with a driver, `runs` has the newest run of each trial that matches --where; nullopt means all
+// runs of the sweep. For a sweep without a driver, trials_to_list() prints the trials itself and
 // sets `printed`.
 struct TrialsToList {
   bool printed = false;

@@ -1,5 +1,5 @@
-// mlk rollback: submits again the version of an experiment before its newest run, or before a given run, with
-// the code of that version.
+// mlk rollback: submits an earlier version of an experiment again, with the code of that version. This is the
+// version before the newest run, or before a given run.
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -27,7 +27,6 @@ struct StatusOptions {
   std::string output;
 };
 
-// A run, or a sweep.
 using Observed = std::variant<RunStatus, sweeps::SweepStatus>;
 
 Observed read_state(kube::Client& client, const RunAddress& address) {

@@ -8,7 +8,7 @@
 namespace mlk {
 
 // Applies the members image, env, set and flags of `overrides`, in this order; a later value replaces an
-// earlier one. `root` must be a map. --set with null removes a value, except in patch and in parameters,
+// earlier one. `root` must be a map. --set with null removes a value, except in `patch` and `parameters`,
 // where null is a value.
 void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& problems);
 

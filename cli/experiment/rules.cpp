@@ -45,7 +45,8 @@ Step step_of(const std::string& text, const YamlNode& node) {
   return {text.substr(0, open), std::stoul(digits)};
 }
 
-// Finds the node at a path such as "data[1].mount", or the deepest node of the path that the file has.
+// Finds the node at a path such as "data[1].mount". If the file lacks this node, finds the last node
+// on the way to it.
 Found find_path(const YamlNode& root, const std::string& path) {
   const YamlNode* node = &root;
   Place place = root.place;

@@ -79,7 +79,7 @@ constexpr Key train_keys[] = {
      "in mode ps: how long workers go on by themselves while a server is lost"},
 };
 
-// variants.cpp says which keys belong to which type or format, and their defaults.
+// variants.cpp says which keys belong to which type or format, and what their defaults are.
 constexpr Key model_keys[] = {
     {"type", choice, "mlp|cnn|gpt", "mlp",
      "multi-layer perceptron, convolutional network, or the transformer of GPT-2"},

@@ -34,7 +34,7 @@ class CredentialSource {
   virtual void start(std::function<void()> news) = 0;
 
   struct Turn {
-    CredentialPtr send;          // null without an error: wait for `news`
+    CredentialPtr send;          // null, and no error: wait for `news`
     std::optional<Error> error;  // there is no credential, and there will be none
   };
   [[nodiscard]] virtual Turn next(SteadyTime now) = 0;

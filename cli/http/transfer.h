@@ -72,7 +72,7 @@ struct Transfer {
   CredentialPtr credential;            // sent with this attempt; null before the first one
   std::optional<SteadyTime> begun;     // when the first attempt began
   int attempts = 0;
-  bool under_way = false;            // libcurl has begun to send it over a connection
+  bool under_way = false;            // libcurl has begun to send the request over a connection
   bool sent_again = false;           // at most once: because of a 401
   bool is_check = false;             // it only checks whether the server answers
   bool alone = false;                // it opens a new connection

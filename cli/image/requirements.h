@@ -53,7 +53,7 @@ std::string own_variable(const std::string& name);
 
 // `read` returns the text of a file. `variable` returns the value of ${NAME}. Throws Error{usage}, with file
 // and line, for a line that is not safe, an option that mlk does not know, and files that include each other
-// more than 16 deep.
+// more than 16 levels deep.
 Requirements read_requirements(const std::filesystem::path& file,
                                const std::function<std::string(const std::filesystem::path&)>& read,
                                const std::function<std::string(const std::string&)>& variable);
