@@ -243,7 +243,7 @@ TEST_CASE("mlk delete names the remaining objects if it times out") {
   CHECK(!contains(said, "foregroundDeletion"));
 }
 
-TEST_CASE("mlk logs names the ranks of a run if the requested rank does not exist") {
+TEST_CASE("the error of mlk logs for an unknown role or rank lists those that the run has") {
   Cluster cluster;
   const json roles = {{"metadata", {{"annotations", {{"mlk.dev/roles", R"({"server":1,"worker":3})"}}}}}};
   cluster.ask("PATCH", config_maps_path + "/x-abcde", roles, merge);
@@ -335,7 +335,7 @@ TEST_CASE("mlk logs prints its own message, and not the server's error, if a ran
                  "2 ranks have no log yet, such as worker/0: their containers have not started\n"));
 }
 
-TEST_CASE("mlk logs names the ranks whose pods are gone") {
+TEST_CASE("mlk logs warns of each rank whose pod is gone") {
   Cluster cluster;
   cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
     job["spec"]["completions"] = job["spec"]["parallelism"] = 2;
@@ -362,7 +362,7 @@ TEST_CASE("mlk logs names the ranks whose pods are gone") {
   CHECK_FALSE(contains(cluster.mlk({"logs", "-f", "x", "--rank", "0"}).second, lost));
 }
 
-TEST_CASE("mlk logs names the ranks with lost logs if an ended run has no pods") {
+TEST_CASE("mlk logs warns of each lost log if an ended run has no pods") {
   Cluster cluster;
   cluster.store.remove("pods", "default", "x-abcde-worker-0-abcde");
   const std::string known = ": mlk status x-abcde --kubeconfig '" + cluster.kubeconfig() + "'\n";

@@ -198,7 +198,7 @@ TEST_CASE("mlk stop and mlk resume change no trial if one of the typed names is 
   }
 }
 
-TEST_CASE("a repeated stop or resume of a trial completes an earlier one that was cut off") {
+TEST_CASE("if a stop or resume of a trial was cut off, the same command completes it") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = 0; which < 2; ++which) {
       INFO(which);

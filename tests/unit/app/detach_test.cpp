@@ -202,7 +202,7 @@ TEST_CASE("mlk sweep --detach creates no sweep if the cluster refuses the driver
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("mlk sweep refuses flags that contradict --detach, and flags that need --detach without it") {
+TEST_CASE("mlk sweep refuses flags that contradict --detach, and without --detach also flags that need it") {
   Rbac cluster;
   CHECK(includes(cluster.detach({"--wait"}).err, "--detach returns at once"));
   CHECK(cluster.detach({"--timeout", "1m"}).code == 2);

@@ -118,7 +118,7 @@ TEST_CASE("mlk status says how to delete the remaining objects of a run whose ow
   CHECK(contains(cluster.mlk({"status", "other"}).second, "list them with: mlk ls"));
 }
 
-TEST_CASE("mlk status, ls, wait and stop say that a pod still runs if the pod has outlived its Job") {
+TEST_CASE("mlk status, ls, wait and stop say that a pod still runs after its Job is gone") {
   Cluster cluster(true, false);
   cluster.ask(
       "PATCH", config_maps_path + "/x-abcde",

@@ -75,7 +75,7 @@ TEST_CASE("wait_for_copies() does not wait for a copy that was not put into a gr
   CHECK(std::isnan(got));
 }
 
-TEST_CASE("the emulator reports a fault for copies that are not aligned, too large or too many") {
+TEST_CASE("the emulator reports a fault for copies that are too large, too many or not aligned") {
   alignas(16) static const float in[8] = {};
   CHECK(contains(fault_of(one_warp, [] { copy_async<8>(shared_memory<float>(), in + 1); }), "not aligned"));
   CHECK(contains(fault_of(one_warp, [] { copy_async<16>(shared_memory<float>() + 2, in); }), "not aligned"));

@@ -158,7 +158,7 @@ TEST_CASE("attention and its gradient agree with the reference on the device") {
 }
 
 #ifndef __SANITIZE_THREAD__  // the thread sanitizer takes minutes for so many threads
-TEST_CASE("attention accepts more heads than a grid may have blocks along y") {
+TEST_CASE("attention accepts more than 65535 heads, the largest number of blocks of a grid along y") {
   const auto ops = device_ops(), reference = make_reference_ops();
   constexpr AttentionShape shape{65536, 1, 1, 64};
   Numbers numbers;

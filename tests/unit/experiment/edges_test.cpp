@@ -229,14 +229,14 @@ TEST_CASE("the error for a file that is no map says 'the file'") {
   CHECK_THROWS_WITH(problems.throw_if_any(), "f:1:1: the file must be a map, not a list\n  [a]\n  ^");
 }
 
-TEST_CASE("keys of patches and unsupported keys are not suggested") {
+TEST_CASE("mlk suggests no unsupported keys and no keys of patches") {
   CHECK(suggest_key("queue", schema_section("nfs"), "nfs") == "; it has server, path");
   CHECK(suggest_key("queue", schema_section("nfs"), "nfs") == "; it has server, path");
   CHECK(suggest_key("pod", schema_section("nfs"), "nfs") == "; it has server, path");
   CHECK(suggest_key("service", schema_section("csi"), "csi") == "; it has driver, fsType, volumeAttributes");
 }
 
-TEST_CASE("for the limit of values, each alias of a map counts as all values of the map") {
+TEST_CASE("at each alias of a map, all values of the map count again against the limit of values") {
   std::string map = "{";
   for (int i = 0; i < 98; ++i) map += "k" + std::to_string(i) + ": v, ";
   std::string text = "[&a " + map + "}";

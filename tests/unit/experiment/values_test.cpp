@@ -50,7 +50,7 @@ TEST_CASE("is_whole_number() and is_number() refuse the special forms of numbers
     CHECK_MESSAGE(!is_number(bad), bad);
 }
 
-TEST_CASE("plain scalars of free content are typed as in JSON") {
+TEST_CASE("plain scalars in free content get the types of JSON") {
   const nlohmann::json value =
       to_json(parse_yaml("[1, 012, yes, true, ~, '5', 1e400, 99999999999999999999]", "x"));
   CHECK(value[0] == 1);

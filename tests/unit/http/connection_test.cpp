@@ -135,7 +135,7 @@ TEST_CASE("the body of a good answer goes to `take` in parts, and the body of a 
   CHECK(begun == 200);
 }
 
-TEST_CASE("a Connection can run another exchange after `take` has ended an exchange or thrown") {
+TEST_CASE("a Connection can run another exchange after `take` has returned false or thrown an exception") {
   EchoServer echo;
   echo.body = std::string(4 << 20, 'y');
   Connection connection({.pool = pool_or_none()});

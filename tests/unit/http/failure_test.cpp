@@ -104,8 +104,7 @@ TEST_CASE("failure_of() maps each result code of libcurl to a kind and a detail"
   CHECK(expired.detail == "the words");
 }
 
-TEST_CASE(
-    "failure_of() makes the first letter small only before a small letter, and removes a stream's number") {
+TEST_CASE("failure_of() lowers the first letter of a text only if the second character is a small letter") {
   const auto detail = [](const char* text) { return failure_of(CURLE_RECV_ERROR, text, 0, {}).detail; };
   CHECK(detail("X") == "X");
   CHECK(detail("A b") == "A b");

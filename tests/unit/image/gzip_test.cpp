@@ -50,7 +50,8 @@ TEST_CASE("GzipStream accepts empty parts, and gives fewer bytes at a higher lev
   CHECK(packed(12).size() < packed(1).size());
 }
 
-TEST_CASE("gunzip() refuses bytes that are cut off, damaged, followed by other bytes or no gzip file") {
+TEST_CASE(
+    "gunzip() refuses bytes that are no gzip file, are cut off or damaged, or have other bytes after them") {
   const std::string packed = mlk::test::gzip("text"), none = "the archive is no gzip file, or is cut off";
   CHECK(gzip_refusal(packed, 4) == "accepted");
   CHECK(gzip_refusal(packed + packed, 8) == "accepted");

@@ -92,7 +92,8 @@ TEST_CASE("add_file() gives the same layer as add(), and passes the content of t
   CHECK(whole.finish().diff_id == of_file.diff_id);
 }
 
-TEST_CASE("an unfinished layer leaves no file; add_file() refuses a file of another size than given") {
+TEST_CASE(
+    "an unfinished layer leaves no file, and add_file() refuses a file whose size is not the given size") {
   const TemporaryFolder folder;
   {
     LayerWriter writer(folder.path() / "layer");
