@@ -122,7 +122,7 @@ class Client {
               const std::string& uid = "");
 
   // Both functions send any request unchanged, and return an answer with an error status like any other
-  // answer. send() waits for the response. ask() does not wait, so that several requests run at once, and
+  // answer. send() waits for the response. ask() does not wait, so that several requests can run at once. It
   // returns failures as values.
   Response send(const Request& request);
   [[nodiscard]] std::future<Answer> ask(const Request& request);

@@ -12,8 +12,8 @@ namespace mlk::kube {
 
 using http::Failure;
 
-// Makes an error with the reason "Unreachable" or "NoCredentials". The error has the status 0, but 401 if
-// credentials are missing and a retry cannot help. Pure.
+// Makes an error with the reason "Unreachable" or "NoCredentials". The error has the status 401 if
+// credentials are missing and a retry cannot help, and otherwise the status 0. Pure.
 [[nodiscard]] ApiError unreachable_error(const Failure& failure, const Config& config);
 
 // The error for an answer that is no success. `what` names the requested object: "pods in namespace x". `now`

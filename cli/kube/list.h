@@ -28,7 +28,7 @@ std::string describe(const Resource& resource, const std::string& name_space, co
 // half of the text and cost half of the time for parsing, so mlk removes them first.
 std::string without_managed_fields(std::string_view text);
 
-// parse_response() with the names of the server, the user and the file in the messages of its errors.
+// Like parse_response(), but the messages of errors name the server, the user and the file.
 json parse_answer(const Response& response, const std::string& what, const Config* config);
 
 }  // namespace mlk::kube

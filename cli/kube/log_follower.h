@@ -18,11 +18,11 @@ struct LogTimes {
   std::chrono::milliseconds first_wait{500}, longest_wait{10'000};  // the wait between two attempts
   std::chrono::milliseconds answer{30'000};  // limit for the head of the answer, if the log is not followed
   std::chrono::milliseconds poll{1'000};     // polling interval for a node that cannot follow logs
-  std::chrono::milliseconds follow_again{60'000};  // after this time mlk tries to follow on such a node again
+  std::chrono::milliseconds follow_again{60'000};  // after this time, mlk asks the node again to follow
   // During this time a refusal is not final: an API server that has just started refuses everything until it
   // has read the roles (403), and a kubelet does not know its pods until it has read them (404).
   std::chrono::milliseconds refusal{30'000};
-  std::chrono::milliseconds silence{300'000};  // a stream silent for so long may be dead: it is reopened
+  std::chrono::milliseconds silence{300'000};  // a stream that is silent so long may be dead; it is reopened
   std::chrono::milliseconds linger{3'000};     // the limit of silence after the container has ended
 };
 
@@ -62,8 +62,8 @@ class LogFollower {
   // The reason why no lines come, for people; empty if there is no problem. The text is the same for all pods
   // with the same cause.
   std::string problem() const;
-  // Messages about the log on its node, each once and 20 at most: they say why lines come late or are
-  // missing.
+  // Sentences that say why lines of the log come late or are missing, for people. Each sentence comes once.
+  // There are at most 20 sentences.
   std::vector<std::string> notes() const;
 
  private:

@@ -24,7 +24,7 @@ struct LogTail {
 
 struct TailAnswer {
   int status = 0;                // HTTP status; 0: no answer came
-  std::vector<LogLine> lines{};  // empty without status 200; without the last line if cut_off
+  std::vector<LogLine> lines{};  // empty unless the status is 200; the last line is left out if cut_off
   bool cut_off = false;          // the text reached the requested number of bytes
   bool whole = false;            // `lines` has all lines of the log
 };

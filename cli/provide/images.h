@@ -1,5 +1,5 @@
-// Images for commands: registries with the session's settings, and uploads with their progress. Also finds or
-// builds the image of a run before the run is submitted.
+// Images for commands: access to registries with the session's settings, and uploads that show their
+// progress. Also finds or builds the image of a run before the run is submitted.
 #pragma once
 
 #include <functional>

@@ -16,8 +16,8 @@ std::string url_of(const std::string& registry, bool encrypted);
 // link-local.
 std::string wrong_with_target(const std::string& from, const std::string& to);
 
-// Returns the whole URL for `location`, the text of a header Location or Link in an answer of the URL `base`.
-// If `location` is a path such as /v2/x, the server is that of `base`. Empty if `location` is no URL.
+// Returns the whole URL for `location`, the text of a header Location or Link in an answer from the URL
+// `base`. If `location` is a path such as /v2/x, the server is that of `base`. Empty if `location` is no URL.
 std::string resolve(const std::string& base, const std::string& location);
 
 // Whether credentials for `a` may be sent to `b`. True if `a` and `b` have the same scheme, host and port.

@@ -19,7 +19,7 @@ Error broken(const std::filesystem::path& file, const std::string& what) {
   return Error(ExitCode::usage, "kubeconfig " + file.string() + ": " + what);
 }
 
-// Limits that no real kubeconfig reaches. Without them a few bytes of YAML with aliases could make a huge or
+// Limits that no real kubeconfig reaches. Without them, a few bytes of YAML with aliases could make a huge or
 // endless tree.
 constexpr std::size_t deepest = 32;
 constexpr std::size_t most_values = 10000;

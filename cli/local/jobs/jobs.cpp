@@ -78,8 +78,8 @@ void apply(Store& store, const json& job, const JobActions& actions, Time now) {
     record_event(store, job, "job-controller", event.type, event.reason, event.message, now);
 }
 
-// The time at which to delete the finished Job, from ttlSecondsAfterFinished; nullopt if the Job lacks this
-// field, or the time of its end.
+// The time at which to delete the finished Job, from ttlSecondsAfterFinished; nullopt if the Job has no such
+// field or no end time.
 std::optional<Time> expiry_of(const json& job) {
   if (!job.at("spec").contains("ttlSecondsAfterFinished")) return std::nullopt;
   for (const json& condition : job.value("/status/conditions"_json_pointer, json::array())) {

@@ -14,12 +14,13 @@ namespace mlk::local {
 
 inline constexpr char gpu_resource[] = "nvidia.com/gpu";
 
-// The names, as in CUDA_VISIBLE_DEVICES, of the GPUs with device files (/dev/nvidia0, ...) that this process
-// sees. Tests set MLK_LOCAL_DEVICES to a folder that replaces /dev.
+// The GPUs that this process may use and that have device files (/dev/nvidia0, ...). They are named as in
+// CUDA_VISIBLE_DEVICES. Tests set MLK_LOCAL_DEVICES to a folder that replaces /dev.
 std::vector<std::string> gpus_of_machine();
 
-// The GPUs, out of `count`, that CUDA_VISIBLE_DEVICES lets a process see: all if the variable is not set. As
-// in CUDA, the list ends at the first word that does not name a GPU. Pure.
+// Of `count` GPUs, those that a process may use. `visible`: the value of CUDA_VISIBLE_DEVICES. If this
+// variable is not set, a process may use all GPUs. As in CUDA, the list ends at the first word that does not
+// name a GPU. Pure.
 std::vector<std::string> visible_gpus(std::size_t count, const std::optional<std::string>& visible);
 
 // The number of GPUs that a pod requests. Pure.

@@ -18,7 +18,7 @@ namespace mlk::local {
 // `port`.
 using PortOf = std::function<int(const std::string& service, const std::string& host, int port)>;
 
-// The context of the pod that determines how it runs.
+// What determines, besides the pod itself, how the pod runs on this machine.
 struct PodContext {
   std::filesystem::path pod_folder;
   std::filesystem::path claims;  // <namespace>/<claim>

@@ -79,7 +79,7 @@ class PodFolder {
   void write(const Exit& exit) const;
 
   std::filesystem::path lock() const { return path_ / "lock"; }
-  // The holder of the lock. Call it from another process than the holder, since a process cannot see its own
+  // The holder of the lock. The holder itself must not call this function, since a process cannot see its own
   // locks.
   Holder supervisor() const { return FileLock::holder(lock()); }
 

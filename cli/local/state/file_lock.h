@@ -30,8 +30,8 @@ class FileLock {
   // 0: the file can be locked.
   int error() const { return error_; }
 
-  // Call it from another process, since a process cannot see its own locks. A file that cannot be opened has
-  // no holder.
+  // The holder itself must not call this function, since a process cannot see its own locks. A file that
+  // cannot be opened has no holder.
   static Holder holder(const std::filesystem::path& file);
 
  private:

@@ -89,8 +89,8 @@ void merge(json& target, const json& patch) {
   }
 }
 
-// Bounds the bytes that the operations of a patch copy, like Kubernetes, since each operation may double the
-// object.
+// Limits how many bytes the operations of a patch may copy, as Kubernetes does, since each operation may
+// double the object.
 json patched(json object, const json& operations) {
   if (!operations.is_array()) return object.patch(operations);  // the library reports what is wrong
   std::size_t copied = 0;

@@ -63,7 +63,7 @@ class Store {
   // grace period is 0, too. `change` may throw, and must not use the store.
   Object modify(const std::string& plural, const std::string& name_space, const std::string& name,
                 const std::function<void(json&)>& change);
-  // Like modify() for this object. Changes nothing if another object has the name by now.
+  // Changes `object` in the same way. Changes nothing if another object has its name by now.
   Object modify(const std::string& plural, const json& object, const std::function<void(json&)>& change);
   // False if the object does not exist. `check` may throw to keep the object.
   bool remove(const std::string& plural, const std::string& name_space, const std::string& name,
