@@ -7,7 +7,7 @@
 
 TEST_SUITE_BEGIN("image/pushed");
 
-TEST_CASE("for one hour, an image counts as just pushed, and the next push removes older notes") {
+TEST_CASE("an image counts as just pushed for one hour, and the next push after this hour removes its note") {
   const TemporaryFolder folder;
   const std::string one = "sha256:" + std::string(64, 'a'), other = "sha256:" + std::string(64, 'b');
   CHECK_FALSE(mlk::image::is_just_pushed(folder.path(), one));

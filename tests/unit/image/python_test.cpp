@@ -102,7 +102,7 @@ TEST_CASE("python_layer() gives pip the platform names of musl if the image has 
   CHECK(machine.calls().find("manylinux") == std::string::npos);
 }
 
-TEST_CASE("pip gets only those settings of the user that name sources of packages, and no PYTHONPATH") {
+TEST_CASE("pip gets no PYTHONPATH, and only those settings of the user that name sources of packages") {
   const Machine machine;
   machine.folder().write("code/trap.py", "");
   machine.folder().write("settings", "global.index-url='one'\nglobal.user='true'\ninstall.prefix='/x'\n");
@@ -286,7 +286,8 @@ echo six-1.16.0.dist-info/direct_url.json,sha256=b,9 >> "$2/six-1.16.0.dist-info
 }
 
 TEST_CASE(
-    "python_layer() uses the pip settings of the file in PIP_CONFIG_FILE, and none if it is /dev/null") {
+    "python_layer() uses the pip settings of the file that PIP_CONFIG_FILE names, and none if it names "
+    "/dev/null") {
   const Machine machine("case \"$*\" in *pip._internal.configuration*) env > \"$PLAYED/listing\";; esac\n" +
                         playing_pip);
   machine.folder().write("settings", "global.index-url='one'\n");

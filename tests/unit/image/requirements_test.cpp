@@ -206,7 +206,8 @@ TEST_CASE("classify_requirement() knows the endings of archives and the schemes 
                   std::string(scheme));
 }
 
-TEST_CASE("classify_requirement() finds a URL by its scheme, alone or after a name with extras") {
+TEST_CASE(
+    "classify_requirement() finds a URL by its scheme, even if a name with extras comes before the URL") {
   const std::vector<std::pair<std::string, Wanted>> table{
       {"own [a] @ https://x/o.whl", Wanted::wheel_url},
       {"own[a]@https://x/o.whl", Wanted::wheel_url},
@@ -380,8 +381,7 @@ TEST_CASE("without_logins() replaces a login before the host of a URL, but no te
 }
 
 TEST_CASE(
-    "--find-links means a folder beside the file with this option if there is one, else beside the first "
-    "file") {
+    "--find-links looks for its folder beside the file with this option, and then beside the first file") {
   const TemporaryFolder folder;
   folder.write("sub/beside/x", "");
   const auto links = [&](const std::string& value) {

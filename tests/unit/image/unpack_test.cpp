@@ -44,7 +44,8 @@ TEST_CASE("write_new_file() refuses a path that exists, is a link, or is below a
   CHECK_FALSE(fs::exists(folder.path() / "target"));
 }
 
-TEST_CASE("unpack() makes all entries of an archive and their parent folders, but replaces no entry") {
+TEST_CASE(
+    "unpack() makes all entries of an archive and their parent folders, but replaces no existing file") {
   const TemporaryFolder folder;
   using Kind = mlk::image::TarEntry::Kind;
   std::string tar;

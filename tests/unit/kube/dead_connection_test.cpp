@@ -65,7 +65,8 @@ TEST_CASE("a request on a dead connection is sent again over another connection"
   CHECK(server.asked("/version") >= 1);
 }
 
-TEST_CASE("after a dead connection a client repeats a patch only if applying the patch twice does no harm") {
+TEST_CASE(
+    "after a dead connection, a client repeats a patch only if it does no harm to apply the patch twice") {
   Deaf server("");
   Client client(server.start());
   client.patch(resources::pods, "n", "x", {{"metadata", {{"labels", {{"a", "b"}}}}}});

@@ -176,7 +176,8 @@ TEST_CASE("a watch that is cut within an event resumes from the last whole event
   CHECK(eventually([&] { return reflector.failure() == nullptr; }));
 }
 
-TEST_CASE("a watch that is cut after an event resumes at once, each time, without a failure") {
+TEST_CASE(
+    "each time a watch is cut after an event, it resumes at once, and the reflector reports no failure") {
   Script script;
   script.lists = {list_of({}, 5)};
   script.watches.assign(5, {{event("ADDED", pod("a", 6))}, Script::Watch::cut});

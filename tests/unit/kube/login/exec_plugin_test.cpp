@@ -105,7 +105,7 @@ TEST_CASE("a plugin's entry is refused if a field is malformed, has an unknown v
   CHECK(plugin_refusal({{"apiVersion", ""}}).starts_with("here: exec has no apiVersion | set it to "));
 }
 
-TEST_CASE("the expiry of a credential may be in any time zone and must be a full time") {
+TEST_CASE("the expiry of a credential must be a date with a time, and may be in any time zone") {
   CHECK(answered_end("2099-01-01T00:00:00Z") == "2099-01-01T00:00:00Z");
   CHECK(answered_end("2099-01-01T02:30:00+02:30") == "2099-01-01T00:00:00Z");
   CHECK(answered_end("2098-12-31T19:00:00-05:00") == "2099-01-01T00:00:00Z");

@@ -67,7 +67,8 @@ json bare_pod(const json& spec = json::object()) {
 
 }  // namespace
 
-TEST_CASE("a Service or Namespace needs a DNS label as its name, and a ConfigMap a DNS subdomain") {
+TEST_CASE(
+    "the name of a Service or Namespace must be a DNS label, and the name of a ConfigMap a DNS subdomain") {
   const std::string most(253, 'a'), label(63, 'a');
   for (const std::string& good : {std::string("a"), std::string("1"), std::string("a.b-c.1"), most})
     CHECK_MESSAGE(is_dns_subdomain(good), good);

@@ -93,7 +93,7 @@ TEST_CASE("DELETE of a collection deletes the objects that a label selector or a
   CHECK(names(cluster.ask("GET", maps)) == std::vector<std::string>{"b"});
 }
 
-TEST_CASE("a namespace that is deleted takes no new objects, and all of its objects are deleted") {
+TEST_CASE("a namespace that is being deleted takes no new objects, and all of its objects are deleted") {
   Cluster cluster;
   CHECK(cluster.code("POST", "/api/v1/namespaces",
                      {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", "team"}}}}) == 201);

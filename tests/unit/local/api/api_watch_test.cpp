@@ -98,7 +98,7 @@ TEST_CASE("a watch with a selector reports an object as deleted when the object 
   CHECK(watched(cluster, "configmaps", options, 3).size() == 3);
 }
 
-TEST_CASE("a watch begins with the existing objects if it has no version or version 0") {
+TEST_CASE("a watch begins with the existing objects if it has no version, or has the version 0") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a", label_one));
   const json b = cluster.ask("POST", maps, map_named("b"));
@@ -142,7 +142,7 @@ TEST_CASE("a watch without changes ends at its timeout, with a bookmark if the c
         std::vector<json>{bookmark_at(cluster.store.revision())});
 }
 
-TEST_CASE("a watch from a version that the history no longer has ends with the error 410") {
+TEST_CASE("a watch ends with the error 410 if the history no longer has the version from which it begins") {
   Cluster cluster;
   WatchOptions options;
   options.revision = "0000";  // a version before the first
