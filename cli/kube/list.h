@@ -10,7 +10,8 @@
 
 namespace mlk::kube {
 
-// The request for the objects that `options` select. With `watch`: for the changes of these objects. Pure.
+// The request for the objects that `options` select. If `watch` is true, the request is for the
+// changes of these objects. Pure.
 Request list_request(const Resource& resource, const std::string& name_space, const ListOptions& options,
                      bool watch);
 

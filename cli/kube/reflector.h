@@ -30,9 +30,9 @@ struct ReflectorTimes {
 class Reflector {
  public:
   // `changed` runs on the reflector's thread after every list, after one or more events of a watch, and after
-  // every failure, but not when a failure ends because a new watch begins. `removed` gets the last state of
-  // each object that a watch reports as deleted, even if objects() never returned that state. Both functions
-  // must be quick. The client must outlive the reflector.
+  // every failure. It does not run if a failure ends because a new watch begins. `removed` gets the last
+  // state of each object that a watch reports as deleted, even if objects() never returned that state. Both
+  // functions must be quick. The client must outlive the reflector.
   Reflector(Client& client, Resource resource, std::string name_space, ListOptions options,
             std::function<void()> changed, ReflectorTimes times = {},
             std::function<void(const json&)> removed = {});
