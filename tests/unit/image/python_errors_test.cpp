@@ -175,7 +175,7 @@ TEST_CASE("the error for a missing wheel names musl if the image has musl") {
 }
 
 TEST_CASE(
-    "if pip fails, the error of python_layer() names the refusal that a well-formed refusal.json holds") {
+    "if pip fails and refusal.json holds a valid refusal, the error of python_layer() names this refusal") {
   const auto refused = [](const std::string& what) {
     return python_error("case \"$*\" in *pip._internal.configuration*) exit;; esac; echo '" + what +
                         "' > refusal.json; exit 97");

@@ -326,7 +326,8 @@ TEST_CASE("the program that starts pip gets the known marker values and the list
   CHECK(told["refusal"].get<std::string>().ends_with("/refusal.json"));
 }
 
-TEST_CASE("python_folder() makes the folder again, closed to others, if other users could write to it") {
+TEST_CASE(
+    "if other users could write to the folder, python_folder() makes it again and lets only its owner in") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   CHECK(fs::status(folder).permissions() == fs::perms::owner_all);

@@ -370,7 +370,9 @@ TEST_CASE("credential_end() has a value if the plugin gave an expiry") {
   }
 }
 
-TEST_CASE("a line that a plugin prints in two pieces is shown as one line, or is complete in the error") {
+TEST_CASE(
+    "a line that a plugin prints in two pieces is shown whole, and is whole in the error if the plugin "
+    "fails") {
   for (const bool fails : {false, true}) {
     PluginScript script(
         "here=$(dirname \"$0\")\nprintf 'wait\\nopen this ' >&2\n"
