@@ -88,7 +88,7 @@ class Registry {
               const std::function<void(std::uint64_t)>& sent);
 
   const std::string& name() const { return name_; }
-  // Copies from `same` whether the registry speaks TLS, which saves a request. `same`: the same registry,
+  // Learns from `same` whether the registry speaks TLS, which saves a request. `same`: the same registry,
   // with another login.
   void speak_as(Registry& same);
 

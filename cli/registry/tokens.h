@@ -50,8 +50,8 @@ class Tokens {
   // Error{cluster}, or Error{failure} if the answer of the token server has no token.
   std::string authorization(const Scope& scope);
 
-  // Call it after a request that sent `used` was answered with 401 and these challenges. Returns true if the
-  // request may be sent again with a new authorization(). Passes on the errors of `login`.
+  // Call it if a request with the authorization `used` was answered with 401 and these challenges. Returns
+  // true if the request may be sent again with a new authorization(). Passes on the errors of `login`.
   bool renew(const Scope& scope, const std::string& challenges, const std::string& used);
 
  private:

@@ -35,7 +35,7 @@ struct PodUser {
   nlohmann::json number, group, files_group;  // runAsUser, runAsGroup, fsGroup
   bool must_not_be_root = true;
   std::string home;    // a folder of the pod, where the program may write
-  std::string name;    // for USER and LOGNAME, as the image's passwd may have no name for the number
+  std::string name;    // for USER and LOGNAME, since the image's passwd may have no name for the number
   std::string source;  // for the record: "file", "image", "namespace", "default"; empty: no choice was made
   bool is_guess = false;  // the number is mlk's default, which may not suit the image
 };

@@ -7,9 +7,9 @@ namespace mlk {
 
 bool exists_already(const kube::ApiError& error);
 
-// Whether mlk cannot tell if the object was stored: no answer came, or the answer says nothing about the
-// object (such as a 409 for a quota that another request changes at the same time). The caller may retry the
-// POST.
+// Whether the error leaves open whether the object was stored: no answer came, or the answer says nothing
+// about the object (such as a 409 for a quota that another request changes at the same time). The caller may
+// retry the POST.
 bool unclear(const kube::ApiError& error);
 
 // Whether the server probably refuses only because it has just started, and has not read the namespaces,
@@ -17,7 +17,7 @@ bool unclear(const kube::ApiError& error);
 // before. A later retry can succeed.
 bool has_just_started(const kube::ApiError& error);
 
-// Whether the error does not show if the server accepts the object: unclear(), has_just_started(), or the
+// Whether the error leaves open whether the server accepts the object: unclear(), has_just_started(), or the
 // status 401 (the credentials are not valid).
 bool is_inconclusive(const kube::ApiError& error);
 

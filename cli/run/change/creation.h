@@ -54,11 +54,11 @@ class Creation {
   // Otherwise the owner is added to the owners of the existing object, if that object has any owner.
   Stored create_owned(const nlohmann::json& object, const std::string& owner_uid);
 
-  // Creates the missing objects of a run. Then marks the owner with annotations::created: all objects were
-  // made. The request for the mark runs in parallel with later requests, so the caller has to wait for the
-  // returned answer. If the mark is not set, a missing Job counts as not made yet. If the owner has the mark
-  // already, a missing deciding Job was deleted and is not made again, since the run would be trained twice.
-  // Jobs that have pods left (pods_left.h) are not made again either.
+  // Creates the missing objects of a run. Then gives the owner the mark annotations::created, which says that
+  // all objects were made. The request for the mark runs in parallel with later requests, so the caller has
+  // to wait for the returned answer. If the mark is not set, a missing Job counts as not made yet. If the
+  // owner has the mark already, a missing deciding Job was deleted and is not made again, since the run would
+  // be trained twice. Jobs that have pods left (pods_left.h) are not made again either.
   [[nodiscard]] std::future<kube::Answer> create_all(const nlohmann::json& owner,
                                                      const std::vector<nlohmann::json>& objects,
                                                      const std::set<std::string>& jobs_with_pods_left = {});

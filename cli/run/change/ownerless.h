@@ -25,8 +25,8 @@ struct Ownerless {
 std::vector<Ownerless> find_ownerless_pods(kube::Client& client, const std::string& name_space,
                                            const nlohmann::json& owner);
 
-// All objects of a run or a sweep that have lost their owner, except objects that are being deleted and kinds
-// that the user may not list. Empty if `run` is not a valid name. Throws ApiError.
+// All objects of a run or a sweep that have lost their owner, except objects that are being deleted, and
+// objects of kinds that the user may not list. Empty if `run` is not a valid name. Throws ApiError.
 std::vector<Ownerless> find_ownerless(kube::Client& client, const std::string& name_space,
                                       const std::string& run);
 

@@ -29,7 +29,7 @@ enum class SubmitOutcome {
   completed,  // an earlier submit was cut off, and this call created the missing objects
   running,    // the run existed already, with all its objects
   stopped,    // the run existed already, and is stopped
-  ended,      // the run existed already, and has ended or its Job is gone
+  ended,      // the run existed already; it has ended, or its Job is gone
 };
 
 struct Submitted {

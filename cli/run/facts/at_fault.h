@@ -21,8 +21,8 @@ const Container* at_fault(const PodFacts& pod);
 // The names of the containers for which a pod still waits after its program has ended.
 std::vector<std::string> waited_for(const PodFacts& pod);
 
-// Whether a pod that is being deleted had failed before it was asked to end (or in the same second), and not
-// by SIGTERM or SIGKILL.
+// Whether a pod that is being deleted had failed before it was asked to end (or in the same second), but was
+// not ended by SIGTERM or SIGKILL.
 bool failed_by_itself(const PodFacts& pod);
 
 }  // namespace mlk

@@ -25,7 +25,7 @@ struct PythonCode {
 // This rule also applies to the wheels in folders of --find-links. Files that travel with the code are always
 // allowed. A wheel that does not exist is no error here, since its line in the list may have a condition that
 // excludes it.
-// Throws Error: usage, not_found, and as read_requirements().
+// Throws Error: usage, not_found, and the errors of read_requirements().
 std::string digest_of_python_files(const UserFiles& from, const PythonCode& code);
 
 }  // namespace mlk

@@ -19,7 +19,7 @@ using image::LayerWriter;
 using image::TarEntry;
 
 constexpr char programs_folder[] = "usr/local/bin";
-constexpr unsigned user = 65532;  // "nonroot", as the pods of `train:` run
+constexpr unsigned user = 65532;  // "nonroot", the user of the pods of `train:`
 
 // The paths at which the loader finds the shared objects of a program, and the path of the loader itself.
 std::vector<std::string> libraries_of(const fs::path& program) {
