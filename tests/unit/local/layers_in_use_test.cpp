@@ -5,7 +5,7 @@
 
 TEST_SUITE_BEGIN("local/layers_in_use");
 
-TEST_CASE("layers_named_in() finds the complete names of code and package folders in any text") {
+TEST_CASE("in any text, layers_named_in() finds each complete name of a code folder or a package folder") {
   const std::string digits(64, 'a'), folder = "code-" + digits;
   using Names = std::set<std::string>;
   CHECK(mlk::local::layers_named_in("").empty());

@@ -220,7 +220,7 @@ TEST_CASE("the agent names no failure of an older attempt when a later attempt e
   CHECK(pod.agent.err().empty());
 }
 
-TEST_CASE("the agent ends the attempt and waits for the next launcher if the launcher is lost") {
+TEST_CASE("if the launcher is lost, the agent ends the attempt and waits for the next launcher") {
   Pod pod;
   std::optional<Link> leader = pod.lead();
   Link command = pod.run("echo $$; sleep 100"), process = pod.begin(0);

@@ -128,7 +128,7 @@ TEST_CASE("a program ends when the agent closes the connection") {
   CHECK(in_time([&] { return !is_alive(program); }));
 }
 
-TEST_CASE("a program ends when the process that mpirun has started ends") {
+TEST_CASE("a program ends if the process that mpirun has started is killed") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   const Link link = agent.give({"sh", "-c", "echo $$; exec sleep 100"});
@@ -173,8 +173,7 @@ TEST_CASE("a process ends with 126 if it gets no program from its agent, or cann
 }
 
 TEST_CASE(
-    "if all pods are on one machine, each pod has the files of Open MPI's shared memory in its own folder by "
-    "default") {
+    "if all pods are on one machine, the default folder of Open MPI's shared memory is the pod's folder") {
   for (const char* set : {"", "/elsewhere"}) {
     Played agent;
     agent.environment.folder = "/pods/x-0";
@@ -226,7 +225,8 @@ TEST_CASE("on SIGINT a process asks its program to end, as it does on SIGTERM") 
   CHECK(next_of(link) == "ended 0 9 told");
 }
 
-TEST_CASE("a process does not set `told` in its report if a signal that it did not send ended the program") {
+TEST_CASE(
+    "a process does not set `told` in its report if it did not send the signal that ended the program") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "kill -9 $$"});

@@ -184,7 +184,7 @@ TEST_CASE("find_image() refuses an image without an index if the image is for an
   CHECK(base_error(played, "1", Platform{"linux", "amd64", ""}).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("find_image() calls know_layers before it reads the configuration") {
+TEST_CASE("find_image() calls `know_layers` before it reads the configuration") {
   PlayedRegistry played;
   const std::string digest = add_image(played, "team/x", "1", {"one", "three"});
   int told = 0;

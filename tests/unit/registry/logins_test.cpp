@@ -288,7 +288,8 @@ TEST_CASE(
   CHECK(found_in({auths("https://r.example/v3/", "me:secret")}, "r.example/v3/x") == "me:secret");
 }
 
-TEST_CASE("a login may lack members, and the encoded member auth has priority over username and password") {
+TEST_CASE(
+    "a login may lack members, and `auth`, which is encoded, has priority over `username` and `password`") {
   const std::vector<std::pair<std::string, std::string>> rows{
       {R"({"username":"me"})", "me:"},
       {R"({"password":"secret"})", ":secret"},
@@ -327,7 +328,7 @@ TEST_CASE("a helper is found by an old spelling of its registry, and has priorit
   CHECK(found_in({R"({"credHelpers":{"r.example":5},)" + entry + "}"}, "r.example/x") == "me:secret");
 }
 
-TEST_CASE("find_login() returns a helper's login if go_on returns true") {
+TEST_CASE("find_login() returns a helper's login if `go_on` returns true") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", R"(echo '{"Username":"me","Secret":"x"}')");
   const TemporaryFolder folder;

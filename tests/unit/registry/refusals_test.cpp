@@ -82,7 +82,7 @@ TEST_CASE("mlk sends a request to a registry at most six times, with growing wai
   }
 }
 
-TEST_CASE("a request is sent only once if is_patient is false") {
+TEST_CASE("a request is sent only once if `is_patient` is false") {
   PlayedRegistry played;
   Refusing refusing{503, 100};
   played.before = std::ref(refusing);
@@ -156,7 +156,7 @@ TEST_CASE("mlk repeats a request after a temporary failure of the token server")
 }
 
 TEST_CASE(
-    "mlk asks a token server only once after 403, 404 or a long Retry-After, or if is_patient is false") {
+    "mlk asks a token server only once after 403, 404 or a long Retry-After, or if `is_patient` is false") {
   struct Row {
     int status;
     bool is_patient;
@@ -350,7 +350,7 @@ TEST_CASE("mlk reports a missing login helper, and continues without a login") {
   CHECK(notes.size() == 1);
 }
 
-TEST_CASE("mlk uses a remote registry without TLS if insecure is set, and else refuses the registry") {
+TEST_CASE("mlk uses a remote registry without TLS if `insecure` is set, and otherwise refuses the registry") {
   // The answer to the TLS handshake through a tunnel: plain HTTP, or the end of the connection.
   const std::string opened = "HTTP/1.1 200 OK\r\n\r\n", end = opened,
                     garbage = opened + "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}";
@@ -410,7 +410,7 @@ TEST_CASE("the error for a certificate of another name has no hint about authori
   CHECK(error.hint().empty());
 }
 
-TEST_CASE("the error for authorities that are not in PEM names the files of the authorities") {
+TEST_CASE("if the files of the authorities are not in PEM, the error names these files") {
   const Certificate authority = make_authority("own");
   PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.1", &authority}));
   const TemporaryFolder folder;

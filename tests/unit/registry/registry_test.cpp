@@ -198,7 +198,7 @@ TEST_CASE("tags() ends if a list of tags links to itself, is empty or is malform
   CHECK(registry_error([&] { (void)registry.tags("gone", 7); }).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("mlk trusts the certificate of a registry if the folder for this registry has the authority") {
+TEST_CASE("mlk trusts the certificate of a registry if its authority is in the folder for this registry") {
   const Certificate authority = make_authority("own");
   PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.1", &authority}));
   played.manifests[repository]["1"] = manifest_text;
@@ -321,7 +321,7 @@ TEST_CASE("requests for manifests accept all types of manifests, and put_manifes
   asks_for_all();
 }
 
-TEST_CASE("mlk checks Docker-Content-Digest of a manifest if the header is a digest of sha256") {
+TEST_CASE("mlk checks the header Docker-Content-Digest of a manifest if it has a digest of sha256") {
   PlayedRegistry played;
   std::string said;
   played.before = [&](const Request& request, Response& response) {

@@ -196,7 +196,8 @@ TEST_CASE("the error for a failed request to a token server names the server, an
   CHECK(refused(lost).code() == mlk::ExitCode::interrupted);
 }
 
-TEST_CASE("parse_token() reads token or access_token, bounds the lifetime, and refuses malformed tokens") {
+TEST_CASE(
+    "parse_token() reads `token` or `access_token`, bounds the lifetime, and refuses malformed tokens") {
   CHECK(parse_token(R"({"token":"a"})", "x").text == "a");
   CHECK(parse_token(R"({"access_token":"b"})", "x").text == "b");
   CHECK(parse_token(R"({"token":"a"})", "x").lifetime == seconds(60));
@@ -228,7 +229,7 @@ TEST_CASE("parse_token() refuses a token of more than 64 KiB, and limits the lif
   CHECK(parse_token(R"({"token":"a","expires_in":86401})", "x").lifetime == seconds(86'400));
 }
 
-TEST_CASE("parse_token() prefers token to access_token, and ignores a member that is no text") {
+TEST_CASE("parse_token() prefers `token` to `access_token`, and ignores a member that is no text") {
   CHECK(parse_token(R"({"access_token":"b","token":"a"})", "x").text == "a");
   CHECK(parse_token(R"({"access_token":"b","token":5})", "x").text == "b");
   CHECK(parse_token(R"({"access_token":5,"token":"a"})", "x").text == "a");

@@ -152,7 +152,7 @@ TEST_CASE("a Job ignores a pod that it does not control, and the pod keeps its f
   for (int i = 1; i <= number; ++i) CHECK(finalizers_of(cluster, "alien-" + std::to_string(i)).size() == 2);
 }
 
-TEST_CASE("a pod belongs to the Job in its owner reference with `controller` set") {
+TEST_CASE("a pod with two Jobs as owners belongs to the Job that is its controller") {
   Cluster cluster;
   json pod = held_pod("p", {{"kind", "Job"}, {"uid", "other"}});
   pod["metadata"]["ownerReferences"].push_back({{"kind", "Job"}, {"uid", "gone"}, {"controller", true}});

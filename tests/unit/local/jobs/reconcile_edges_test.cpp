@@ -103,7 +103,7 @@ TEST_CASE("a Job continues if its condition has no type, or a status other than 
   }
 }
 
-TEST_CASE("a Job without pods ends in one step, for each reason that the status or the spec alone can give") {
+TEST_CASE("a Job without pods ends in one step, for each reason that does not depend on pods") {
   const struct {
     json spec, status;
     const char* type;

@@ -74,7 +74,7 @@ TEST_CASE("a pod succeeds if its program ends after the deadline, but before the
   CHECK_FALSE(node.record().stop());
 }
 
-TEST_CASE("a pod whose deadline passed while no server ran is stopped by the next server") {
+TEST_CASE("if the deadline of a pod passes while no server runs, the next server stops the pod") {
   using namespace deadlines;
   Node node;
   start_limited(node, 100);

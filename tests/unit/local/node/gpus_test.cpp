@@ -99,7 +99,7 @@ TEST_CASE("a pod gets GPUs that no other pod has, and waits if too few are free"
   CHECK(machine.variable("c") == "0,2");
 }
 
-TEST_CASE("after a restart of the server each pod still has its GPUs") {
+TEST_CASE("each pod still has its GPUs after a restart of the server") {
   Machine machine;
   machine.store.create("pods", asking("a", "2"));
   machine.step();

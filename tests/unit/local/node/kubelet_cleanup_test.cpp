@@ -167,7 +167,7 @@ TEST_CASE("the address of a host is kept while its pod or its Job exists") {
   for (const char* host : {"j-0", "j-1", "host", "c"}) CHECK(all.contains(std::string("default/") + host));
 }
 
-TEST_CASE("a pod in no service loses its address when the pod has ended") {
+TEST_CASE("a pod that belongs to no service loses its address when the pod has ended") {
   Node node;
   node.store.create("jobs", samples::job(1));
   for (const char* name : {"j-0", "j-1"}) create_pod(node, name);

@@ -105,7 +105,7 @@ TEST_CASE("podIP in the status of a pod is the address that other pods get for t
   CHECK(node.at("/status/podIP") == address);
 }
 
-TEST_CASE("a pod that cannot be scheduled gets one event, also after several steps") {
+TEST_CASE("a pod that cannot be scheduled gets only one event, even after several steps") {
   Node node;
   node.create(R"({"spec": {"containers": [{"name": "main", "image": "i", "command": ["work"],
       "resources": {"requests": {"nvidia.com/gpu": "1"}}}]}})"_json);

@@ -117,7 +117,7 @@ TEST_CASE("replace_peers() replaces the port after the name of a peer by the pee
   CHECK(local("elsewhere.example:7070") == "elsewhere.example:7070");
 }
 
-TEST_CASE("replace_paths() replaces the longest mount path that is the path or a folder above it") {
+TEST_CASE("if a path lies in several mounts, replace_paths() replaces the longest mount path") {
   const std::map<std::string, std::string> mounts = {
       {"/data", "/real/data"}, {"/data/mnist", "/real/mnist"}, {"/dev/termination-log", "/pod/message"}};
   const auto replace = [&](const std::string& text) { return replace_paths(text, mounts); };

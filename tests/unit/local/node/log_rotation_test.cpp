@@ -86,7 +86,7 @@ TEST_CASE("a log says how many lines were lost while its file could not be creat
       Lines{"stderr F mlk: 3 lines are missing here: they could not be written", "stdout F d", "stdout F e"});
 }
 
-TEST_CASE("a log has mode 0600, and one open file after any number of rotations") {
+TEST_CASE("the files of a log have mode 0600, and only one stays open after any number of rotations") {
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                          std::filesystem::directory_iterator());
@@ -108,7 +108,7 @@ TEST_CASE("a log has mode 0600, and one open file after any number of rotations"
   }
 }
 
-TEST_CASE("an entry of the log has its time, its stream, and a mark for a whole line") {
+TEST_CASE("each entry of the log has a time, a stream, and a mark if it ends a line") {
   const Folder folder;
   LogFile file(folder.path() / "log", 1 << 20);
   LogStream out(file, "stdout"), err(file, "stderr");

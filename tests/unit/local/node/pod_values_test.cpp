@@ -150,7 +150,7 @@ TEST_CASE("a mount path in a variable is replaced by a folder, but not in a valu
         "/pods/u/volumes/v");
 }
 
-TEST_CASE("a container waits if a ConfigMap, a Secret or a key of one is missing") {
+TEST_CASE("a container waits if a ConfigMap or Secret is missing or lacks a key") {
   CHECK(environment_of(R"({"envFrom": [{"configMapRef": {"name": "x"}}]})") ==
         "CreateContainerConfigError: configmap \"x\" not found");
   CHECK(environment_of(R"({"envFrom": [{"secretRef": {"name": "x"}}]})") ==

@@ -128,7 +128,7 @@ TEST_CASE(
   CHECK(other.log() == "/usr\n");
 }
 
-TEST_CASE("the log has all the output of a program that ends at once, also without a last newline") {
+TEST_CASE("the log has all the output of a program that ends at once, even if the last line has no newline") {
   const Supervised p;
   p.run({"sh", "-c", "printf out; printf err >&2"});
   std::ifstream log(p.pod.path() / "log");

@@ -126,7 +126,7 @@ TEST_CASE("a program that does not exist ends with code 128, as in Kubernetes") 
   CHECK(pod.exit()->message.find("executable file not found in $PATH") != std::string::npos);
 }
 
-TEST_CASE("a program that a signal ends has the exit code 128 plus the number of the signal") {
+TEST_CASE("if a signal ends a program, the exit code is 128 plus the number of the signal") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());

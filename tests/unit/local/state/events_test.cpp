@@ -64,7 +64,7 @@ TEST_CASE("events with another object, reason or message are stored separately")
   for (const Object& event : store.list("events")) CHECK(event->at("count") == 1);
 }
 
-TEST_CASE("record_event() uses the namespace default if the object has no namespace") {
+TEST_CASE("record_event() uses the namespace `default` if the object has no namespace") {
   const Folder folder;
   Store store(folder.path());
   const json bare = {{"metadata", {{"name", std::string(201, 'n')}}}};

@@ -67,7 +67,8 @@ TEST_CASE("an object has its own file of mode 0600, which is removed with the ob
   CHECK_FALSE(std::filesystem::exists(of_node));
 }
 
-TEST_CASE("an object's file has the name of the object, cut and made unique if it has more than 200 bytes") {
+TEST_CASE(
+    "an object's file is named like the object, but a name of more than 200 bytes is cut and made unique") {
   const Folder folder;
   Store store(folder.path());
   const std::string fits(200, 'a'), longer(201, 'b');

@@ -145,7 +145,7 @@ TEST_CASE("changes_after() returns each change once and in order") {
   CHECK(store.changes_after(seen, "configmaps", at_once).empty());
 }
 
-TEST_CASE("a watch from before the start of the store gets 410, so that the client lists again") {
+TEST_CASE("a watch from a version before the store's start gets 410, so that the client lists again") {
   const Folder folder;
   std::uint64_t old = 0;
   {
