@@ -95,8 +95,9 @@ void require_sweep(const RunAddress& address, const Session& session);
 // Throws Error{usage} for a single trial of a sweep.
 void require_no_trial(const RunAddress& address);
 
-// Thrown if mlk cannot write to standard output, to end a command that would run on for a long time. The
-// caller of the command prints the reason, except if the reader of the output has closed the output.
+// Thrown if mlk cannot write to standard output: it ends a command that would otherwise run on for a long
+// time. The caller of the command prints the reason, except if the reader of the output has closed the
+// output.
 struct OutputFailed {};
 
 // The options of the embedded cluster from --local and --volume. Throws Error{usage} for an invalid --volume.

@@ -37,8 +37,8 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 std::string_view cut(std::string_view text, std::size_t bytes);
 std::string_view cut_front(std::string_view text, std::size_t bytes);  // keeps the end of the text
 
-// Makes text from outside safe for a terminal: control characters (cli/util/unicode.h) except \n and \t, and
-// bytes that are not UTF-8, each become '?'.
+// Makes text from outside safe for a terminal. Control characters (cli/util/unicode.h) become '?', but \n and
+// \t stay. Each byte that is not UTF-8 also becomes '?'.
 std::string printable(std::string_view text);
 std::string printable_line(std::string_view text);  // printable(), with blanks in place of \n and \t
 

@@ -106,7 +106,8 @@ std::string running_text(const RunStatus& status) {
   return join(parts, " ");
 }
 
-// "3 workers 1 server run" for a restarting run of which some ranks run; otherwise empty.
+// The running ranks of a restarting run: "3 workers 1 server run". Empty for any other run, and if no rank
+// runs.
 std::string left_text(const RunStatus& status) {
   const auto running = std::count_if(status.ranks.begin(), status.ranks.end(),
                                      [](const RankStatus& rank) { return rank.state == "Running"; });

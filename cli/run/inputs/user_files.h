@@ -18,8 +18,8 @@ struct UserFiles {
 // Reads the plain files in the folder `named`, which is relative to the experiment file. Returns their
 // contents by name. The files travel in a ConfigMap, whose keys cannot contain folders. Hidden files and
 // caches are skipped. The check uses the real path, after symbolic links and "..": a file is refused unless
-// it is below the folder of the experiment file (and not hidden there) or is allowed. Errors begin with
-// `what`. Throws Error: usage, not_found.
+// it is below the folder of the experiment file (and not hidden there), or is covered by `allowed`. Errors
+// begin with `what`. Throws Error: usage, not_found.
 std::map<std::string, std::string> read_user_folder(const UserFiles& files, const std::string& named,
                                                     const std::string& what);
 

@@ -36,8 +36,8 @@ struct OpenLog {
   kube::LogLine line{};  // the line that is given out next
   Time newest{};
   bool is_over = false, was_asked = false;
-  // The time that wait() has spent: `missed` since the last news of any log in missing_, `silent` since this
-  // log was opened or last brought text.
+  // Times that wait() has waited. `missed`: since a log in missing_ last had news. `silent`: since this log
+  // was opened or last brought text.
   milliseconds missed{0}, silent{0};
   milliseconds retry = first_retry;
   int dead_connections = 0;  // since the last new line

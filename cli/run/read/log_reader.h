@@ -32,11 +32,11 @@ struct LogRead {
 };
 
 // For a log that is wanted as a whole, the reader first requests 32 KiB and then the rest, so that the first
-// lines of all logs arrive soon. If the connection of a log breaks, the reader retries until no new line of
-// this log has come for 10 s. The reader holds at most 16 MB: it closes the stream of a log that is ahead of
-// the others, and continues when the next line of this log is due. When no line has arrived for 2 s, the
-// other logs do not wait for silent logs any more. A log that is silent for `longest_silence` is opened
-// again. Does not throw: `logs` holds the failures.
+// lines of all logs arrive soon. If the connection of a log breaks, the reader retries, and gives up when
+// this log has brought no new line for 10 s. The reader holds at most 16 MB: it closes the stream of a log
+// that is ahead of the others, and continues when the next line of this log is due. When no line has arrived
+// for 2 s, the other logs do not wait for silent logs any more. A log that is silent for `longest_silence` is
+// opened again. Does not throw: `logs` holds the failures.
 void read_logs(kube::Client& client, const std::string& name_space, std::vector<LogRead>& logs,
                const LogTaker& taker, std::chrono::milliseconds longest_silence = std::chrono::seconds(30));
 

@@ -29,7 +29,7 @@ struct LogFilter {
   std::optional<std::chrono::seconds> since{};  // no lines older than this
   std::string role{};                           // empty: all
   std::optional<int> rank{};
-  std::string container{};  // empty: the container of the program, and one that failed before it
+  std::string container{};  // empty: main, and a container that failed before main started
   bool lossy = false;       // for RunLogFollower: drop the oldest lines if nobody takes them in time
 };
 

@@ -42,8 +42,8 @@ class LogWarnings {
 // unknown.
 std::string said_by_node(const std::string& node, const std::string& pod, const std::string& said);
 
-// A sentence for each rank that had pods but has no pod in `pods` any more; one sentence for all if there are
-// many.
+// A sentence for each rank that had pods but has no pod in `pods` any more. If there are many such ranks: one
+// sentence for all of them.
 std::vector<std::string> lost_logs(const RunStatus& status, const std::vector<nlohmann::json>& pods,
                                    const LogFilter& filter);
 

@@ -55,8 +55,8 @@ std::string cut_beginning(const LogRead& log, const json& pod) {
       rank_name(log.source), format_duration(std::chrono::duration_cast<seconds>(shape.before)));
 }
 
-// The sentences about the logs after they were read. Throws if the server refuses a log, or if it answers no
-// request.
+// What is wrong with the logs that were read: sentences for people. Throws if the server refused a log, or
+// answered no request.
 std::vector<std::string> problems_of(const std::vector<LogRead>& logs, const Sources& sources,
                                      const kube::Config& config) {
   std::vector<std::string> sentences, waiting;  // waiting: the ranks without a log

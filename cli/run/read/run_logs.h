@@ -12,10 +12,10 @@
 
 namespace mlk {
 
-// Passes the lines to `taker` in the order of time, while the logs are read (read_logs()). Pods without a log
-// (not started, gone, on a lost node) are left out, with sentences in `problems`. `problems` also has the
-// messages of nodes about logs, and a sentence for each log whose beginning seems to be deleted. Throws
-// ApiError when the cluster cannot be reached or refuses a log.
+// Passes the lines to `taker` in the order of time, while the logs are read (read_logs()). Leaves out pods
+// without a log (not started, gone, on a lost node). `problems` gets sentences about these pods, the messages
+// of nodes about logs, and a sentence for each log whose beginning seems to be deleted. Throws ApiError when
+// the cluster cannot be reached or refuses a log.
 void read_run_logs(kube::Client& client, const std::string& name_space,
                    const std::vector<nlohmann::json>& pods, const LogFilter& filter, const LogTaker& taker,
                    std::vector<std::string>* problems = nullptr);

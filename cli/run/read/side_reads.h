@@ -1,6 +1,6 @@
 // Sends further requests for facts that the objects of a run do not show: the state of the nodes of its pods,
-// the last words of a container other than main that failed, and whether the Service of a live run exists.
-// The status of a pod has no last words of injected containers, and lacks words for which the kubelet did not
+// the last words of a failed container other than main, and whether the Service of a live run exists. The
+// status of a pod has no last words of injected containers, and lacks words for which the kubelet did not
 // wait. A missing Secret needs no request: the kubelet of each pod that needs it reports this.
 #pragma once
 
@@ -30,8 +30,8 @@ class SideReads {
   SideReads& operator=(const SideReads&) = delete;
 
   // Adds the known answers to the objects, and sends requests for the unknown ones. Does not wait. Asks again
-  // about a doubtful node after 3 s, about a log that may still get lines after 1 s, and about a Service
-  // after 30 s (except if the Service exists and all ranks run). Call it from one thread.
+  // after 3 s about a doubtful node, after 1 s about a log that may still get lines, and after 30 s about a
+  // Service (except if the Service exists and all ranks run). Call it from one thread.
   void poll(RunObjects& objects);
 
   // As poll(), but waits for the answers, at most for `budget`.
