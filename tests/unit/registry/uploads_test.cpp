@@ -134,7 +134,7 @@ TEST_CASE("upload() fails after five attempts if the final PUT fails each time")
   }
 }
 
-TEST_CASE("the error for a refused upload has the registry's words, and mlk does not follow a bad Location") {
+TEST_CASE("upload() quotes the words of a registry that refuses it, and does not follow a bad Location") {
   PlayedRegistry played;
   std::string location;
   int status = 403;
@@ -203,7 +203,7 @@ TEST_CASE("an upload continues at the same URL if the registry names no other UR
   CHECK(played.count("PUT /v2/team/x/blobs/uploads/1?state=a&digest=") == 1);
 }
 
-TEST_CASE("an upload fails at once if the registry refuses a PATCH or PUT and no request has failed before") {
+TEST_CASE("an upload fails at once if its first failed request is a refused PATCH or PUT") {
   for (const char* method : {"PATCH", "PUT"}) {
     for (const int status : {400, 403, 413}) {
       PlayedRegistry played;

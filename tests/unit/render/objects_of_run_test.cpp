@@ -72,7 +72,7 @@ TEST_CASE("own() adds the owner's uid to the value of MLK_CHECKPOINTS") {
   CHECK(job.find("\"" + before + "\"") == std::string::npos);
 }
 
-TEST_CASE("own() does not change a folder for checkpoints that the user has chosen") {
+TEST_CASE("own() does not change a checkpoint folder that the user has chosen") {
   Rendered run = whole_run(std::string(one_program) +
                                "checkpoint: {volume: {pvc: c}}\npatch: {pod: {spec: {containers: [{name: "
                                "main, env: [{name: MLK_CHECKPOINTS, value: /mine}]}]}}}\n",

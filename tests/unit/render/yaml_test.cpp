@@ -71,7 +71,7 @@ TEST_CASE("to_yaml() quotes a text of several lines if a literal block would cha
     CHECK_MESSAGE(to_yaml(json{{"k", text}}) == "k: " + json(text).dump() + "\n", text);
 }
 
-TEST_CASE("to_yaml() writes lists in lists and keys that need quotes as valid YAML") {
+TEST_CASE("to_yaml() writes valid YAML for lists in lists, and for keys that need quotes") {
   CHECK(to_yaml(json::array({json::array({1, 2}), true, nullptr, 1.5})) ==
         "-\n  - 1\n  - 2\n- true\n- null\n- 1.5\n");
   CHECK(to_yaml(json{{"no", 1}, {"a b", {{"c", "x\ny\n"}}}}) ==

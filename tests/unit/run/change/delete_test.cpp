@@ -42,7 +42,7 @@ struct RunsToDelete : test::FakeCluster {
 
 }  // namespace
 
-TEST_CASE("mlk delete accepts the name of an experiment with a single run or sweep, not counting trials") {
+TEST_CASE("mlk delete accepts the name of an experiment that has one run or sweep (trials do not count)") {
   RunsToDelete cluster;
   cluster.add("x-aaaaa", "x-aaaaa");
   for (const char* trial : {"x-bbbbb", "x-ccccc"}) cluster.add(trial, "x-aaaaa");

@@ -88,7 +88,7 @@ TEST_CASE("a dry run says why an object is refused even if the user may not read
   CHECK_MESSAGE(said.find("exceeded quota: q") != std::string::npos, said);
 }
 
-TEST_CASE("a dry run fails if the server refuses a pod, except because of a quota or a missing right") {
+TEST_CASE("a dry run fails if the server refuses a pod, unless the reason is a quota or a missing right") {
   Submitter submitter;
   submitter.dry_run = true;
   std::vector<json> pods;

@@ -82,7 +82,7 @@ TEST_CASE("runs with the same code share one ConfigMap, which is sent once") {
   CHECK(owners_of_code(submitter.cluster) == std::vector{first, second});
 }
 
-TEST_CASE("a submit tries again if another program changes or deletes the shared code meanwhile") {
+TEST_CASE("a submit tries again if another program changes or deletes the ConfigMap of its code meanwhile") {
   CodeSubmitter submitter("1");
   submitter.submit();
   submitter.experiment = CodeSubmitter("2").experiment;
@@ -151,7 +151,7 @@ TEST_CASE("a submit refuses a ConfigMap of code if the archive does not match th
   }
 }
 
-TEST_CASE("a submit fails if another program replaces the shared code during the submit") {
+TEST_CASE("a submit fails if another program replaces the shared code by other code meanwhile") {
   CodeSubmitter submitter("1");
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method != "POST" || !request.path.ends_with("/jobs")) return std::nullopt;

@@ -90,7 +90,7 @@ TEST_CASE("mlk stop names the runs that it has not stopped if it is interrupted"
   CHECK(cluster.suspended() == 16);
 }
 
-TEST_CASE("mlk stop records a run whose processes have ended even if another run goes on") {
+TEST_CASE("mlk stop records a run whose processes have ended, even if another run goes on") {
   RunsToStop cluster(2);
   cluster.end_pod("r-1");
   const Error error = cluster.stop(3s);

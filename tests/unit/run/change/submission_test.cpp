@@ -268,7 +268,7 @@ TEST_CASE("a submit uses the run's owner even if the answer to the creation of t
   CHECK(posts == 2);
 }
 
-TEST_CASE("a submit fails if another user's ConfigMap has the run's name, and does not delete it") {
+TEST_CASE("a submit fails, and deletes nothing, if another user's ConfigMap has the run's name") {
   Submitter submitter;
   submitter.dry_run = true;
   const std::string run = submitter.submit().run;
@@ -400,7 +400,7 @@ TEST_CASE("a submit that cannot undo its work tells the user how to delete the o
   CHECK(submitter.notes[0] == "could not take back configmap/" + run + "; delete it with: mlk delete " + run);
 }
 
-TEST_CASE("a submit uses an object that exists even if a quota refuses to create it") {
+TEST_CASE("a submit uses an existing object if a quota refuses to create the object again") {
   // A quota counts objects from a request whose answer was lost, and objects of another submit.
   const auto full = mlk::test::refusal(403, "Forbidden", "it is forbidden: exceeded quota: q");
   for (const char* plural : {"configmaps", "services", "jobs"}) {

@@ -133,7 +133,7 @@ TEST_CASE("a run whose deciding Job is gone has not succeeded, even if the serve
   CHECK(run.phase() == "Incomplete");
 }
 
-TEST_CASE("if a Job that does not decide is gone, the run continues and reports the missing Job") {
+TEST_CASE("if a Job other than the deciding Job is gone, the run continues and reports the missing Job") {
   Made run;
   run.lose("r-server");
   CHECK(run.phase() == "Running");
@@ -171,7 +171,7 @@ TEST_CASE("a pod whose Secret is missing shows the message of its kubelet") {
   CHECK(run.why() == "worker/0: MountVolume.SetUp failed for volume \"key\" : secret \"r\" not found");
 }
 
-TEST_CASE("a missing Job counts as cut off after a minute if the run lacks annotations::created") {
+TEST_CASE("after a minute, a missing Job counts as `cut_off` if the run lacks annotations::created") {
   Run run;
   std::erase_if(run.objects.jobs, [](const json& job) { return job["metadata"]["name"] == "r-server"; });
   CHECK(observe(run.objects, now).absence == Absence::cut_off);

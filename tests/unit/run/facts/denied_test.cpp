@@ -58,7 +58,7 @@ TEST_CASE("the advice on a read-only volume names the key `read_only:`") {
   CHECK(advice("OSError: [Errno 30] Read-only file system: '/x'").empty());
 }
 
-TEST_CASE("the advice for a missing path under --local says that the mount is another folder") {
+TEST_CASE("under --local, the advice on a missing path says that the mount is another folder") {
   json pod = pod_with_mounts();
   const std::string said = "FileNotFoundError: [Errno 2] No such file or directory: '/data/train.csv'";
   CHECK(advice_on_denied(said, pod).empty());

@@ -38,7 +38,7 @@ TEST_CASE("a pod counts as live if it has not ended and its node is not lost") {
 }
 
 TEST_CASE(
-    "jobs_going_on() leaves out Jobs that are suspended, deleted or ending, or whose ranks are all over") {
+    "jobs_going_on() leaves out Jobs that are suspended, deleted or ending, or whose ranks have all ended") {
   const auto goes_on = [](const json& job_patch, const json& pod_patch = json::object()) {
     json job = plain_job(), pod = plain_pod();
     job.merge_patch(job_patch);
@@ -61,7 +61,7 @@ TEST_CASE(
                 {{"status", {{"phase", "Failed"}}}}));
 }
 
-TEST_CASE("lacks_ends_of_pods() finds ended Jobs that report ranks whose programs have not ended") {
+TEST_CASE("lacks_ends_of_pods() is true if a Job has ended but its pods do not show the ends of its ranks") {
   const auto lacks = [](const json& status, const std::vector<json>& pod_patches) {
     RunObjects objects;
     objects.jobs = {plain_job()};

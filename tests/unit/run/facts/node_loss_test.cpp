@@ -79,7 +79,7 @@ TEST_CASE("a node is lost if the Node object or the cluster reports the loss") {
   }
 }
 
-TEST_CASE("a Node is silent if its kubelet does not report, or if it has the taint out-of-service") {
+TEST_CASE("a Node is silent if its kubelet does not report, or if the Node has the taint `out-of-service`") {
   const auto word = [](const char* status, const char* taint = nullptr) {
     json node = {
         {"status",

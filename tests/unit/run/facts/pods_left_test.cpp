@@ -51,7 +51,7 @@ using RankLines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("pods whose Job is gone are listed as ranks, and the run's reason counts them") {
+TEST_CASE("pods whose Job is gone are listed as ranks, and the run's reason has their number") {
   LeftRun run;
   CHECK(run.ranks() ==
         RankLines{"server/0 Running", "worker/0 Running", "worker/1 Running", "worker/2 Running"});
@@ -69,7 +69,7 @@ TEST_CASE("pods whose Job is gone are listed as ranks, and the run's reason coun
   CHECK(listed.at(0).why == run.why());
 }
 
-TEST_CASE("the run's reason counts only those pods of a gone Job that have not ended") {
+TEST_CASE("the number of pods in the run's reason does not include ended pods") {
   LeftRun run;
   run.pending(run.pod(0), false);
   run.fail(run.pod(1), 3);

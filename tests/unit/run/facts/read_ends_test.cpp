@@ -40,7 +40,7 @@ TEST_CASE("the pod's phase and main's state show whether the program runs or has
   CHECK(runs_and_failed("Failed", 0, false) == std::pair(false, true));
 }
 
-TEST_CASE("a rank without tries left ends the run if too few other ranks are left") {
+TEST_CASE("a rank that has used up its tries ends the run if too few other ranks remain") {
   json job = plain_job();
   job["spec"]["completions"] = 3;
   job["spec"]["backoffLimitPerIndex"] = 1;

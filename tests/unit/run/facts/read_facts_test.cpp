@@ -139,7 +139,7 @@ TEST_CASE("the condition DisruptionTarget gives a failed pod its end time if no 
   CHECK(read_pod(patch).finished == parse_time("2026-01-03T11:00:00Z"));
 }
 
-TEST_CASE("a pod without end times ended when it stopped being ready") {
+TEST_CASE("a pod without end times counts as ended at the time when it stopped being ready") {
   json patch = with_conditions({condition_of_type("Ready", "PodFailed", "False")});
   patch["metadata"]["deletionTimestamp"] = "2026-01-03T12:30:00Z";
   CHECK_FALSE(read_pod(patch).finished);  // it runs
@@ -453,7 +453,7 @@ TEST_CASE("the number of a trial is the entry of the Job's list at the index of 
   CHECK(read_pod({{"metadata", {{"annotations", {{"mlk.dev/trials", "4-6"}}}}}}).rank == 2);
 }
 
-TEST_CASE("a run counts as trained if its result has a schema and the value true for `done`") {
+TEST_CASE("a run counts as trained if its result has a schema, and `done` is true") {
   const auto trained = [](const char* message) {
     return read_state({{"terminated", {{"exitCode", 1}, {"message", message}}}}).trained;
   };

@@ -68,7 +68,7 @@ TEST_CASE("the platform of a build ignores nodes of other systems and nodes with
   }
 }
 
-TEST_CASE("target_of() takes the typed repository, or else the registry with the experiment's name") {
+TEST_CASE("target_of() takes the typed repository, or else the experiment's name in the registry") {
   mlk::Build build;
   build.composed.digest = "sha256:" + std::string(64, 'a');
   CHECK(mlk::target_of("r.example/x:2", "s.example", "digits", build).text() == "r.example/x:2");
@@ -89,7 +89,7 @@ TEST_CASE("target_of() takes the typed repository, or else the registry with the
   }
 }
 
-TEST_CASE("is_built_tag() accepts only a tag of `mlk-` and the first twelve digits of the image's digest") {
+TEST_CASE("is_built_tag() accepts only `mlk-` followed by the first twelve digits of the image's digest") {
   const std::string digest = "sha256:0123456789abcdef" + std::string(48, '0');
   CHECK(mlk::is_built_tag("mlk-0123456789ab", digest));
   for (const char* tag :
@@ -116,7 +116,7 @@ TEST_CASE("a node without a label for its system counts as Linux, but must have 
   CHECK(platform_text({half, labelled("arm64", "gpu"), labelled("amd64", "cpu")}, two) == "linux/arm64");
 }
 
-TEST_CASE("repository_of() takes the typed repository, or else a repository with the experiment's name") {
+TEST_CASE("repository_of() takes the typed repository, or else the experiment's name in the registry") {
   CHECK(mlk::repository_of("r.example/x:2", "s.example", "digits").text() == "r.example/x:2");
   CHECK(mlk::repository_of("", "s.example/team", "digits").name() == "s.example/team/digits");
   const mlk::Error none = target_error("", "");
@@ -228,7 +228,7 @@ TEST_CASE("packages need a Python version from the image or from the experiment"
         std::string("code.python: 'old' is no version of Python"));
 }
 
-TEST_CASE("a build says that it uses wheels for glibc if the image's C library is unknown") {
+TEST_CASE("if the image's C library is unknown, a build says that it uses wheels for glibc") {
   std::string debian;
   mlk::image::append_to_tar(debian, {.path = "etc/debian_version"}, "12");
   const mlk::Experiment experiment = built_experiment("code: {path: ., python: requirements.txt}\n");

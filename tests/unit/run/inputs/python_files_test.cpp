@@ -39,7 +39,7 @@ struct ListOfPackages {
   }
 };
 
-TEST_CASE("--allow-files lets a list of packages name files outside of the experiment's folder") {
+TEST_CASE("with --allow-files, a list of packages may name files outside of the experiment's folder") {
   const ListOfPackages list;
   for (const char* file : {"other/x.txt", "other/own.whl", "other/wheels/own.whl", "other/wheels/notes.txt"})
     list.folder.write(file, "");

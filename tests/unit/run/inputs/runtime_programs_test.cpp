@@ -80,7 +80,7 @@ TEST_CASE("the image of the runtime holds the plugin for GPUs if the plugin lies
   CHECK(ProgramsOfTexts::content(build, "usr/local/bin/libmlk-cuda.so") == "plugin");
 }
 
-TEST_CASE("the image of the runtime has a user mlk with the number 65532 and a home folder") {
+TEST_CASE("the image of the runtime has a user `mlk` with the number 65532 and a home folder") {
   const ProgramsOfTexts programs;
   programs.folder.write("bin/mlk-runtime", "beside");
   const Build build = programs.build();

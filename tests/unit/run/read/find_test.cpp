@@ -92,7 +92,7 @@ TEST_CASE("choose_run() takes the newest sweep of an experiment if sweeps are pr
   }
 }
 
-TEST_CASE("choose_run() suggests `mlk results` if no number of a trial follows the slash") {
+TEST_CASE("choose_run() suggests `mlk results` if the word after the slash is not a trial number") {
   const std::vector<json> owners = {object_of("s", "s", "s"), object_of("r", "r")};
   const auto refused = [&](const std::string& typed) {
     try {

@@ -12,7 +12,7 @@ using namespace mlk;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-TEST_CASE("may_have_late_lines() is true less than ten seconds before or after the end of the program") {
+TEST_CASE("may_have_late_lines() is true if `now` and the program's end differ by less than ten seconds") {
   const Time now = *parse_time("2026-11-27T10:00:00Z");
   CHECK(may_have_late_lines(now, now));
   CHECK(may_have_late_lines(now - 9s, now));

@@ -92,7 +92,7 @@ TEST_CASE("a log that does not arrive is reported after 10 seconds") {
   CHECK(warnings.rest({{"d", "n1", "lost"}}) == Texts{"no logs of d on node n1: lost"});
 }
 
-TEST_CASE("four lost logs are reported in one sentence, but three in one sentence each") {
+TEST_CASE("three lost logs get a sentence each, but four lost logs share one sentence") {
   RunStatus status;
   status.phase = Phase::failed;
   status.started = Time{};

@@ -108,7 +108,7 @@ TEST_CASE("the error for a refused log names the log and has the status of the r
   }
 }
 
-TEST_CASE("--tail needs one request for each log if each rank has one log") {
+TEST_CASE("--tail needs only one request for each log if no rank has several logs") {
   LogAnswers cluster;
   kube::Client client(cluster.server.start());
   // A server with the same number is another rank.

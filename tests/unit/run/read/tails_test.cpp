@@ -189,7 +189,7 @@ TEST_CASE("the logs of the other ranks are read if the lowest rank has no metric
   CHECK(run.objects.lines.empty());
 }
 
-TEST_CASE("a longer end of a log is read if the first end has no metrics line") {
+TEST_CASE("more lines of a log are read if its last 40 lines have no metrics line") {
   Logs run;
   std::string text;
   for (int i = 0; i < 40; ++i) text += Logs::said("hello");

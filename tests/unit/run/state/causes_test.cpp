@@ -21,7 +21,7 @@ constexpr char deleted_at[] = "2026-01-03T11:58:30Z";
 
 void mark_deleted(json& object) { object["metadata"]["deletionTimestamp"] = deleted_at; }
 
-TEST_CASE("a rank that is tried again is shown before a lost node") {
+TEST_CASE("a rank that is tried again is listed before a lost node") {
   Run run;
   run.job()["status"]["failedIndexes"] = "0";
   run.job()["spec"]["maxFailedIndexes"] = 3;
@@ -37,7 +37,7 @@ TEST_CASE("a rank that is tried again is shown before a lost node") {
   CHECK(run.state(2) == "Failed");
 }
 
-TEST_CASE("a rank that failed for good is shown before a rank that cannot be scheduled") {
+TEST_CASE("a rank that failed for good is listed before a rank that cannot be scheduled") {
   Run run;
   run.job()["spec"]["maxFailedIndexes"] = 3;
   run.job()["status"]["failedIndexes"] = "0";
@@ -74,7 +74,7 @@ TEST_CASE("a failure in an ended or ending Job is shown without the time of a ne
   CHECK(run.observed().ranks.at(1).reason == "failed for good: exit code 3 (try 1 of 4)");
 }
 
-TEST_CASE("a pod does not count as failed if its Job has removed it and is ending, suspended or deleted") {
+TEST_CASE("a pod does not count as failed if an ending, suspended or deleted Job has removed it") {
   const auto failure_of = [](const std::function<void(Run&)>& change) {
     Run run;
     run.fail(run.pod(1), 137);
@@ -235,7 +235,7 @@ TEST_CASE("the number of failed tries is shown for a rank that has used up its t
   CHECK(run.why() == "worker/0: exit code 4");  // the rank was not tried again
 }
 
-TEST_CASE("a run is shown as failing if the failure policy fails its Job before the Job reports this") {
+TEST_CASE("if the failure policy will fail a Job, the run is shown as failing before the Job reports this") {
   Run run;
   run.job()["spec"]["podFailurePolicy"]["rules"] = {
       R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [66]}})"_json};

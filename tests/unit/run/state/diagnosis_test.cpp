@@ -352,7 +352,7 @@ TEST_CASE("a warning on a pod that does not start is shown if the warning is not
         Waiting{0, ""});
 }
 
-TEST_CASE("the last error of a pull is still shown if the image is pulled again") {
+TEST_CASE("the last error of a pull is still shown while the image is pulled again") {
   Facts facts;
   facts.failed_pulls["pod-uid"] = {"Failed", "Failed to pull image \"image:1\": no such host", noon};
   const auto creating = [](PodFacts& pod) { pod.waiting_reason = "ContainerCreating"; };
@@ -372,7 +372,7 @@ TEST_CASE("the last error of a pull is still shown if the image is pulled again"
   CHECK(why([](PodFacts& pod) { pod.waiting_reason = "PodInitializing"; }, facts) == Waiting{0, ""});
 }
 
-TEST_CASE("the reason why a Job has no pods says whether the run cannot start at all") {
+TEST_CASE("why_no_pod() says why a Job has no pods, and whether the run can still start") {
   CHECK(why_none("Error creating: pods \"x\" is forbidden: exceeded quota: small") ==
         Waiting{55, "the quota of the namespace is used up: exceeded quota: small"});
   CHECK(why_none("unable to create new content because it is being terminated") ==
