@@ -18,7 +18,8 @@
 // - Numbers compare by value (1 and 1.0 are equal). Whole numbers of up to 64 bits compare exactly. Text
 //   compares byte by byte. Lists and maps may be equal or unequal, but have no order.
 // - If the whole text of a value is a number, as it can be in `env:`, it compares with a number by value,
-//   as in LR > 0.5. But if the value of a trial is a number, it is not equal to text in quotes, such as '0.5'.
+//   as in LR > 0.5. But if the value of a trial is a number, it is not equal to text in quotes, such as
+//   '0.5'.
 // - Other values of different types are unequal, and neither is less than the other.
 // - The text of `state` and of `phase` compares without case: state == succeeded.
 // - `name =~ '^digits'` is true if the value is text in which the pattern is found.
