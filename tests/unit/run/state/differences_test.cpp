@@ -72,7 +72,7 @@ TEST_CASE("differences_of() shows at most six differences of a run") {
   CHECK(differences_of({run("1", "x", {{"k\x1b", "\x1b"}}), run("2", "x", json::object())})["1"] == "k?=?");
 }
 
-TEST_CASE("differences_of() compares a value that is nested too deeply as a whole") {
+TEST_CASE("differences_of() compares a value as a whole if it is nested too deeply") {
   json deep = 1;
   for (int i = 0; i < 40; ++i) deep = {{"k", deep}};
   const auto differences = differences_of({run("a", "x", deep), run("b", "x", json::object({{"k", 2}}))});

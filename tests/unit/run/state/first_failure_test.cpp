@@ -16,7 +16,7 @@ namespace {
 using test::Fixture;
 using test::load;
 
-TEST_CASE("the first failure of a run is not a pod that the Job controller ended later") {
+TEST_CASE("a pod that the Job controller ended later is not the first failure") {
   Fixture fixture = load("ending");
   const RunStatus status = fixture.observed();
   REQUIRE(status.first_failure);

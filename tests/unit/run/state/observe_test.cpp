@@ -298,7 +298,7 @@ TEST_CASE("a refusal is not final if its cause is that the namespace is still ne
   }
 }
 
-TEST_CASE("the marked Job decides even if its role is not worker") {
+TEST_CASE("the marked Job decides even if its role is not `worker`") {
   Fixture fixture = load("succeeded");
   for (auto& job : fixture.objects.jobs) {
     const bool server = job["metadata"]["name"] == "ok-aaaaa-server";
@@ -307,7 +307,7 @@ TEST_CASE("the marked Job decides even if its role is not worker") {
   CHECK(fixture.observed().phase == Phase::running);  // the servers still run
 }
 
-TEST_CASE("the workers' Job, or else the only Job, decides if no Job is marked") {
+TEST_CASE("if no Job is marked, the workers' Job decides, or else the only Job") {
   Fixture fixture = load("succeeded");
   for (auto& job : fixture.objects.jobs) job["metadata"].erase("annotations");
   CHECK(fixture.observed().phase == Phase::succeeded);
@@ -396,7 +396,7 @@ TEST_CASE("a Secret that the kubelet has not read yet is no reason why a pod wai
   CHECK(fixture.observed().why.empty());
 }
 
-TEST_CASE("the reason why an image cannot be pulled stays even if the kubelet pulls again") {
+TEST_CASE("a run still shows why its image cannot be pulled when the kubelet tries to pull it again") {
   Fixture fixture = load("image_cannot_be_pulled");
   const std::string before = fixture.observed().why;
   for (auto& pod : fixture.objects.pods)

@@ -145,7 +145,7 @@ TEST_CASE("the JSON of a failure and of a rank has every key even if nothing is 
   CHECK(to_record(status)["ranks"][0]["reason"] == std::string(500, 'x'));
 }
 
-TEST_CASE("values that a record lacks get their defaults") {
+TEST_CASE("values that are missing in a record get their defaults") {
   const std::optional<RunStatus> read = from_record(
       {{"schema", 1}, {"phase", "Failed"}, {"ranks", {json::object()}}, {"first_failure", json::object()}});
   REQUIRE(read);
@@ -206,7 +206,7 @@ TEST_CASE("recorded_status() reads the summary if the record is larger than half
   CHECK(recorded_status(owner)->phase == Phase::stopped);
 }
 
-TEST_CASE("if runs were created in the same second, observe_all() sorts them by name, the last name first") {
+TEST_CASE("if runs were created in the same second, observe_all() sorts them by name in reverse order") {
   std::vector<RunObjects> runs;
   for (const char* name : {"b", "c", "a"}) {
     Run run;

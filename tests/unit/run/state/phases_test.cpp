@@ -348,7 +348,8 @@ TEST_CASE("a rank on a lost node is missing, and counts as failed if its pod is 
   CHECK(run.observed().first_failure->disruption);
 }
 
-TEST_CASE("a rank without a pod reports that the pod is gone if the Job is ending, ended or suspended") {
+TEST_CASE(
+    "if a Job is ending, ended or suspended, a rank without a pod has the reason that its pod is gone") {
   Run run;
   run.pod(1)["metadata"]["deletionTimestamp"] = "2026-01-03T11:59:00Z";
   CHECK(run.observed().ranks.at(1).reason == "it is ending");

@@ -18,7 +18,7 @@ using test::load;
 // Writes the record of the status into the owner.
 void write_into(nlohmann::json& owner, const RunStatus& status) { owner.merge_patch(record_patch(status)); }
 
-TEST_CASE("an ended run has the same status from its record after its other objects are gone") {
+TEST_CASE("the record of an ended run gives the same status when all other objects of the run are gone") {
   for (const char* name : {"failed_exit_code", "succeeded", "failed_oom"}) {
     Fixture fixture = load(name);
     const RunStatus before = fixture.observed();

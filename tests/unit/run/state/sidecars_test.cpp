@@ -378,7 +378,7 @@ TEST_CASE("the container that keeps `main` from starting is shown with its name"
         "worker/0: container fetch: exit code 1: side says so (started again 5 times)");
 }
 
-TEST_CASE("a program that could not be started is shown with this reason in each phase of its pod") {
+TEST_CASE("if a program could not be started, the reason of the run says so in each phase of the pod") {
   Pair pair;
   json end = main_ends(128);
   end["terminated"]["reason"] = "StartError";

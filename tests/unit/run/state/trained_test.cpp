@@ -58,7 +58,7 @@ TEST_CASE("a training run has succeeded if one rank ended well") {
   }
 }
 
-TEST_CASE("a training run that was stopped after a rank had ended well has succeeded") {
+TEST_CASE("a training run has succeeded if it was stopped after a rank had ended well") {
   Fixture fixture = load("stopped");
   mark_as_training(fixture);
   CHECK(fixture.observed().phase == Phase::stopped);
@@ -82,7 +82,7 @@ TEST_CASE("a training run has succeeded if a rank has reported a result that con
   CHECK(fixture.observed().phase == Phase::failed);
 }
 
-TEST_CASE("a failed rank of a trained run is not shown as tried again") {
+TEST_CASE("if a run is trained, the reason of a failed rank names no further try") {
   Fixture fixture = load("running_with_a_failed_rank");
   mark_as_training(fixture);
   worker_job(fixture)["status"]["completedIndexes"] = "0";

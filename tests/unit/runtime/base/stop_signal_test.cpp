@@ -36,7 +36,7 @@ TEST_CASE("StopSignal reports a signal by requested(), by its descriptor, and by
 }
 
 TEST_CASE(
-    "StopSignal::wait() ends at its time limit without a signal, and the destructor closes the descriptor") {
+    "without a signal, StopSignal::wait() ends at its time limit; the destructor closes the descriptor") {
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);

@@ -62,7 +62,7 @@ TEST_CASE("restart() empties a snapshot, and sets the new step and position") {
   CHECK(snapshot.slots() == 0);
 }
 
-TEST_CASE("a tensor is found by its whole name, also if the name of another tensor begins with it") {
+TEST_CASE("a tensor is found by its whole name, even if the name of another tensor begins with it") {
   using namespace checkpoint_format_bounds;
   CHECK(find_piece(named("w", {2, 2}), alike) == Piece{0, 0, 4});
   CHECK(find_piece(named("w2", {3}), alike) == Piece{0, 4, 3});

@@ -153,7 +153,7 @@ TEST_CASE("a checkpoint of several servers has one file for each server, and loa
   }
 }
 
-TEST_CASE("a checkpoint is not committed while a file of it is missing or short") {
+TEST_CASE("a checkpoint is not committed while one of its files is missing or too short") {
   Checkpoints run;
   const CheckpointStore store = run.store();
   const std::string aside = CheckpointStore::name_aside(3);
@@ -177,7 +177,7 @@ TEST_CASE("write() refuses a name that leads out of the folder, and discard() an
   CHECK(fs::exists(run.checkpoints.parent_path() / "x"));
 }
 
-TEST_CASE("discard() removes a temporary folder, and no saved checkpoint or other folder") {
+TEST_CASE("discard() removes a temporary folder, but neither a saved checkpoint nor any other folder") {
   Checkpoints run;
   const fs::path beside = run.checkpoints.parent_path() / "x";
   REQUIRE(run.store().save(snapshot_of(state_at(1, 9)), two_tensors));

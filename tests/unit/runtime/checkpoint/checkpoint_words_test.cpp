@@ -262,7 +262,7 @@ TEST_CASE("the log names each skipped checkpoint with its reason, the newest fir
                                run.at(3).string() + ": manifest.json: No such file or directory\n");
 }
 
-TEST_CASE("the error for a damaged checkpoint names the file and the fault") {
+TEST_CASE("if a checkpoint is damaged, the error names the file and the fault") {
   using namespace checkpoint_words;
   const Kept run;
   REQUIRE(run.save(2));

@@ -50,7 +50,7 @@ LiveState live(const TrainingState& state) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint has the state at its step, also if the state changes during the write") {
+TEST_CASE("a checkpoint has the state at its step, even if the state changes during the write") {
   LiveRun run;
   TrainingState state = state_at(1, live_parameters);
   {
@@ -83,7 +83,7 @@ TEST_CASE("a checkpoint that becomes due during a write is made from the first s
   CHECK(load_and_check(run.store(), live_tensors) == second);
 }
 
-TEST_CASE("after_step() saves a step that is due, and none of the other steps") {
+TEST_CASE("after_step() saves only steps that are due") {
   LiveRun run;
   run.config.checkpoint.every = 10;
   {
@@ -153,7 +153,7 @@ TEST_CASE("the result contains the first step that could not be saved, until a l
   CHECK_FALSE(result().contains("unsaved"));
 }
 
-TEST_CASE("require_writable() fails if the folder cannot be written and a step is left to train") {
+TEST_CASE("if a step is left to train, require_writable() fails if the folder cannot be written") {
   LiveRun run;
   run.config.steps = 9;
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);

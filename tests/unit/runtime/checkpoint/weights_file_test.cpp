@@ -342,7 +342,7 @@ TEST_CASE("prefixes of PyTorch's wrappers are removed from the names of tensors"
   }) == "it lacks the model's tensor transformer.ln_f.bias");
 }
 
-TEST_CASE("the message for a file of another format names the format") {
+TEST_CASE("if a file of weights has another format, the message names this format") {
   const Folder of;
   const auto refusal = [&](const std::string& file) { return of.refusal(file, ExitCode::bad_data); };
   CHECK(refusal(std::string("PK\x03\x04\0\0\x08\x08\0\0\0\0", 12)).starts_with("it is a file of PyTorch"));

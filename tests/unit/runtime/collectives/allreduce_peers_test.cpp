@@ -455,7 +455,7 @@ TEST_CASE("the proposing rank makes the first state, sends it, reports, and ends
   CHECK(farthest(saved.parameters, state.parameters) < 1e-5);
 }
 
-TEST_CASE("a rank that waits for the state saves nothing when it gets SIGTERM") {
+TEST_CASE("if a rank gets SIGTERM while it waits for the state, it saves nothing") {
   TwoRanks stage(0);
   stage.start();
   stage.say(MessageType::status, 0, 10, 0,

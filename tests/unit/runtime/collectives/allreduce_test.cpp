@@ -168,7 +168,9 @@ TEST_CASE("a run that continues from a checkpoint ends with the same bits as an 
   CHECK(cut.rank(1).log().find("goes on from") == std::string::npos);
 }
 
-TEST_CASE("a rank that stops and comes back receives the state that the other ranks have trained meanwhile") {
+TEST_CASE(
+    "when a rank comes back after a stop, it receives the state that the other ranks have trained "
+    "meanwhile") {
   LoopbackRun run(3);
   run.config.steps = 1'000'000;
   run.config.step_delay_ms = 2;
@@ -234,7 +236,7 @@ TEST_CASE("a rank that stops and comes back receives the state that the other ra
   CHECK(run.rank(0).result()["restored_step"] == state.step);
 }
 
-TEST_CASE("a rank that finds the checkpoint of the last step ends as trained without the other ranks") {
+TEST_CASE("if a rank finds the checkpoint of the last step, it ends as trained without the other ranks") {
   LoopbackRun run(2);
   run.start_all();
   for (const int rank : {0, 1}) CHECK(run.rank(rank).wait() == ExitCode::trained);
@@ -250,7 +252,7 @@ TEST_CASE("a rank that finds the checkpoint of the last step ends as trained wit
   CHECK(told(again.metrics()) == "mlk step=20 epoch=6 loss accuracy=1\n");
 }
 
-TEST_CASE("a rank without a folder for checkpoints trains to the end") {
+TEST_CASE("a rank trains to the end even if it has no folder for checkpoints") {
   LoopbackRun run(1);
   LaunchEnv env = run.env(0);
   env.checkpoints = "";
@@ -260,7 +262,7 @@ TEST_CASE("a rank without a folder for checkpoints trains to the end") {
   CHECK_FALSE(rank.result().contains("checkpoint"));
 }
 
-TEST_CASE("a rank that cannot write checkpoints ends before it trains") {
+TEST_CASE("a rank ends before it trains if it cannot write checkpoints") {
   LoopbackRun run(1);
   fs::create_symlink(run.folder / "gone", run.folder / "checkpoints");
   run.start_all();
@@ -269,7 +271,7 @@ TEST_CASE("a rank that cannot write checkpoints ends before it trains") {
   CHECK(run.rank(0).metrics().empty());
 }
 
-TEST_CASE("a loss that is not a number ends all ranks as diverged") {
+TEST_CASE("all ranks end as diverged if the loss is not a number") {
   LoopbackRun run(2);
   run.config.model.hidden = {8, 8, 8};
   run.config.optimizer = {.lr = 1e6, .momentum = 0.9};

@@ -184,8 +184,8 @@ TEST_CASE("all members abandon a group if one member cannot join it or takes too
 }
 
 TEST_CASE(
-    "members sum on their devices once all have joined the group, even if the time limit of one member is "
-    "over") {
+    "members begin to sum on their devices once all have joined the group, even if one member's time limit "
+    "is over") {
   Members members(2);
   members.begin();
   members.add_up();
@@ -201,7 +201,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "progress() returns stands_still if no part ends within 500 ms plus 16 ms for each MiB of the largest "
+    "progress() returns `stands_still` if no part ends within 500 ms plus 16 ms for each MiB of the largest "
     "part") {
   Members members(2);
   members.begin();
@@ -225,7 +225,7 @@ TEST_CASE(
   CHECK(after(1200) == failed);
 }
 
-TEST_CASE("a group that has made many sums resets the count of groups that failed before it") {
+TEST_CASE("failed groups no longer count after a later group has made many sums") {
   Members members(2);
   for (int generation = 0; generation < 8; ++generation) {
     members.begin();

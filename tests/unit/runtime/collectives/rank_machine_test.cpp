@@ -124,7 +124,7 @@ TEST_CASE("a rank ends as terminated if it gets SIGTERM while it reports") {
 }
 
 TEST_CASE(
-    "a rank that has reported waits a limited time for a rank that was never connected, and then ends") {
+    "after its report, a rank waits a limited time for a rank that was never connected, and then ends") {
   RankSettings settings = settings_of(0, 2, 1);
   settings.assembly.minimum = 1;
   settings.late = std::chrono::seconds(60);
@@ -275,13 +275,13 @@ TEST_CASE("a trained rank with the last checkpoint waits at most 10 s for the re
   }
 }
 
-TEST_CASE("a rank that finds the last checkpoint when it starts ends as trained at once") {
+TEST_CASE("if a rank finds the last checkpoint at its start, it ends as trained at once") {
   LoneRank rank(1, 2, 1);
   rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
   CHECK(decides<EndWithFound>(rank.call([&](RankTurn& turn) { rank.machine.found_last(turn); })));
 }
 
-TEST_CASE("a rank that waits for the result ends when it gets SIGTERM") {
+TEST_CASE("if a rank gets SIGTERM while it waits for the result, it ends") {
   SecondRank rank(1);
   rank.take_step();
   rank.tick();

@@ -13,7 +13,7 @@ namespace data_summaries {
 
 constexpr std::uint64_t block = 64 * 1024;
 
-TEST_CASE("sampled_crc32c() of few bytes notices a changed byte and another number of bytes") {
+TEST_CASE("sampled_crc32c() of short data changes if a byte or the length changes") {
   std::vector<std::uint8_t> bytes(3 * block, 7);
   const std::uint32_t whole = sampled_crc32c(bytes, bytes.size(), 0);
   for (const std::size_t at : {std::size_t{0}, std::size_t{1}, block, 2 * block - 1, bytes.size() - 1}) {
@@ -26,8 +26,7 @@ TEST_CASE("sampled_crc32c() of few bytes notices a changed byte and another numb
 }
 
 TEST_CASE(
-    "sampled_crc32c() of many bytes depends on the first block, the last block and some blocks between "
-    "them") {
+    "sampled_crc32c() of long data depends on the first block, the last block and some blocks between them") {
   std::vector<std::uint8_t> bytes(100 * block + 5, 7);
   const std::uint64_t most = 4 * block;
   const std::uint32_t whole = sampled_crc32c(bytes, most, 0);

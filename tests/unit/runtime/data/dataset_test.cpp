@@ -165,7 +165,7 @@ TEST_CASE(
   CHECK(count_labels(std::vector<std::uint8_t>{0, 2, 2, 1, 2}, 4) == std::vector<std::uint64_t>{1, 1, 3, 0});
 }
 
-TEST_CASE("a data set with a stray label is refused, and a data set with an empty class has a warning") {
+TEST_CASE("a data set with a stray label is refused, and a data set with an empty class causes a warning") {
   TemporaryFolder folder;
   mlk::test::write_learnable(folder.path());
   std::string labels = read_file(folder.path() / train_labels);

@@ -42,7 +42,7 @@ TEST_CASE(
   CHECK(!orders.contains(ascending));
 }
 
-TEST_CASE("over many epochs each sample is about equally often the first of an epoch") {
+TEST_CASE("over many epochs, all samples are about equally often the first of an epoch") {
   // Counts each of 16 samples at the first position of many epochs: 1000 are expected, with a standard
   // deviation of 31.
   std::vector<int> count(16);

@@ -304,7 +304,8 @@ TEST_CASE("a part of the configuration that is not an object is refused, and the
   CHECK_THROWS_WITH_AS(parse_config("[]"), "configuration: must be an object", Failure);
 }
 
-TEST_CASE("a default Config has the mode single and no steps, and every other member has its default value") {
+TEST_CASE(
+    "a default Config has the mode `single` and no steps, and every other member has its default value") {
   const Config config;
   CHECK(config.mode == Mode::single);
   CHECK(config.model.hidden.empty());

@@ -140,7 +140,7 @@ TEST_CASE("optimizers and schedules with invalid values are refused") {
         "configuration: optimizer.schedule.factor must be above 0 and below 1");
 }
 
-TEST_CASE("consistency may be sync, async or a bound of staleness") {
+TEST_CASE("`consistency` may be `sync`, `async` or a bound of staleness") {
   json changed = contract_example;
   changed["consistency"] = "sync";
   CHECK(parse_config(changed.dump()).consistency.sync);
@@ -421,8 +421,8 @@ TEST_CASE("a configuration file that cannot be used is named in the error") {
 }
 
 TEST_CASE(
-    "step_beyond_data() reports a step larger than the data set; resolve_steps() refuses a step of over "
-    "16 times all epochs") {
+    "step_beyond_data() reports a step larger than the data set; resolve_steps() refuses one of over 16 "
+    "times the samples of all epochs") {
   Config config;
   config.data.batch = 50;
   config.workers.count = 4;

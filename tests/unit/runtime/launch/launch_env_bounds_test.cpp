@@ -110,7 +110,7 @@ TEST_CASE("an address is a host and a port, and an IPv6 host is in brackets") {
         "environment: MLK_SEEDS_WORKER must hold host:port, but has ''");
 }
 
-TEST_CASE("read_launch_env() reads MLK_DATA also for a server") {
+TEST_CASE("read_launch_env() reads MLK_DATA even for a server") {
   const test::Environment environment({{"MLK_RUN", "r"},
                                        {"MLK_ROLE", "server"},
                                        {"MLK_RANK", "0"},

@@ -122,7 +122,7 @@ TEST_CASE("a trial needs its file of points, its index in that file, and rank 0"
   CHECK(read_launch_env().trial_index == 0);
 }
 
-TEST_CASE("the error for a missing variable names the variable") {
+TEST_CASE("if a variable is missing, the error names it") {
   for (const char* name : {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_CONFIG", "MLK_DATA", "MLK_ADDRESS",
                            "MLK_SEEDS_WORKER", "MLK_SEEDS_SERVER", "MLK_SECRET", "MLK_INCARNATION"}) {
     CHECK(refusal_of(name, "") == std::string("environment: ") + name + " is not set");
@@ -147,7 +147,7 @@ TEST_CASE("UNIX sockets are used unless MLK_TRANSPORT is tcp, and any other valu
   CHECK_FALSE(read_launch_env().unix_sockets);
 }
 
-TEST_CASE("the error for a malformed variable names the variable and its value") {
+TEST_CASE("if a variable is malformed, the error names the variable and its value") {
   CHECK(refusal_of("MLK_ROLE", "boss") == "environment: MLK_ROLE must be worker or server, not 'boss'");
   for (const char* rank : {"-1", "1x", "$(JOB_COMPLETION_INDEX)", "1000000", "99999999999"}) {
     CHECK(refusal_of("MLK_RANK", rank) ==

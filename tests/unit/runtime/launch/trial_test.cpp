@@ -52,7 +52,7 @@ TEST_CASE("a trial is read from its own line, and the other lines are not parsed
   CHECK(trials::read(text + "\n", 2).number == 7);
 }
 
-TEST_CASE("the error for a missing or too long line names the line and its file") {
+TEST_CASE("if a line is missing or too long, the error names the line and its file") {
   const std::string one = trials::point(0).dump() + "\n";
   CHECK(trials::refusal("", 0) == "points:1: there is no such line");
   CHECK(trials::refusal(one, 1) == "points:2: there is no such line");
@@ -74,7 +74,7 @@ TEST_CASE("read_trial() reads up to the line of the trial, and at most 2 MiB") {
   CHECK(trials::refusal(before + "x\n" + line, 1) == "points:2: lies beyond the first 2 MiB of the file");
 }
 
-TEST_CASE("the error for a line that is not a point names the line and its fault") {
+TEST_CASE("if a line is not a point, the error names the line and its fault") {
   const auto said = [](const std::string& line) { return trials::refusal(line + "\n", 0); };
   CHECK(said("").starts_with("points:1: the point: not JSON: "));
   CHECK(said("{").starts_with("points:1: the point: not JSON: "));

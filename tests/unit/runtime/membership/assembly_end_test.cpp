@@ -11,7 +11,7 @@ TEST_SUITE_BEGIN("runtime/membership/assembly_end");
 using namespace mlk::rt;
 using namespace mlk::test;
 
-TEST_CASE("a rank that gets a done message stops waiting for a generation, and stores the result") {
+TEST_CASE("when a rank gets a done message, it stops waiting for a generation, and stores the result") {
   AmongRanks stage(1, 2);
   Assembling assembling(stage);
   stage.say_trained();
@@ -20,7 +20,7 @@ TEST_CASE("a rank that gets a done message stops waiting for a generation, and s
   CHECK(stage.assembly.result() == "its result");
 }
 
-TEST_CASE("a rank that connects after the end of the run gets a done message with the result") {
+TEST_CASE("if a rank connects after the end of the run, it gets a done message with the result") {
   AmongRanks stage(0, 2);
   stage.start_generation(1, {0, 1});
   stage.report_trained("the result");
@@ -60,7 +60,7 @@ TEST_CASE("somebody_is_there() is true while another rank is connected and has n
   CHECK_FALSE(stage.assembly.last_loss());
 }
 
-TEST_CASE("a rank that was silent at the end of the run gets a done message when it is audible again") {
+TEST_CASE("if a rank was silent at the end of the run, it gets a done message when it is audible again") {
   AmongRanks stage(0, 2);
   stage.start_generation(1, {0, 1});
   stage.hears_of(1, Event::Kind::silent);
@@ -70,7 +70,7 @@ TEST_CASE("a rank that was silent at the end of the run gets a done message when
   CHECK(stage.was_told(rank_at(1), MessageType::done));
 }
 
-TEST_CASE("a rank that was never connected counts as lost since the start of this process") {
+TEST_CASE("if a rank was never connected, it counts as lost since the start of this process") {
   AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.workers = 3; });
   stage.start_assembling();
   const SteadyTime began = stage.now;

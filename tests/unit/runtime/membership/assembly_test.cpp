@@ -31,7 +31,7 @@ TEST_CASE(
   CHECK(stage.assembly.restarts() == 5);
 }
 
-TEST_CASE("an accept message of a rank without a state has no state") {
+TEST_CASE("a rank without a state sends an accept message without a state") {
   AmongRanks stage(1, 2);
   stage.state.reset();
   stage.propose(0, 1, {0, 1}, 0);
@@ -154,7 +154,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank without a state ends if it hears of any other lineage after the source of its state is lost") {
+    "if a rank without a state has lost the source of its state, it ends when it hears of any other "
+    "lineage") {
   AmongRanks stage(1, 3);
   stage.state.reset();
   stage.start_generation(1, {0, 1});  // from step 10
@@ -212,7 +213,9 @@ TEST_CASE("if all states are equal, the proposer is the source, and no rank rece
   CHECK(stage.assembly.restarts() == 0);
 }
 
-TEST_CASE("a rank with a state of the newest step lags if the state comes from an older generation") {
+TEST_CASE(
+    "even if the state of a rank has the newest step, the rank lags if the state comes from an older "
+    "generation") {
   AmongRanks stage(0, 4);
   stage.tell_statuses({1, 2, 3}, 0, 10);
   Assembling assembling(stage);
@@ -372,7 +375,7 @@ TEST_CASE("a rank sends its generation, its step and its lineage to a peer that 
   CHECK(PayloadReader(status.payload).get<std::uint64_t>() == lineage);
 }
 
-TEST_CASE("a rank sends its status to a rank of another lineage that is behind") {
+TEST_CASE("a rank sends its status to a rank that is behind and has another lineage") {
   AmongRanks stage(1, 2);
   stage.start_generation(1, {0, 1});
   (void)stage.was_told(rank_at(0), MessageType::status);  // drops the earlier statuses to rank 0

@@ -10,7 +10,7 @@ using namespace mlk::rt;
 using namespace mlk::test;
 
 TEST_CASE(
-    "a rank that has accepted a proposal refuses another process's proposal that has a minority of the "
+    "after a rank has accepted a proposal, it refuses another process's proposal that has a minority of the "
     "same members") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
@@ -25,7 +25,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank that has accepted a proposal accepts later proposals that come from the same process or have "
+    "after a rank has accepted a proposal, it accepts later ones from the same process, and later ones with "
     "a majority of the same members") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
@@ -53,8 +53,7 @@ TEST_CASE("the acceptance of the first generation binds a member only until this
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE(
-    "each generation that a rank has accepted binds the rank until one of these generations has begun") {
+TEST_CASE("all generations that a rank has accepted bind this rank until one of them has begun") {
   AmongRanks stage(4, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(2, 2, {1, 2, 3, 4}, 1);

@@ -57,7 +57,7 @@ struct FirstWorker : WorkerJob {
 
 }  // namespace
 
-TEST_CASE("run_among_peers() sends the exit code to all peers, also after a failure, which it throws again") {
+TEST_CASE("run_among_peers() sends the exit code to all peers, even after a failure, which it throws again") {
   FirstWorker worker;
   const auto ends_with = [&](const std::function<ExitCode()>& end, bool wait_for_the_peer = true) {
     const auto peer = played_process({Role::worker, 1}, 5);
@@ -143,7 +143,7 @@ TEST_CASE("Peers::dial() uses the seed address of the role and rank, and dials n
   CHECK(read_file(worker.log_path) == before);  // no message came too late
 }
 
-TEST_CASE("a process whose role is server introduces itself as a server") {
+TEST_CASE("a process with the role `server` introduces itself as a server") {
   FirstWorker server;
   server.config.mode = Mode::ps;
   server.env.role = "server";

@@ -81,7 +81,8 @@ TEST_CASE("the proposer's begin message has the restarts, the step, the source a
 }
 
 TEST_CASE(
-    "a proposal has the generation it follows, its lineage and the addresses of ranks beyond the seeds") {
+    "a proposal contains the generation that it follows, its lineage and the addresses of ranks beyond the "
+    "seeds") {
   AmongRanks stage(0, 3, [](AssemblySettings& settings) { settings.seeds = 2; });
   stage.start_generation(5, {0, 1, 2});
   stage.tell_statuses({1, 2}, 5, 10);
@@ -145,7 +146,7 @@ TEST_CASE("the number of a proposal is higher than all generation numbers that t
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("a rank that accepts another rank's proposal abandons its own") {
+TEST_CASE("a rank abandons its own proposal when it accepts another rank's proposal") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);

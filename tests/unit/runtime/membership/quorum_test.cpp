@@ -12,7 +12,8 @@ TEST_SUITE_BEGIN("runtime/membership/quorum");
 using namespace mlk::rt;
 using namespace mlk::test;
 
-TEST_CASE("the remaining one of two members continues if it has a state, and else waits for the minimum") {
+TEST_CASE(
+    "the remaining one of two members continues if it has a state, and otherwise waits for the minimum") {
   AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.minimum = 2; });
   stage.start_generation(1, {0, 1});
   stage.depart(rank_at(1));
@@ -124,7 +125,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a lost member that had left the generation counts as dead if it could not continue without this rank") {
+    "a lost member counts as dead if it had left the generation and could not continue without this rank") {
   AmongRanks stage(0, 3);
   stage.depart(rank_at(1));
   stage.start_generation(1, {0, 2});

@@ -220,7 +220,8 @@ TEST_CASE("a report reaches the writing thread with its step, its scalars and th
   CHECK(kept.text() == "");
 }
 
-TEST_CASE("the writing thread waits for further reports, and an EventWriter without reports ends at once") {
+TEST_CASE(
+    "the writing thread waits for further reports, and an EventWriter ends at once if it has no reports") {
   using namespace event_records;
   const KeptLog kept;
   {

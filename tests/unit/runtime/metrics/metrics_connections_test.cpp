@@ -206,7 +206,7 @@ TEST_CASE("a destroyed server has closed its port and all its connections") {
   }
 }
 
-TEST_CASE("a server that cannot open all its descriptors throws a failure and leaves nothing open") {
+TEST_CASE("if a server cannot open all its descriptors, it throws a failure and leaves nothing open") {
   using namespace metrics_connections;
   const std::ptrdiff_t before = open_descriptors();
   rlimit usual{};

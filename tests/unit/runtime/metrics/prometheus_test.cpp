@@ -34,7 +34,7 @@ std::string value_of_loss(double loss) {
 }  // namespace whole_exposition
 
 TEST_CASE(
-    "a process that has done nothing yet exports only its counters and the histogram of its steps, all "
+    "before a process has done anything, it exports only its counters and the histogram of its steps, all "
     "zero") {
   CHECK(prometheus_text({}) ==
         "# HELP mlk_samples_total Samples that this process has trained on.\n"
