@@ -11,9 +11,9 @@ namespace mlk::kernels {
 // Memory with the function that frees it.
 using Memory = std::unique_ptr<void, void (*)(void*)>;
 
-// `size()` numbers that a function of Ops has returned. Only operations of an Ops for the same device may
-// dereference data(). The host reads and writes the numbers through Ops::read(), write() and place(), but may
-// use a buffer of Ops::allocate_on_host() directly. A buffer that was moved from is empty.
+// Memory for `size()` numbers, as functions of Ops return it. Only operations of an Ops for the same device
+// may dereference data(). The host reads and writes the numbers through Ops::read(), write() and place(), but
+// may use a buffer of Ops::allocate_on_host() directly. A buffer that was moved from is empty.
 template <typename Number>
 class Buffer {
  public:

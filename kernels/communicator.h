@@ -56,8 +56,7 @@ class Collectives {
   // The id of a new group; nothing if the library cannot make an id.
   virtual std::optional<GroupId> new_group() = 0;
   // Begins to join a group as member `index`, counted from 0. The other members join at the same time. The
-  // result is never null. The state() of the result reports when the group is complete, or that joining has
-  // failed.
+  // result is never null. Its state() says whether the group is complete, and whether joining has failed.
   virtual std::unique_ptr<Communicator> join(const GroupId& group, int members, int index) = 0;
 };
 

@@ -206,8 +206,8 @@ class Ops {
   // channels]. A row or column that is left over is ignored.
   virtual void max_pool(const ImageShape& shape, const float* x, float* out) = 0;
 
-  // The backward pass of max_pool: delta goes to the first of the largest numbers, counted row by row; the
-  // rest of x_gradient, of the size of x, becomes 0.
+  // The backward pass of max_pool. In each square, delta goes to the first of the largest numbers, counted
+  // row by row. The rest of x_gradient, which has the size of x, becomes 0.
   virtual void max_pool_backward(const ImageShape& shape, const float* x, const float* delta,
                                  float* x_gradient) = 0;
 

@@ -61,7 +61,7 @@ class Windows {
   }
 
   // Calls use(lines, place in the windows, place in x) for the lines of all windows. The lines of adjacent
-  // pixels are passed in one call if no edge cuts them off, or an edge cuts off all of them in the same way.
+  // pixels are passed in one call if no edge cuts them off, or if all are cut off in the same way.
   template <typename Use>
   void over_lines(const Strip& strip, Use use) const {
     const int reach = kernel_ / 2, line = kernel_ * shape_.channels;

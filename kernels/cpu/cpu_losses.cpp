@@ -8,7 +8,7 @@
 namespace mlk::kernels {
 namespace {
 
-constexpr int wide = 64;  // with so many classes or more, a single row fills vectors
+constexpr int wide = 64;  // with this many classes or more, a single row fills vectors
 
 // At most 64 blocks of rows. The losses of a block are added up together. The blocks depend on the shape
 // alone, so that the number of threads does not change the bits of the sum.

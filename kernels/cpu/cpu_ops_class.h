@@ -19,7 +19,7 @@
 
 namespace mlk::kernels {
 
-// The smallest number of arithmetic operations in a part. So many operations take much longer than the
+// The smallest number of arithmetic operations in a part. This many operations take much longer than the
 // hundred microseconds that a thread may need to wake up.
 inline constexpr double least_operations = 16e6;
 inline constexpr std::size_t least_floats = 64 * 1024;

@@ -31,8 +31,8 @@ struct HeadPlaces {
 // diagonal are wasted.
 constexpr int queries_at_once = 64;
 
-// The number of operations for the scores of all heads and for the means of the values, half of them for
-// each, if no position is left out.
+// The number of operations if no position is left out: one half is for the scores of all heads, and the other
+// half for the means of the values.
 double products_of(const AttentionShape& shape) {
   return 4.0 * shape.batch * shape.heads * shape.length * shape.length * shape.head_size;
 }

@@ -7,7 +7,7 @@
 namespace mlk::cuda {
 namespace {
 
-// When so many keys are known, the work of any other key runs without a recording: sizes that change
+// When this many keys are known, the work of any other key runs without a recording: sizes that change
 // from step to step are not worth a recording.
 constexpr std::size_t most_recordings = 16;
 

@@ -28,7 +28,7 @@ struct mlk_device_table {
   // `why`, of `size` bytes, then holds a sentence.
   mlk_device* (*open)(int index, int precision, char* why, std::size_t size);
   void (*close)(mlk_device* device);
-  // The name of the device and what else identifies it. Lives as long as the device.
+  // The name of the device, and whatever else identifies it. Lives as long as the device.
   const char* (*name)(const mlk_device* device);
   // What went wrong first, or null. Lives as long as the device.
   const char* (*failure)(const mlk_device* device);

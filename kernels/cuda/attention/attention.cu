@@ -45,8 +45,8 @@ __device__ unsigned position_of_warp(Head& head) {
   return position < head.length ? position : head.length;
 }
 
-// sums[size] += the sum over the lanes of weight * vector(lane), for lanes below `count`. Each lane adds to
-// its own numbers.
+// sums[size] += weight * vector(lane), for each lane below `count` with its own weight. Each lane adds to its
+// own numbers.
 template <typename Vector>
 __device__ void add_weighted(float* sums, unsigned size, float weight, unsigned count, Vector vector) {
   const unsigned lane = threadIdx.x % warp_threads;

@@ -5,7 +5,7 @@
 //
 // An engine computes the products. A warp computes `rows` rows, and each lane has some numbers of
 // `rows_of_lane` rows. The results are of two types:
-//   Scores   weights, or their gradients: one for each pair of a position of the warp and one of the tile
+//   Scores   weights, or their gradients: one for each pair (position of the warp, position of the tile)
 //   Means    vectors of a head that are summed up
 #pragma once
 

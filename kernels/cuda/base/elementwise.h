@@ -53,7 +53,7 @@ __device__ void store(float* to, const Numbers<width>& numbers) {
   }
 }
 
-// Stores the numbers rounded. Four rounded numbers need an address that is aligned to 8 bytes.
+// Rounds and stores the numbers. Four rounded numbers need an address that is aligned to 8 bytes.
 template <unsigned width>
 __device__ void store(BFloat16* to, const Numbers<width>& numbers) {
   if constexpr (width == 4) {

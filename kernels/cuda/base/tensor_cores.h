@@ -93,7 +93,7 @@ struct Tile {
     return numbers + row * stride + (column / piece ^ turn) * piece;
   }
 
-  // Loads `a`: 16 x 16 numbers from `row` and `column` on, of the tile, or of its transpose if `transposed`.
+  // Loads `a`, 16 x 16 numbers of the tile (or of its transpose, if `transposed`) from `row` and `column` on.
   template <bool transposed = false>
   __device__ void load(Left& a, unsigned row, unsigned column) const {
     const unsigned lane = threadIdx.x % warp_threads;
@@ -104,8 +104,8 @@ struct Tile {
     }
   }
 
-  // Loads two adjacent matrices `b`: 16 rows from `row` on and 16 columns from `column` on, of the tile, or
-  // of its transpose if `transposed`.
+  // Loads two adjacent matrices `b` of the tile (or of its transpose, if `transposed`): 16 rows from `row`
+  // on, and 16 columns from `column` on.
   template <bool transposed = false>
   __device__ void load(Right& left, Right& right, unsigned row, unsigned column) const {
     const unsigned lane = threadIdx.x % warp_threads;
