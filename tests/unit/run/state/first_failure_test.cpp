@@ -28,7 +28,7 @@ TEST_CASE("a pod that the Job controller ended later is not the first failure") 
   CHECK(status.last_failure->rank == 2);
 }
 
-TEST_CASE("a rank that ended because it lost a peer is not the first failure") {
+TEST_CASE("a rank is not the first failure if it ended because it lost a peer") {
   // Rank 1 ended with exit code 3. Rank 0 gets an end with exit code 75 (server lost), and has no tries left
   // either.
   Fixture fixture = load("failed_exit_code");

@@ -90,7 +90,7 @@ TEST_CASE("each recorded cluster state has the expected phase and reason") {
   }
 }
 
-TEST_CASE("a run that Pod Security refuses cannot start, and its reason names the required settings") {
+TEST_CASE("if Pod Security refuses a run, it cannot start, and its reason names the required settings") {
   const RunStatus status = load("pod_security").observed();
   CHECK(status.phase == Phase::scheduling);
   CHECK(status.cannot_start);
@@ -128,7 +128,7 @@ TEST_CASE("a server on a lost node is replaced, and a worker waits for the node"
   CHECK(later.first_failure->reason == "node n2 was lost");
 }
 
-TEST_CASE("a run that has lost a node is restarting only if too few ranks are left") {
+TEST_CASE("after the loss of a node, a run is restarting only if too few ranks are left") {
   Fixture fixture = load("node_lost");
   std::erase_if(fixture.objects.jobs,
                 [](const auto& job) { return job["metadata"]["name"] == "node-aaaaa-server"; });
@@ -357,7 +357,7 @@ TEST_CASE("the reason of a rejected pod names the node that rejected it") {
                                       ": Resources cannot be allocated with Topology locality");
 }
 
-TEST_CASE("a run in a namespace that is being deleted cannot start") {
+TEST_CASE("a run cannot start if its namespace is being deleted") {
   Fixture fixture = load("missing_service_account");
   for (auto& event : fixture.objects.events) {
     event["message"] =

@@ -97,7 +97,7 @@ TEST_CASE("the restarts of a rank are its earlier pods, or the Job controller's 
   CHECK(run.observed().restarts == 2);
 }
 
-TEST_CASE("a pod that ended before the latest start of its Job is ignored") {
+TEST_CASE("a pod is ignored if it ended before the latest start of its Job") {
   Run run;
   run.fail(run.pod(1), 1, "2026-01-03T11:29:59Z");
   run.job()["status"]["startTime"] = "2026-01-03T11:30:00Z";
@@ -239,7 +239,7 @@ TEST_CASE("a stopped run is not stopped any more if another program resumes its 
   CHECK(run.phase() == "Stopped");
 }
 
-TEST_CASE("a rank that was ended by a failing Job does not count as a failure") {
+TEST_CASE("a rank does not count as a failure if a failing Job ended it") {
   Run run;
   run.condition("FailureTarget", "FailedIndexes");
   run.fail(run.pod(1), 3, "2026-01-03T11:57:00Z");
@@ -267,7 +267,7 @@ TEST_CASE("if a run has failed at its time limit, its reason names this limit") 
   CHECK_FALSE(run.observed().first_failure);
 }
 
-TEST_CASE("a Job that failed without a failed pod is shown with its own message") {
+TEST_CASE("if a Job failed without a failed pod, it is shown with its own message") {
   Run run;
   run.condition("Failed", "Because");
   CHECK(run.why() == "in words");
@@ -405,7 +405,7 @@ TEST_CASE("a run is shown with the steps, tags, note and experiment that were su
   CHECK(run.observed().last_checkpoint == "in ? its own words");
 }
 
-TEST_CASE("a run that lost a rank is restarting if any needed rank does not run") {
+TEST_CASE("after the loss of a rank, a run is restarting if any needed rank does not run") {
   Run run;
   run.pod(0)["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = "1";
   CHECK(run.phase() == "Running");

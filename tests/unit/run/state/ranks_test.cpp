@@ -211,7 +211,7 @@ TEST_CASE("a pod has an end if it or its program failed, or if it is being delet
   CHECK(ends([](PodFacts& pod) { pod.node_lost = pod.deleting = true; }) == 1);
 }
 
-TEST_CASE("a pod that was deleted by its ending Job or by a stop is not a cause") {
+TEST_CASE("a pod is not a cause if its ending Job or a stop deleted it") {
   const auto cascades = [](const std::function<void(PodFacts&)>& change,
                            const std::function<void(JobFacts&)>& in, bool stopped = false) {
     OneJob run;

@@ -61,7 +61,7 @@ TEST_CASE("a resumed run still shows the result from the record of its stop") {
   CHECK(resumed.restarts == 2);
 }
 
-TEST_CASE("a rank that still ran at the time of the record is shown with its later end") {
+TEST_CASE("if a rank still ran at the time of the record, it is shown with its later end") {
   Fixture fixture = load("succeeded");
   const RunStatus early = fixture.observed();
   REQUIRE(early.ranks.back().state == "Running");  // servers end after the workers
@@ -78,7 +78,7 @@ TEST_CASE("a rank that still ran at the time of the record is shown with its lat
   CHECK(fixture.observed().ranks.back().node == early.ranks.back().node);
 }
 
-TEST_CASE("a rank that its Job removed at the end has not failed") {
+TEST_CASE("a rank has not failed if its Job removed it at the end") {
   Fixture fixture = load("succeeded");
   nlohmann::json* job = nullptr;
   for (nlohmann::json& each : fixture.objects.jobs) {

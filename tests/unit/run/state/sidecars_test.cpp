@@ -287,7 +287,7 @@ TEST_CASE("a program that ended with 0 counts as done if its pod was disrupted o
   CHECK(pair.run.phase() == "Running");
 }
 
-TEST_CASE("a program that ended with 0 while the kubelet ended its pod does not count as done") {
+TEST_CASE("a program does not count as done if it ended with 0 while the kubelet ended its pod") {
   // The kubelet reports the disruption after the end of the last container. The grace period is 30 s.
   const auto done = [](const char* agent_ended, int grace) {
     PairWithAgent pair;
@@ -396,7 +396,7 @@ TEST_CASE("if a program could not be started, the reason of the run says so in e
   }
 }
 
-TEST_CASE("a container that crash-loops beside a running `main` is shown with its exit code") {
+TEST_CASE("if a container crash-loops beside a running `main`, it is shown with its exit code") {
   Pair pair;
   json& proxy =
       pair.add("initContainers", "proxy", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}, true, true);

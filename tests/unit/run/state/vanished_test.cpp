@@ -91,7 +91,7 @@ TEST_CASE("a submit makes the missing Service of an existing run, but no second 
   CHECK(test.jobs_sent == 0);
 }
 
-TEST_CASE("a Job that is deleted during a submit of an existing run is not made again") {
+TEST_CASE("if a Job is deleted during a submit of an existing run, it is not made again") {
   Vanishing test;
   test.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     test.jobs_sent += request.method == "POST" && request.path.ends_with("/jobs") ? 1 : 0;

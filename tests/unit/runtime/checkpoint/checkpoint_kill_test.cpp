@@ -118,7 +118,7 @@ void follow(const CheckpointStore& store, int peer) {
 }  // namespace
 
 TEST_CASE(
-    "a process that is killed during a save leaves a usable checkpoint, and no incomplete one is visible") {
+    "if a process is killed during a save, it leaves a usable checkpoint, and no incomplete one is visible") {
   Saving run;
   std::uint64_t before = 1;
   for (int i = 0; another(i, before); ++i) {

@@ -315,7 +315,7 @@ TEST_CASE("a save into a read-only folder returns false, and the checkpoints in 
   CHECK(result == 42);
 }
 
-TEST_CASE("a save into a folder that cannot be made returns false") {
+TEST_CASE("a save returns false if its folder cannot be made") {
   Checkpoints run;
   fs::create_directories(run.checkpoints.parent_path());
   write_file(run.checkpoints, "a file is in the way");

@@ -61,7 +61,7 @@ TEST_CASE("a checkpoint has the state at its step, even if the state changes dur
   CHECK(load_and_check(run.store(), live_tensors) == 1);
 }
 
-TEST_CASE("a checkpoint that becomes due during a write is made from the first state after this write") {
+TEST_CASE("if a checkpoint becomes due during a write, it is made from the first state after this write") {
   LiveRun run;
   run.config.checkpoint.every = 10;
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);

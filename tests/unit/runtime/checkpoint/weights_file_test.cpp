@@ -296,7 +296,7 @@ TEST_CASE("a config.json of GPT-2 beside the weights must match the model") {
 }
 
 TEST_CASE(
-    "a file whose tensors differ from those of the model is refused, and the message names a tensor that "
+    "a file is refused if its tensors differ from those of the model, and the message names a tensor that "
     "differs") {
   const Folder of;
   CHECK(of.refusal_after([](Tensors& tensors) { tensors.erase("h.1.ln_2.bias"); }) ==

@@ -249,7 +249,7 @@ PlayedState late_state(TwoRanks& stage) {
 
 }  // namespace
 
-TEST_CASE("a rank that receives a state continues from there, with the same steps as the sender") {
+TEST_CASE("when a rank receives a state, it continues from there, with the same steps as the sender") {
   TwoRanks stage(1);
   stage.start();
   const Event status = stage.hear(MessageType::status);
@@ -326,8 +326,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an accept message has the generation of the last sum in the state, even if the rank has received "
-    "this state") {
+    "an accept message contains the generation of the last sum in the state, even of a state that was "
+    "received") {
   TwoRanks stage(1);
   stage.start();
   const PlayedState state = late_state(stage);

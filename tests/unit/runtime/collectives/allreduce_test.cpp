@@ -132,7 +132,7 @@ TEST_CASE("each of three ranks computes a whole batch of 7 samples in each step"
   CHECK(run.state().position == 5 * 21);
 }
 
-TEST_CASE("two ranks that sum gradients in buckets get the weights of a single process") {
+TEST_CASE("if two ranks sum gradients in buckets, they get the weights of a single process") {
   LoopbackRun run(2);
   run.config.model.hidden = {560, 560, 560};
   run.config.steps = 3;
@@ -144,7 +144,7 @@ TEST_CASE("two ranks that sum gradients in buckets get the weights of a single p
   CHECK(farthest(state.optimizer_state, expected.optimizer_state) < 1e-4);
 }
 
-TEST_CASE("a run that continues from a checkpoint ends with the same bits as an uninterrupted run") {
+TEST_CASE("if a run continues from a checkpoint, it ends with the same bits as an uninterrupted run") {
   LoopbackRun whole(2), cut(2);
   for (LoopbackRun* run : {&whole, &cut})
     run->config.optimizer = {

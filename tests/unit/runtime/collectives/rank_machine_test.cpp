@@ -102,7 +102,7 @@ TEST_CASE("a rank makes its steps, saves the last one, reports, and ends") {
   CHECK(decides<EndReported>(end));  // no other rank is left
 }
 
-TEST_CASE("a rank that gets SIGTERM finishes its step, saves its state and ends") {
+TEST_CASE("when a rank gets SIGTERM, it finishes its step, saves its state and ends") {
   LoneRank rank(5);
   rank.begin();
   CHECK(decides<TakeStep>(rank.tick()));

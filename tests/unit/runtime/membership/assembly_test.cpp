@@ -97,7 +97,7 @@ TEST_CASE("a member of a generation refuses a proposal of another lineage") {
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("a proposal that follows an older generation is refused, and the proposer gets the newer number") {
+TEST_CASE("a proposal is refused if it follows an older generation, and the proposer gets the newer number") {
   AmongRanks stage(1, 3);
   stage.start_generation(4, {0, 1, 2});
   stage.propose(0, 5, {0, 1, 2}, 3);
@@ -249,7 +249,7 @@ TEST_CASE("a proposer makes another proposal if it took long to make its state")
   CHECK(stage.assembly.generation().number == 2);
 }
 
-TEST_CASE("two states of the same step and generation differ if the lineages of the run differ") {
+TEST_CASE("two states of the same step and generation differ if their lineages differ") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.depart(rank_at(1));

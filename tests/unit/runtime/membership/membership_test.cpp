@@ -95,7 +95,9 @@ TEST_CASE("the side with the lowest rank wins a tie, in any order of the list of
   CHECK_FALSE(may_form_next(last, {{0, Standing::live}}));
 }
 
-TEST_CASE("a generation finds its members by rank and incarnation, and their index by rank") {
+TEST_CASE(
+    "contains() of a generation needs the rank and the incarnation of a member, and index_of() only the "
+    "rank") {
   const Generation generation{2, {{0, 10}, {2, 12}, {5, 15}}};
   CHECK(generation.contains({2, 12}));
   CHECK_FALSE(generation.contains({2, 10}));

@@ -56,7 +56,7 @@ TEST_CASE("a rank learns the step, the source and the lagging ranks from the beg
   CHECK(stage.assembly.generation().members[2].incarnation == stage.incarnation_of(rank_at(2)));
 }
 
-TEST_CASE("the proposer's begin message has the restarts, the step, the source and the lagging ranks") {
+TEST_CASE("the proposer's begin message contains the restarts, the step, the source and the lagging ranks") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_statuses({1, 2, 3}, 1, 10);
@@ -181,7 +181,7 @@ TEST_CASE(
   CHECK(beginning->lagging == Ranks{1});
 }
 
-TEST_CASE("an accept message from a rank that is not in the proposal is ignored") {
+TEST_CASE("an accept message is ignored if its sender is not in the proposal") {
   AmongRanks stage(0, 4);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);

@@ -135,7 +135,7 @@ TEST_CASE("the server reads and drops bytes that a client sends after the answer
   }
 }
 
-TEST_CASE("an answer that does not fit into one message arrives completely") {
+TEST_CASE("an answer arrives completely even if it does not fit into one message") {
   using namespace metrics_connections;
   std::string large;
   for (int i = 0; large.size() < (8u << 20); ++i) large += std::to_string(i) + "\n";
