@@ -153,7 +153,7 @@ TEST_CASE("the result contains the first step that could not be saved, until a l
   CHECK_FALSE(result().contains("unsaved"));
 }
 
-TEST_CASE("if a step is left to train, require_writable() fails if the folder cannot be written") {
+TEST_CASE("while a step is left to train, require_writable() fails if the folder cannot be written") {
   LiveRun run;
   run.config.steps = 9;
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);

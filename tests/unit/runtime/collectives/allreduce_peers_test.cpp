@@ -326,8 +326,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an accept message contains the generation of the last sum in the state, even of a state that was "
-    "received") {
+    "an accept message contains the generation of the last sum in the state, even if another rank sent this "
+    "state") {
   TwoRanks stage(1);
   stage.start();
   const PlayedState state = late_state(stage);
