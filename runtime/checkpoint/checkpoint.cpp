@@ -70,9 +70,10 @@ bool is_ours(std::string_view name, std::string_view prefix) {
 }
 
 // Moves the finished folder to its place. Training that went back to an older checkpoint makes the same steps
-// again, and a rename cannot replace a folder that is not empty. So the two folders exchange names, where the
-// file system can do that. Elsewhere the older folder first gets another name with the same step number. So
-// it is still found if this process is killed between the two renames: it may be the only checkpoint.
+// again, and a rename cannot replace a folder that is not empty. So the new folder and the old folder
+// exchange names, where the file system can do that. Elsewhere, the old folder first gets another name with
+// the same step number. So it is still found if this process is killed between the two renames: it may be the
+// only checkpoint.
 void put_in_place(const fs::path& aside, const fs::path& target) {
   std::string name = target.filename();
   const fs::path older = target.parent_path() / name.insert(std::strlen(step_prefix), "0");

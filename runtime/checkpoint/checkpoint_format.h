@@ -72,8 +72,8 @@ std::size_t parameter_count(std::span<const TensorInfo> tensors);
 // optimizer's state has the prefix "optimizer.k.".
 std::vector<SafeTensor> name_pieces(std::span<const Piece> pieces, std::span<const TensorInfo> tensors);
 
-// Returns the piece that a tensor with a name of name_pieces() holds. Throws std::runtime_error if the tensor
-// is not of this model.
+// Finds the piece of a tensor by the name that name_pieces() gave the tensor. Throws std::runtime_error if
+// the tensor is not of this model.
 Piece find_piece(const SafeTensor& tensor, std::span<const TensorInfo> tensors);
 
 // The number of optimizer slots that have pieces. Throws std::runtime_error if the pieces leave out a float

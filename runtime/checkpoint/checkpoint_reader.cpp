@@ -68,7 +68,7 @@ void require_checksum(const Input& input, const WrittenFile& file) {
 
 struct FileContent {
   Input input;
-  // In the order of their floats; the next read of `input` starts at the first of them
+  // In the order of their floats in the file. open_file() leaves `input` just before the first float.
   std::vector<Piece> pieces;
   RunHistory history;
 };

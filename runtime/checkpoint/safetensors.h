@@ -20,7 +20,8 @@ struct SafeTensor {
   std::string type = "F32";  // the format's name for the type of the numbers
 };
 
-// For a file with these tensors, the bytes before the data: length, JSON, spaces up to a multiple of 8.
+// All bytes before the data of a file with these tensors: the length, the JSON, and spaces up to a multiple
+// of 8.
 std::string safetensors_header(std::span<const SafeTensor> tensors,
                                const std::map<std::string, std::string>& metadata);
 

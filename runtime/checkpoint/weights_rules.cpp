@@ -9,8 +9,8 @@ namespace {
 
 using nlohmann::json;
 
-// A key of config.json, the values of this key with which GPT-2 computes what our gpt computes, and a text
-// that says what our gpt does.
+// A key of config.json. `computed`: the values of the key with which GPT-2 computes the same as our gpt.
+// `otherwise`: what our gpt does, for the message about any other value.
 struct ComputedKey {
   const char* key;
   std::vector<json> computed;

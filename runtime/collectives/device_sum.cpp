@@ -6,7 +6,7 @@
 namespace mlk::rt {
 namespace {
 
-// The index of each value that members exchange, in the floats of write_report(). From id_at on, each float
+// The places of the values of a report in the floats that write_report() fills. From id_at on, each float
 // holds three bytes of the group's id, which a float represents exactly.
 constexpr std::size_t can_at = 0, version_at = 1, ready_at = 2, failed_at = 3, id_at = 4;
 
@@ -112,9 +112,9 @@ DeviceSum::Progress DeviceSum::progress(SteadyTime now) {
   return now - *still_since_ < patience_ ? Progress::under_way : Progress::stands_still;
 }
 
-// In a ring each of n members sends 2 (n - 1) / n times the bytes of the vector. nccl-tests defines the bus
-// bandwidth by this factor, whatever algorithm NCCL chooses, so that it is comparable with the bandwidth of
-// the links.
+// In a ring, each of n members sends 2 (n - 1) / n times the bytes of the vector. Like nccl-tests, this
+// function uses that factor whatever algorithm NCCL chooses. So the bus bandwidth can be compared with the
+// bandwidth of the links.
 BusTraffic DeviceSum::take_traffic() {
   if (!group_ || phase_ != Phase::in_use) return {};
   const auto now = group_->traffic(), before = std::exchange(told_, now);

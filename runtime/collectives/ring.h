@@ -37,8 +37,8 @@ class Ring {
 
   // data: this member's summand, which becomes the sum. Another thread may still be computing it. Returns
   // false if the sum was abandoned. Then data is spoilt, and the transport no longer writes to it. All
-  // members have the same `buckets`, at most `most_buckets`. ready(): the number of buckets whose summand is
-  // computed, which never decreases; called again after each return of the pump.
+  // members have the same `buckets`, at most `most_buckets`. ready() returns how many buckets have a
+  // computed summand. This number never decreases. sum() calls ready() again after each return of the pump.
   using Ready = std::function<std::size_t()>;
   bool sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Group& group,
            const Pump& pump);

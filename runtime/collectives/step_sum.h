@@ -70,7 +70,7 @@ class StepSum {
 
   Transport& transport_;
   kernels::Ops& ops_;
-  const std::size_t front_, talk_end_;  // front_: the caller's floats; talk_end_: these and DeviceSum's
+  const std::size_t front_, talk_end_;  // where the caller's floats end, and where DeviceSum's end
   const std::vector<Bucket> buckets_;
   Ring ring_;
   DeviceSum device_sum_;

@@ -331,8 +331,8 @@ Config load_config(const std::string& path, const json& patch, const std::string
   }
 }
 
-// One step may pass over a small data set a few times. Beyond this factor the batch was probably meant for
-// other data, so resolve_steps() refuses it.
+// A step may use at most so many times the samples of all epochs. A larger batch was probably meant for other
+// data, so resolve_steps() refuses it.
 constexpr std::uint64_t most_beyond_epochs = 16;
 
 std::uint64_t samples_of_step(const Config& config) {
@@ -351,7 +351,7 @@ std::string step_beyond_data(const Config& config, std::uint64_t samples) {
 void resolve_steps(Config& config, std::uint64_t samples) {
   if (config.epochs == 0) return;
   const std::uint64_t of_step = samples_of_step(config);
-  // The limit keeps the product below from overflowing. No IDX file has more samples.
+  // The limit prevents an overflow of config.epochs * samples. No IDX file has more samples.
   if (samples > std::numeric_limits<std::uint32_t>::max())
     fail("configuration: epochs of " + std::to_string(samples) + " samples are too long");
   const std::uint64_t wanted = config.epochs * samples;

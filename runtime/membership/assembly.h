@@ -12,7 +12,7 @@
 //   phase() == over                 somebody was lost, or is to be let in: assemble() again
 //
 // What must hold after each call: of two groups that cannot hear each other, at most one continues (A6 to
-// A9), and no step that a live rank has is lost (A10).
+// A9), and the run loses no step that a live rank has (A10).
 #pragma once
 
 #include <cstdint>

@@ -22,8 +22,8 @@ class Cuts {
   enum class Noted { known, first, again };
   Noted note(std::uint32_t one, std::uint32_t other, SteadyTime now);
 
-  // Forgets the pairs for which `which` is true: they are no longer apart, and their next pause has 5 s
-  // again.
+  // Forgets the pairs for which `which` is true: they are no longer apart, and their next pause lasts
+  // 5 s again.
   template <typename Which>
   void forget(const Which& which) {
     std::erase_if(cuts_, [&](const auto& entry) { return which(entry.first.first, entry.first.second); });

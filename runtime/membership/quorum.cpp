@@ -129,8 +129,8 @@ std::uint64_t Assembly::progress_of(std::uint32_t rank) const {
   return has_state ? *view->second.status.step + 1 : 0;
 }
 
-// Whether `rank` has no state, or lacks steps that a live rank has, not counting the last step, whose sum may
-// be under way.
+// Whether `rank` has no state, or is at least two steps behind a live rank. One step does not count, because
+// the sum of that step may be under way.
 bool Assembly::is_behind(std::uint32_t rank) const {
   std::uint64_t newest = progress_of(self_.rank);
   for (const auto& [other, view] : views_) {

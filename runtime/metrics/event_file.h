@@ -25,7 +25,7 @@ std::string tfrecord(std::string_view data);
 
 // Event messages (tensorflow/core/util/event.proto). wall_time: seconds since 1970.
 std::string version_event(double wall_time);  // the first of a file
-// Makes TensorBoard discard all that older files have from `step` on.
+// Makes TensorBoard discard everything in older files from `step` on.
 std::string restart_event(double wall_time, std::uint64_t step);
 std::string scalars_event(double wall_time, std::uint64_t step, std::span<const Scalar> scalars);
 

@@ -30,9 +30,10 @@ struct RunView {
   std::optional<std::uint32_t> slowest;  // the worker that is clearly slower than the others
 };
 
-// How old the weights were with which the gradients were computed. In a run without a bound on the staleness:
-// how many updates server 0 made after these weights were read and before it applied their gradient. In a run
-// with a bound: a number of slices of a worker, like the bound (see WorkMessage).
+// The age of the weights from which the gradients were computed. In a run without a bound on the staleness,
+// the age is the number of updates that server 0 made after these weights were read and before it applied
+// their gradient. In a run with a bound, the age is a number of slices of a worker, like the bound (see
+// WorkMessage).
 struct Staleness {
   std::uint64_t sum = 0, most = 0, count = 0;
 

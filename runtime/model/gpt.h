@@ -89,8 +89,8 @@ class Gpt final : public Model {
   // The residual stream's gradient in stream_delta_ becomes the gradient before the block.
   void block_backward(std::size_t i, const Final& final);
 
-  // A linear layer with its input `x`, its weights and its kept memory, for the batch under way; then the
-  // four linear layers of a block.
+  // layer() returns a linear layer with its input `x`, its weights and its kept memory, for the batch under
+  // way. The functions after it return the four linear layers of a block.
   kernels::LinearLayer layer(const Linear& linear, const float* x, kernels::BFloat16* kept) const;
   kernels::LinearLayer qkv_layer(std::size_t block) const;
   kernels::LinearLayer projection_layer(std::size_t block) const;
