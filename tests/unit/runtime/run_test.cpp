@@ -79,7 +79,7 @@ TEST_CASE("the number of steps of a run with epochs follows from the number of s
 }
 
 TEST_CASE(
-    "a printed line names the newest checkpoint, also if an earlier process has written that checkpoint") {
+    "a printed line names the newest checkpoint, even if an earlier process has written that checkpoint") {
   Launched launched;
   REQUIRE(launched.run() == ExitCode::trained);
   CHECK(launched.result().at("checkpoint") == 4);

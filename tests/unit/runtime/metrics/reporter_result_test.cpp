@@ -36,7 +36,7 @@ struct Bench {
 
 TEST_CASE(
     "the first throughput is measured from the start of the training, and a report without new samples "
-    "repeats the last one") {
+    "repeats the last throughput") {
   reporter_result::Bench bench;
   bench.now = 50;
   bench.reporter.started(40, 1000);
@@ -59,7 +59,7 @@ TEST_CASE(
   CHECK(bench.line() == "mlk step=46 epoch=1 loss=0.5 samples_per_s=1\n");
 }
 
-TEST_CASE("report() leaves out steps from before the start of the training") {
+TEST_CASE("report() leaves out steps that were made before started() was called") {
   reporter_result::Bench bench;
   bench.reporter.telemetry().step(1, 16, {1, 1, 1});
   bench.reporter.started(0, 0);
@@ -67,7 +67,7 @@ TEST_CASE("report() leaves out steps from before the start of the training") {
   CHECK(bench.line() == "mlk step=1 epoch=0 loss=0.5 samples_per_s=0\n");
 }
 
-TEST_CASE("an accuracy is printed once, in the next line, but stays in the result") {
+TEST_CASE("an accuracy is printed only in the first line after its evaluation, but is in each later result") {
   reporter_result::Bench bench;
   bench.reporter.started(0, 0);
   bench.reporter.evaluation(0.12345678);
@@ -99,7 +99,7 @@ TEST_CASE("a loss that is not finite is null in the result, and nan or inf in th
   CHECK(bench.line() == "mlk step=2 epoch=0 loss=-inf samples_per_s=0\n");
 }
 
-TEST_CASE("each result, also the last one, has all known values in a fixed order") {
+TEST_CASE("each result, including the last one, has all known values in a fixed order") {
   reporter_result::Bench bench;
   bench.reporter.total_steps(470);
   bench.reporter.started(40, 0);
@@ -164,7 +164,7 @@ TEST_CASE("a result file is closed after each report") {
   CHECK(open_files() == before);
 }
 
-TEST_CASE("a curve keeps all of its first 63 points, and only every second one when the 64th is added") {
+TEST_CASE("a curve keeps its first 63 points, and drops every second of them when the 64th is added") {
   Curve curve;
   for (std::uint64_t step = 1; step <= 63; ++step) curve.add(step * 10, static_cast<double>(step));
   auto points = curve.points();

@@ -60,7 +60,7 @@ TEST_CASE("a report prints one line in the form of CONTRACT.md and writes a resu
         "mlk step=400 epoch=4 loss=1 accuracy=0.5 held_out_loss=1.25 samples_per_s=1000\n");
 }
 
-TEST_CASE("a line has tokens per second if the model predicts tokens, and the known values of the GPU") {
+TEST_CASE("a line has the known values of the GPU, and has tokens per second if the model predicts tokens") {
   Reports bench;
   bench.reporter.tokens_of_sample(64);
   bench.reporter.telemetry().gpu({0.875, 3.0 * (1 << 30), {}});
@@ -170,7 +170,7 @@ TEST_CASE("in the result, `done` is true after a successful end, and `message` i
   CHECK(bench.result()["message"] == "disk \"full\"\n");
 }
 
-TEST_CASE("the newest checkpoint is in the result, also in the result of a rank that never reported") {
+TEST_CASE("the newest checkpoint is in each result, even in that of a rank that never reported") {
   Reports bench, silent;
   bench.reporter.report(50, 0, 10, 1);
   CHECK_FALSE(bench.result().contains("checkpoint"));
@@ -206,7 +206,7 @@ TEST_CASE("a rank that did not report writes the result of the reporting rank if
   }
 }
 
-TEST_CASE("the result has at most 3 KiB, also for long messages and long runs") {
+TEST_CASE("the result has at most 3 KiB, even for long messages and long runs") {
   Reports bench;
   for (std::uint64_t step = 1; step <= 5000; ++step)
     bench.reporter.report(999'999'990'000 + step, step, step, 1.2345e-17);
@@ -226,7 +226,7 @@ TEST_CASE("the result has at most 3 KiB, also for long messages and long runs") 
   }
 }
 
-TEST_CASE("a shorter result completely replaces a longer result, also the result of an earlier process") {
+TEST_CASE("a shorter result completely replaces a longer result, even one that an earlier process wrote") {
   Reports bench;
   mlk::test::write_file(bench.path, std::string(2900, 'x'));
   bench.reporter.finish(false, std::string(500, 'y'));
@@ -260,7 +260,7 @@ TEST_CASE("a reporter prints later lines even if an earlier line could not be pr
   CHECK(bench.metrics.str().starts_with("mlk step=2 "));
 }
 
-TEST_CASE("the result of an earlier process is removed completely, also if the disk was full at first") {
+TEST_CASE("the result of an earlier process is removed completely, even if the disk was full at first") {
   Reports bench;
   mlk::test::write_file(bench.path, std::string(2900, 'x'));
   rlimit usual;

@@ -93,7 +93,7 @@ TEST_CASE(
   CHECK(worker.said().starts_with("mlk step=7 epoch=2 loss=5 accuracy="));
 }
 
-TEST_CASE("an evaluation that is due is reported, also if no report is due") {
+TEST_CASE("an evaluation causes a report even at a step at which no report is due") {
   ReportingWorker worker;
   worker.config.report_every = 4;
   worker.config.evaluate_every = 3;

@@ -112,7 +112,7 @@ TEST_CASE("the measurements have the latest state of the run and its latest accu
   CHECK(all.run->slowest == 1);
 }
 
-TEST_CASE("a new interval starts at zero, but the totals of the process do not") {
+TEST_CASE("a new interval starts at zero, while the totals of the process continue") {
   Telemetry telemetry;
   telemetry.step(1, 16, {1, 2, 4});
   telemetry.staleness({3, 3, 1});

@@ -159,7 +159,7 @@ TEST_CASE("initial weights have the variance of He initialisation") {
   CHECK(squares / 120'000 == doctest::Approx(2.0 / 300).epsilon(0.02));
 }
 
-TEST_CASE("an evaluation covers all samples, also if they do not fit into one batch") {
+TEST_CASE("an evaluation covers all samples, even if they do not fit into one batch") {
   auto ops = kernels::make_cpu_ops();
   // 600 samples of one pixel. Without hidden layers and with the weights below, class 1 wins where the
   // pixel is bright.

@@ -86,7 +86,7 @@ TEST_CASE("adamw subtracts the weight decay from the parameters") {
   check_updates({.type = adamw, .lr = 0.1, .weight_decay = 0.5}, {0.85, 0.7808662986, 0.6760118246});
 }
 
-TEST_CASE("over many updates adam agrees with the paper") {
+TEST_CASE("over many updates, adam agrees with the paper") {
   Floats gradients;
   for (std::uint64_t i = 0; i < 3000; ++i) gradients.push_back(uniform(1, 0, i) - 0.4f);
   for (const OptimizerType type : {adam, adamw}) {

@@ -48,7 +48,7 @@ struct OneServer {
 
 }  // namespace
 
-TEST_CASE("a server without weights reports the missing weights for each capture, and writes no file") {
+TEST_CASE("for each capture, a server without weights reports that it has none, and writes no file") {
   OneServer server;
   const CaptureMessage first = server.capture(3);
   CHECK_FALSE(server.part.writing());

@@ -93,8 +93,8 @@ TEST_CASE("the reporting rank gets the name of a clearly slower worker, until th
 }
 
 TEST_CASE(
-    "with a bound on staleness, server 0 counts the values that workers report; without a bound, those of "
-    "its updates") {
+    "server 0 passes on the staleness that workers report if it is bounded, and otherwise the staleness of "
+    "its own updates") {
   for (const bool bounded : {true, false}) {
     CAPTURE(bounded);
     Run run({.workers = 1, .sync = false, .staleness = bounded ? std::optional(2) : std::nullopt});

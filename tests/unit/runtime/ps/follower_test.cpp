@@ -242,7 +242,7 @@ TEST_CASE(
   CHECK(server.has_logged("server/1 is seeded by worker/0 at step 1; its optimizer state starts at zero"));
 }
 
-TEST_CASE("server 0 reports to another server that the run is trained, also if it connects later") {
+TEST_CASE("server 0 reports to another server that the run is trained, even if that server connects later") {
   PsProcess server({Role::server, 0}, 1, 2);
   server.config.steps = 1;
   server.start();

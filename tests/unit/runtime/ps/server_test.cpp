@@ -121,7 +121,7 @@ TEST_CASE("with sync, a server leads two workers through a run, and sends the re
 }
 
 TEST_CASE(
-    "with sync, a push of a wrong size, chunk, slice or step gets the answer flag_behind, and a repeated "
+    "with sync, a push of a wrong size, chunk, slice or step gets the answer `flag_behind`, and a repeated "
     "push counts once") {
   LoneServer run(2);
   run.server.start();

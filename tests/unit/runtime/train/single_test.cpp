@@ -287,7 +287,8 @@ TEST_CASE("if a run continues late without Adam's state, the first step of Adam 
   CHECK(largest / 0.001 == doctest::Approx(1).epsilon(0.01));
 }
 
-TEST_CASE("runs with the same seed end with the same bits, and a run with another seed with other bits") {
+TEST_CASE(
+    "runs with the same seed end with the same bits, and a run with another seed ends with other bits") {
   Training a, b, other;
   other.config.seed = 2;
   REQUIRE(a.run() == ExitCode::trained);

@@ -113,7 +113,7 @@ TEST_CASE("a gradient is clipped to the configured norm before it is applied") {
   CHECK(std::equal(gradient.begin(), gradient.end(), as_it_is.model().gradients().begin()));
 }
 
-TEST_CASE("a worker needs no additional memory for many more samples than its batch") {
+TEST_CASE("a worker needs no additional memory if it gets many more samples than its batch has") {
 #ifdef __SANITIZE_ADDRESS__
   MESSAGE("skipped: freed memory stays in the address sanitizer's quarantine");
   return;

@@ -117,7 +117,8 @@ TEST_CASE("a reader adds floats to the buffer correctly if they arrive in parts 
   }
 }
 
-TEST_CASE("if reading is paused after each frame, the frames that have arrived follow after the pauses") {
+TEST_CASE(
+    "if reading is paused after each frame, each further read() delivers the next frame that has arrived") {
   Pair pair;
   pair.receiver.deliver = [&pair](Frame&& frame) {
     pair.frames.push_back(std::move(frame));

@@ -367,7 +367,7 @@ TEST_CASE("after a suspension of its host, a transport still reports a peer that
   CHECK(subject.told() == "silent worker/0 #7");
 }
 
-TEST_CASE("a goodbye follows all earlier messages, also to a peer that reads slowly") {
+TEST_CASE("a goodbye follows all earlier messages, even to a peer that reads slowly") {
   TransportOptions options = test::calm_options();
   options.credit = 64 << 20;
   Subject subject(options);

@@ -17,7 +17,7 @@ using namespace mlk::rt;
 using namespace mlk::test;
 using namespace std::chrono_literals;
 
-TEST_CASE("the bytes held for peers are bounded by their credit, also when the peers reconnect") {
+TEST_CASE("the credit of a peer limits the bytes that are held for it, even when the peer reconnects") {
   Lines lines;
   TransportOptions options = quick();
   options.credit = 256 * 1024;

@@ -334,9 +334,7 @@ TEST_CASE("a peer that connects while no descriptor is free waits, and is accept
   CHECK(subject.told() == "up worker/1 #8 at 192.0.2.7:7070");
 }
 
-TEST_CASE(
-    "the rate limit drops the lines beyond the burst of a window, and gives their number with the next "
-    "line") {
+TEST_CASE("RateLimit drops lines beyond the burst of a window, and returns their number for the next line") {
   RateLimit limit(2, 1000ms);
   const SteadyTime start{100h};
   CHECK(limit.admit(start) == 0);

@@ -163,7 +163,9 @@ TEST_CASE("the key of a run is read from its file, and the error for a missing f
   CHECK(random_nonce() != random_nonce());
 }
 
-TEST_CASE("a text in a payload is cut at 65535 bytes, and a reader beyond the end gets zeros or nothing") {
+TEST_CASE(
+    "a text in a payload is cut at 65535 bytes, and a read beyond the end of a payload returns 0 or no "
+    "bytes") {
   const Bytes bytes = PayloadWriter().text(std::string(70'000, 'x')).put<std::uint8_t>(9).bytes();
   CHECK(bytes.size() == 2 + 65535 + 1);
   PayloadReader reader(bytes);

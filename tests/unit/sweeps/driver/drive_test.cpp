@@ -149,7 +149,8 @@ TEST_CASE(
   for (const json& map : objects.config_maps) CHECK(map.dump().size() < 1024 * 1024);
 }
 
-TEST_CASE("--retry-failed starts each failed trial of a driven sweep once, also if any request is cut off") {
+TEST_CASE(
+    "--retry-failed starts each failed trial of a driven sweep only once, even if any request is cut off") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = cut == Sweeper::Cut::before ? 0 : 2; which < 40; which += 4) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);

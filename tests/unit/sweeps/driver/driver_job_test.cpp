@@ -140,8 +140,7 @@ TEST_CASE("a driver runs as user 65532 if the namespace assigns no user") {
   CHECK(rendered_driver(input)["spec"]["template"]["spec"]["containers"][0]["image"] == local_image);
 }
 
-TEST_CASE(
-    "definition_of() takes the name and hash of the sweep, and `files_of`, from the input of a driver") {
+TEST_CASE("definition_of() takes the sweep's name, its hash and `files_of` from the input of a driver") {
   const test::Sweeper sweeper(of_driver);
   const Definition typed = sweeper.define({"lr=0.1,0.2"});
   DriverInput input;

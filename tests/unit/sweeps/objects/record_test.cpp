@@ -21,7 +21,7 @@ Record read_again(const Record& record) {
 
 Record read_text(const json& data) { return read_record({{"data", {{"sweep", data}}}}); }
 
-TEST_CASE("by default a tenth of the trials may fail, and at least three trials") {
+TEST_CASE("by default, a tenth of the trials may fail, but never fewer than three") {
   CHECK(usual_failures(1) == 3);
   CHECK(usual_failures(30) == 3);
   CHECK(usual_failures(31) == 4);

@@ -204,7 +204,7 @@ TEST_CASE(
   CHECK(work.progress.run.restarts == 1);
 }
 
-TEST_CASE("lost samples that both the checkpoint and a worker report are counted once") {
+TEST_CASE("lost samples are counted once if both the checkpoint and a worker have them") {
   Run run({.workers = 1, .sync = false, .saves = true});
   run.saved = {30, 1920, {2, 640}, {}};
   JoinMessage join = run.offer(20);

@@ -65,7 +65,7 @@ TEST_CASE("with sync, a single worker does all slices, and every sample once") {
   CHECK(leases.position() == 200);
 }
 
-TEST_CASE("with async, every slice is an update, and no more slices are granted than steps are left") {
+TEST_CASE("with async, every slice is an update, and at most as many slices are granted as steps remain") {
   Leases leases(config_of(false, {}, 3, 2));
   for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
   const auto first = leases.grant(0), second = leases.grant(1);
@@ -119,7 +119,9 @@ TEST_CASE("restart() makes all leases void, and continues at the given step and 
   }
 }
 
-TEST_CASE("others_slices of a grant is the fewest slices of any other worker, but at most own_slices + 1") {
+TEST_CASE(
+    "`others_slices` of a grant is the smallest number of slices of any other worker, but at most "
+    "`own_slices` + 1") {
   Leases leases(config_of(false, 2));
   leases.join(0);
   CHECK(leases.grant(0)->others_slices == 1);  // a single worker misses nothing

@@ -83,7 +83,7 @@ TEST_CASE("an offline step with async is one update of the same size as with all
   for (std::size_t i = 0; i < ours.size(); ++i) CHECK(ours[i] == doctest::Approx(expected[i]).epsilon(1e-4));
 }
 
-TEST_CASE("an offline worker counts the age of the optimizer's state in offline steps") {
+TEST_CASE("while a worker is offline, the age of the optimizer's state is the number of offline steps") {
   LoneWorker worker(false);
   worker.config.optimizer = {.type = OptimizerType::adam, .lr = 0.1};
   const Job& job = worker.job;

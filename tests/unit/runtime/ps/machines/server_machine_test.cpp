@@ -106,8 +106,8 @@ struct Served {
 };
 
 TEST_CASE(
-    "the first process of a server waits a day for a worker, a later process only for the patience of the "
-    "run") {
+    "the first process of a server waits up to a day for a worker, and a later process no longer than the "
+    "patience of the run") {
   Served first(0, {.patience = 60});
   first.pass(hours(24));
   CHECK_FALSE(first.end);
@@ -250,8 +250,8 @@ TEST_CASE("a slow worker gets a chunk once, in the newest version, when the conn
 }
 
 TEST_CASE(
-    "if a server cannot save a step because it lacks the weights of that step, it also reports the missing "
-    "weights") {
+    "if a server cannot save a step because it lacks the weights of that step, it also reports that it lacks "
+    "them") {
   Served first(0, {.workers = 1});
   first.happens(Event::Kind::up, worker(0));
   first.joins(worker(0));

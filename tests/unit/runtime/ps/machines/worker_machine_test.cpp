@@ -257,7 +257,7 @@ TEST_CASE("a worker waits longer than its patience if server 0 says that the run
   CHECK(std::string(worker.failure->what()) == "gave up waiting for server 0 (90 s)");
 }
 
-TEST_CASE("a worker joins again on request, also while its weights are under way") {
+TEST_CASE("a worker joins again on request, even while its weights are under way") {
   Played worker({});
   worker.happens(Event::Kind::up, 0);
   worker.is_given(0, 0, 0);
