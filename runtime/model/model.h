@@ -58,7 +58,7 @@ class Model {
     return {parameters_, rounded_.data()};
   }
   std::span<float> gradients() { return gradients_; }
-  kernels::Ops& ops() { return ops_; }  // the host reads and writes parameters and gradients with them
+  kernels::Ops& ops() { return ops_; }  // with them, the host reads and writes parameters and gradients
 
   // How many additions and multiplications a training step makes for each sample; 0: they are not counted.
   virtual double training_flops() const { return 0; }

@@ -24,7 +24,7 @@ int draw_token(std::span<const float> logits, double temperature, float random);
 std::vector<std::int32_t> sample_tokens(Gpt& model, std::int32_t begin, const SampleConfig& config,
                                         std::uint64_t seed, const std::function<bool()>& stop);
 
-// Returns the token after which a sample begins. For a text this is a new line; otherwise it is GPT-2's end
+// Returns the token after which a sample begins. For a text, this is a new line; otherwise it is GPT-2's end
 // of text if the vocabulary has it, or else token 0.
 std::int32_t first_token(const DataConfig& data);
 

@@ -35,8 +35,9 @@ class Trainer {
   // counts the time as `compute`.
   double compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final = {});
 
-  // Scales model().gradients() to a norm of at most optimizer.clip, if this is above 0. In a run with servers
-  // each worker calls this, since a server has only a part of the gradients. In other runs apply() clips.
+  // Scales model().gradients() to a norm of at most optimizer.clip, if this is above 0. In a run with
+  // servers, each worker calls this, since a server has only a part of the gradients. In other runs apply()
+  // clips.
   void clip() {
     if (job_.config.optimizer.clip > 0)
       ops_->clip(model_->gradients(), static_cast<float>(job_.config.optimizer.clip));

@@ -16,7 +16,7 @@
 namespace mlk::rt {
 namespace {
 
-// A buffer of this size holds a small message as a whole. With a larger buffer much of a large message would
+// A buffer of this size holds a small message as a whole. With a larger buffer, much of a large message would
 // be copied twice.
 constexpr std::size_t read_ahead_size = 8 * 1024;
 constexpr std::size_t straight_from = 2 * 1024;

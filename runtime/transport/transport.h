@@ -36,7 +36,7 @@ struct TransportOptions {
   std::size_t max_strangers = 64;     // unproven connections; a new one replaces the oldest
   std::uint32_t max_payload = 8u << 20;
   // The most bytes held for one peer in each direction: received and waiting for receive(), or queued for
-  // sending. Beyond this limit the transport reads nothing more from the peer, and accepts nothing more for
+  // sending. Beyond this limit, the transport reads nothing more from the peer, and accepts nothing more for
   // it. One message may exceed each limit.
   std::size_t credit = std::size_t{4} << 20;
   bool unix_sockets = true;  // to peers of this host

@@ -22,9 +22,9 @@ class EndedRuns {
 
   const std::set<std::string>& settled() const { return settled_; }
 
-  // Whether there is an ended run that is not settled yet, and the end of its pods is missing in `runs`. Each
-  // kind of object has its own watch, so the end of a Job may be visible first. In this case the caller must
-  // list all objects again: without the pod, mlk would store the end of the trial without its result.
+  // Whether `runs` lacks the end of the pods of an ended run that is not settled yet. Each kind of object has
+  // its own watch, so the end of a Job may be visible first. In this case the caller must list all objects
+  // again: without the pod, mlk would store the end of the trial without its result.
   bool lack_ends_of_pods(const std::map<std::string, RunObjects>& runs, const SweepStatus& sweep) const;
 
   // Settles each ended run whose pods have nothing more to report: writes its final record while its pods

@@ -22,11 +22,11 @@ extern const kube::Resource lease_resource;
 
 // The times of the Lease. Only tests use other values than these.
 struct LeaseTimes {
-  std::chrono::milliseconds duration{15'000};  // the holder counts as dead after so long without a renewal
-  std::chrono::milliseconds renew_deadline{10'000};  // the holder gives up after so long without a renewal
+  std::chrono::milliseconds duration{15'000};  // the holder counts as dead after this time without a renewal
+  std::chrono::milliseconds renew_deadline{10'000};  // the holder gives up after this time without a renewal
   std::chrono::milliseconds renew_every{4'000}, ask_every{2'000};
   // An API server that has just started has not loaded the RBAC roles yet, so hold() tolerates 401 and 403
-  // for so long.
+  // for this time.
   std::chrono::milliseconds longest_refusal{30'000};
 };
 

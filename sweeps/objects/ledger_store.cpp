@@ -41,9 +41,9 @@ std::string text_of_shard(const std::map<int, Trial>& trials) {
   return text;
 }
 
-// Whether the ledger already has exactly this trial. This check is cheap, since a sweep may have thousands of
-// unchanged trials. It is also false if a line cannot store the trial exactly; then Writer compares the
-// texts.
+// Whether the ledger already has exactly this trial. This check has to be cheap, since a sweep may have
+// thousands of unchanged trials. The result is also false if a line cannot store the trial exactly; then
+// Writer compares the texts.
 bool has_recorded(const std::map<int, Trial>& ledger, const Trial& trial) {
   const auto known = ledger.find(trial.number);
   return known != ledger.end() && combine(known->second, trial) == known->second;

@@ -1,5 +1,5 @@
 // What server 0 does when workers and servers join or are lost, and the phases in which the servers have
-// weights: running, with pauses for saving, and ending. The earlier phases are in coordinator_gathering.cpp.
+// weights: running (with pauses for saving) and ending. The earlier phases are in coordinator_gathering.cpp.
 #include "runtime/ps/machines/coordinator.h"
 
 #include <algorithm>
@@ -221,8 +221,8 @@ bool Coordinator::save_last(Turn& turn) {
   if (checkpoints_.under_way()) return false;
   if (!checkpoints_.wanted(leases_.step())) return true;
   const bool overdue = turn.now - saving_since_ > std::chrono::seconds(settings_.config.patience_seconds);
-  // After SIGTERM this server repeats a failed save of a trained model, but tries only once to save any other
-  // state. With async, the updates after that one attempt are lost.
+  // After SIGTERM, this server repeats a failed save of a trained model, but tries only once to save any
+  // other state. With async, the updates after that one attempt are lost.
   const bool tried = leases_.finished() ? turn.now - stopping_since_ > ps_timers::last_save_patience
                                         : tried_step_.has_value();
   if (stopping_ && (tried || overdue)) return true;

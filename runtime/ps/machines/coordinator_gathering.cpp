@@ -156,8 +156,8 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
     if (from_offline) code_probe("ps.seeds-offline-steps");
     log_seeders(best->first, best->second, servers, turn);
     seeding_.from_worker(best->first, turn);
-    // With async this server keeps its count of steps if it still has its weights. With sync it goes back to
-    // the step of the seeds.
+    // With async, this server keeps its count of steps if it still has its weights. With sync, it goes back
+    // to the step of the seeds.
     if (was_empty || from_offline || settings_.config.consistency.sync)
       leases_.restart(best->second.clock, best->second.position);
   }
@@ -165,7 +165,7 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
   maybe_run(turn);
 }
 
-// This process replaces a lost server 0, and takes the counts of that server from the workers. With async no
+// This process replaces a lost server 0, and takes the counts of that server from the workers. With async, no
 // process knows which leases were done, so one batch of each worker counts as lost.
 void Coordinator::take_over() {
   code_probe("ps.takes-over");

@@ -7,7 +7,7 @@
 // chunks may be some updates apart, as they are for every worker that trains. The weights and the position do
 // not include slices that workers are still computing.
 //
-// sync: after a SIGTERM some chunks may already have the update of the current step, and other chunks may
+// sync: after a SIGTERM, some chunks may already have the update of the current step, and other chunks may
 // not. Then the saved weights are those of the step before. The optimizer state of the chunks that have the
 // update already is one update ahead.
 #pragma once

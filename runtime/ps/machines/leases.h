@@ -13,8 +13,8 @@ namespace mlk::rt {
 
 // sync: a step has as many slices of `batch` samples as the run should have workers. A free worker takes the
 // next slice, so that the remaining workers share the slices of lost ones. The step is done when all its
-// slices are done. async: every slice is an update of its own. With a bound on staleness a worker waits while
-// it is more than that many steps ahead of the slowest worker.
+// slices are done. async: every slice is an update of its own. With a bound on staleness, a worker waits
+// while it is more than that many steps ahead of the slowest worker.
 class Leases {
  public:
   explicit Leases(const Config& config);

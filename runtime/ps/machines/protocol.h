@@ -19,7 +19,7 @@
 //
 // A worker that has lost a server sends `cut_off` to server 0, and joins again when that server is back.
 //
-// For a checkpoint server 0 sends `capture` to the other servers, which copy their shards and answer with
+// For a checkpoint, server 0 sends `capture` to the other servers, which copy their shards and answer with
 // `captured`. Then training continues. When a server has written its copy to the disk, it sends `written`.
 #pragma once
 

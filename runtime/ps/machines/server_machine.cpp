@@ -83,8 +83,8 @@ void ServerMachine::on_lost(const Event& event, Turn& turn) {
   if (peer.role == Role::server && down) servers_.erase(peer.rank);
 }
 
-// The worker counted as lost while it was silent, and does not know that. Without this message the worker
-// would wait for work for ever.
+// While the worker was silent, this server counted it as lost. The worker does not know that: without this
+// message, it would wait for work for ever.
 void ServerMachine::on_audible(const Event& event, Turn& turn) {
   const PeerId peer = event.peer;
   const auto linked = linked_.find(peer.rank);

@@ -20,13 +20,13 @@ inline constexpr double seed_bytes_per_second = 4e6;
 
 // Every server.
 inline constexpr milliseconds look_interval{100}, look_interval_while_saving{2};
-inline constexpr milliseconds longest_round{20};  // a server that gets many messages ticks at least so often
-// After SIGTERM a server waits so long for server 0, which may still need the server's part of the last
+inline constexpr milliseconds longest_round{20};  // a server with many messages ticks after at most this time
+// How long a server waits after SIGTERM for server 0, which may still need the server's part of the last
 // checkpoint. This time is shorter than the grace period of a pod.
 inline constexpr seconds leave_patience{20};
 inline constexpr hours first_worker_patience{24};
-// A server that has found the last checkpoint waits at most so long for a worker. If workers are connected,
-// server 0 waits at most so long for missing processes.
+// The longest time that a server that has found the last checkpoint waits for a worker. If workers are
+// connected, server 0 waits for missing processes for this time at most.
 inline constexpr seconds trained_patience{10};
 
 // A worker.
@@ -35,8 +35,8 @@ inline constexpr milliseconds cut_off_after{1000};    // then the worker reports
 inline constexpr milliseconds pull_again_after{500};  // then the worker asks again for weights (sync)
 inline constexpr double answer_patience_seconds =
     10;  // then the worker logs that it waits, and checks for the last checkpoint
-// A worker that gets a finish message without a result checks so long for the last checkpoint. A client of
-// NFS may show a directory as it was a minute ago (acdirmax of nfs(5)).
+// How long a worker checks for the last checkpoint after a finish message without a result. A client of NFS
+// may show a directory as it was a minute ago (acdirmax of nfs(5)).
 inline constexpr seconds last_look{65};
 
 }  // namespace mlk::rt::ps_timers

@@ -15,8 +15,8 @@ namespace mlk::rt {
 
 inline constexpr PeerId server_0{Role::server, 0};  // it has the coordinator
 
-// The decisions that only a server makes. A server also decides on messages, dials, log lines and the
-// decisions of membership/turn.h.
+// The decisions that only a server makes. Its other decisions are the effects of membership/effects.h
+// (messages, dials, log lines) and the decisions of membership/turn.h.
 
 // This server forgets its weights, and accepts seeds of that round (seeding.h) from now on. 0: it forgets its
 // weights and accepts no seeds.

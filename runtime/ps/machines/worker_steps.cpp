@@ -70,9 +70,9 @@ void WorkerMachine::fetch(std::uint64_t clock, WorkerTurn& turn) {
     book_.pull_newest(turn);
     return go_on_fetching(false, turn);
   }
-  // Servers send new weights without a request. After a join the worker asks for all chunks. It also asks for
-  // chunks that do not arrive, and for chunks that are one step ahead. A chunk is one step ahead if a worker
-  // has died between its pushes.
+  // Servers send new weights without a request. After a join, the worker asks for all chunks. It also asks
+  // for chunks that do not arrive, and for chunks that are one step ahead. A chunk is one step ahead if a
+  // worker has died between its pushes.
   regress_ = book_.is_beyond(clock);
   if (regress_) code_probe("ps.weights-beyond");
   if (must_pull_ || regress_) book_.pull(clock, must_pull_, turn);

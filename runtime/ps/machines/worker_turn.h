@@ -21,8 +21,7 @@ struct SendChunk {
   PeerId to;
   Header header;
 };
-// The message that the machine handles now has the new weights of the chunk: store them. They did not come
-// into a posted buffer.
+// The current message has the new weights of the chunk: store them. They did not come into a posted buffer.
 struct StoreWeights {
   std::uint32_t chunk = 0;
 };
