@@ -105,7 +105,7 @@ TEST_CASE("bars and shortened cells have only ASCII characters if the style is A
   CHECK(printed(example(), 60, Style(false, true)).find("worker/0-3: cannot .\n") != std::string::npos);
 }
 
-TEST_CASE("a Style without colours leaves text unchanged, and the same text always gets the same colour") {
+TEST_CASE("paint() leaves text unchanged without colours, and color_of() gives equal texts one colour") {
   CHECK(Style(false).paint("x", Color::red) == "x");
   CHECK(Style(true).paint("", Color::red) == "");
   CHECK(color_of("worker/1") == color_of("worker/1"));

@@ -68,7 +68,7 @@ TEST_CASE("erase() removes an index at the ends and in the middle of a range") {
   CHECK(Indexes{1, 2}.ranges() == "1-2");
 }
 
-TEST_CASE("Indexes has the right text after insert() and drop_from()") {
+TEST_CASE("the class Indexes has the right text after insert() and drop_from()") {
   Indexes set;
   for (const int index : {5, 3, 4, 9, 0, 1, 3}) set.insert(index);
   CHECK(set.text() == "0,1,3-5,9");
@@ -88,7 +88,7 @@ TEST_CASE("Indexes has the right text after insert() and drop_from()") {
   CHECK(Indexes::parse("3,1-2,2")->text() == "1-3");
 }
 
-TEST_CASE("Indexes behaves like std::set for random calls of insert() and drop_from()") {
+TEST_CASE("the class Indexes behaves like std::set for random calls of insert() and drop_from()") {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
     Indexes set, other;

@@ -64,7 +64,7 @@ void add_pods(Sweeper& sweeper, const std::string& sweep, int count) {
 
 }  // namespace
 
-TEST_CASE("mlk lists no pods of a large sweep that has ended if the ledger has all results") {
+TEST_CASE("mlk lists no pods of an ended large sweep if the ledger has all results") {
   Sweeper sweeper(fetched_experiment);
   const std::string few = sweeper.start({"steps=1..3"}).sweep;
   CHECK(lists_of(sweeper, few, Harvest::running) == std::vector<std::string>{""});
@@ -135,7 +135,7 @@ TEST_CASE(
   CHECK(why() == "no trial runs; its mlk sweep command starts them when it is typed again");
 }
 
-TEST_CASE("slim() removes managedFields and other parts of an object that mlk does not use") {
+TEST_CASE("slim() removes the parts of an object that mlk does not use, such as managedFields") {
   json job = test::job_of("x-abcde");
   job["metadata"]["managedFields"] = json::array({{{"manager", "mlk"}}});
   const std::string name = job["metadata"]["name"];

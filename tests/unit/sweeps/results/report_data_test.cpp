@@ -110,7 +110,7 @@ TEST_CASE("representative() prefers a trial with a value to failed trials and to
   CHECK(chosen == std::vector<std::size_t>{7});
 }
 
-TEST_CASE("count_paths() returns the counts of workers, servers and nodes that vary in a sweep") {
+TEST_CASE("count_paths() returns those counts (of workers, servers or nodes) that vary in a sweep") {
   Space space;
   space.parameters = {{"workers.count", Parameter::Kind::choice, {1, 2}, 0, 0, {}},
                       {"servers.count", Parameter::Kind::choice, {1}, 0, 0, {}},

@@ -83,7 +83,7 @@ TEST_CASE("report_data() describes each parameter by its kind, its values and it
   CHECK(parameters[1]["values"].empty());
 }
 
-TEST_CASE("a row of the report has all values of its trial that are known") {
+TEST_CASE("a row of the report has all known values of its trial") {
   ReportData data = page_data();
   Trial trial = page_trial(7, 0.5);
   trial.hash = "h7";

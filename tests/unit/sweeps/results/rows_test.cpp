@@ -161,7 +161,7 @@ TEST_CASE("the row of a sweep says that a Job is gone, but not if the sweep is s
   CHECK(row_of_sweep(objects).phase == Phase::succeeded);
 }
 
-TEST_CASE("the row of a stopped sweep has the phase stopped until another program resumes the Job") {
+TEST_CASE("the row of a stopped sweep has the phase `stopped` until another program resumes the Job") {
   RunObjects objects = listed_sweep({job_of_trials(0, {{"active", 1}})});
   objects.owner["metadata"]["annotations"][annotations::stopped] = "2026-11-23T10:00:00Z";
   CHECK(row_of_sweep(objects).phase == Phase::stopped);

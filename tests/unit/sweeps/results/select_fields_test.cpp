@@ -84,7 +84,7 @@ TEST_CASE("an expression can name every field of a trial") {
   CHECK(select({started}, {}, "duration == null").size() == 1);
 }
 
-TEST_CASE("a metric or a parameter wins over a field of the same name in an expression for trials") {
+TEST_CASE("in an expression for trials, a metric or a parameter wins over a field of the same name") {
   Trial trial = field_trial();
   trial.metrics["step"] = 7;
   trial.point["tries"] = 9;

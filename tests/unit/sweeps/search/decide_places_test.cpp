@@ -44,7 +44,7 @@ using Acts = std::vector<Decision>;
 
 }  // namespace
 
-TEST_CASE("decide() starts a point at most once, even if it is listed twice or has a trial already") {
+TEST_CASE("decide() starts a point once, even if it is listed twice, and not at all if it has a trial") {
   Spec spec;
   spec.parallel = 9;
   std::vector<Point> points = listed_points(3);

@@ -76,7 +76,7 @@ TEST_CASE("a sweep has another identity with another seed, but not with more ran
   CHECK(searched("{trials: 5, seed: 2}") != searched("{trials: 5}"));
 }
 
-TEST_CASE("a sweep keeps its identity if a swept value inside a list changes") {
+TEST_CASE("the identity of a sweep ignores the base value of a parameter, even inside a list") {
   const auto name = [](const std::string& entry, const std::string& word) {
     return sweep_name(std::string(base_file) + "data: [{" + entry + "}]\n", {word});
   };
@@ -85,7 +85,7 @@ TEST_CASE("a sweep keeps its identity if a swept value inside a list changes") {
   CHECK(name("name: d, mount: /x, pvc: q", "data.0.mount=/a,/b") != first);
 }
 
-TEST_CASE("a sweep has the same identity with servers and with roles.server") {
+TEST_CASE("the keys `servers` and `roles.server` give a sweep the same identity") {
   const std::string ps = "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n";
   CHECK(sweep_name(ps + "roles: {server: {cpu: 2}}\n", {"servers.cpu=1"}) ==
         sweep_name(ps + "servers: {cpu: 3}\n", {"roles.server.cpu=1"}));

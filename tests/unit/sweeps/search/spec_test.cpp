@@ -103,7 +103,7 @@ TEST_CASE("a parameter comes after the parameters in its condition, and these pa
             "when of train.optimizer.lr names a parameter that the sweep does not have"));
 }
 
-TEST_CASE("a sweep searches a grid by default, and otherwise as the file says") {
+TEST_CASE("the search of a sweep is a grid, unless the file names another search") {
   CHECK(read_spec(trained, {"lr=1,2"}).spec.search.kind == Search::Kind::grid);
   CHECK(tells(read_spec(trained, {"lr=0.1..0.9"}), "uniform or log_uniform has no end of values"));
   const auto searched = [](const std::string& search) {

@@ -104,7 +104,7 @@ TEST_CASE("a trial is never promoted if its value is not finite, but counts at i
         std::vector<Decision>{{Kind::promote, 1, 2}});
 }
 
-TEST_CASE("a failed trial counts as the worst at the rung that it did not reach") {
+TEST_CASE("a failed trial counts as the worst at the first rung that it did not reach") {
   std::vector<Progress> trials = paused_at(1, {0.5});
   trials.push_back(
       trial_of(1, TrialState::running, 1, {}));  // while this trial runs, the sweep has not ended
@@ -117,7 +117,7 @@ TEST_CASE("a failed trial counts as the worst at the rung that it did not reach"
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
 }
 
-TEST_CASE("a failed trial does not count at rungs above the one that it did not reach") {
+TEST_CASE("a failed trial counts at no rung above the first one that it did not reach") {
   std::vector<Progress> trials = paused_at(2, {0.5});
   trials.push_back(trial_of(1, TrialState::running, 1, {}));
   trials.push_back(trial_of(2, TrialState::failed, 1, {}));

@@ -112,7 +112,8 @@ TEST_CASE("a parameter keeps the spelling of values such as 3.10 and 1e3") {
   CHECK(form_of("7").parameter->written.empty());
 }
 
-TEST_CASE("a condition with a list holds if the parameter is the list or a value in it") {
+TEST_CASE(
+    "a condition with a list holds if the parameter has this list, or one of its entries, as its value") {
   const auto when = form_of("{choice: [1], when: {SIZE: [64, 128], OTHER: [1]}}").parameter->when;
   REQUIRE(when.size() == 2);
   CHECK(when[0].path == "env.SIZE");

@@ -158,7 +158,7 @@ TEST_CASE("with `of: best`, a trial has a value if any report is finite, even if
   }
 }
 
-TEST_CASE("the name of a metric is one word of plain characters, and a mean has up to 1000 values") {
+TEST_CASE("the name of a metric is one word of plain characters, and `count` is at most 1000") {
   CHECK(objective_of("{minimize: loss, of: mean, count: 1}").count == 1);
   CHECK(objective_of("{minimize: loss, of: mean, count: 1000}").count == 1000);
   CHECK(objective_of("minimize a!~").metric == "a!~");

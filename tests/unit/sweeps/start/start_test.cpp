@@ -225,7 +225,7 @@ TEST_CASE("why_driven() says why a sweep needs a driver, or returns an empty tex
   }
 }
 
-TEST_CASE("a stopped sweep refuses new trials while its Job runs") {
+TEST_CASE("a sweep that is marked as stopped refuses new trials while its Job has not ended") {
   Sweeper sweeper(started_experiment);
   const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
   const auto mark = [&](const json& value) {

@@ -169,7 +169,7 @@ TEST_CASE("a sweep of several Jobs starts with its first Job, and ends with its 
   CHECK(status.ended == parse_time("2026-11-23T10:01:00Z"));
 }
 
-TEST_CASE("a sweep without a running trial is in the phase scheduling or starting, with the reason") {
+TEST_CASE("a sweep without a running trial is in the phase `scheduling` or `starting`, with the reason") {
   Sweep sweep;
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::scheduling);
   sweep.add_pod(0, "Pending");

@@ -11,7 +11,7 @@ using namespace mlk;
 using nlohmann::json;
 using test::DrivenSweep;
 
-TEST_CASE("the row of a draining sweep has the phase stopped when no Job has a pod") {
+TEST_CASE("the row of a draining sweep has the phase `stopped` when no Job has a pod") {
   DrivenSweep sweep;
   sweep.start(0, "Running");
   sweep.job(0)["status"] = {{"active", 1}, {"startTime", "2026-11-23T10:00:00Z"}};

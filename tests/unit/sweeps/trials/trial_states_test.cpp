@@ -158,7 +158,7 @@ TEST_CASE("the state of a trial follows from its Job and its pod") {
   }
 }
 
-TEST_CASE("a trial whose pod waits has no pod with a readable log") {
+TEST_CASE("a trial has no log to read while its pod waits") {
   Sweep sweep;
   sweep.add_pod(0, "Pending");
   sweep.objects.pods[0]["status"]["containerStatuses"] = json::array();
