@@ -224,7 +224,7 @@ double variance_of_two(const Leaves& leaves, double mean, std::size_t one, std::
     change[end + right] += part;
   }
   double variance = 0;
-  std::vector<double> marginal(columns, 0);  // of this row, one for each column
+  std::vector<double> marginal(columns, 0);  // the predictions of this row, one for each column
   for (std::size_t i = 0; i + 1 < across.at.size(); ++i) {
     double sum = 0;
     for (std::size_t j = 0; j + 1 < columns; ++j) {

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t smallest_leaf = 3;  // rows
 constexpr int deepest = 40;
 constexpr double smallest_gap =
-    1e-9;  // of the values that a split separates, so that no side of a box has length 0
+    1e-9;  // between values that a split separates; thus no side of a box has length 0
 
 struct Split {
   std::size_t feature = 0;

@@ -49,7 +49,7 @@ class Tree {
 };
 
 // Unlike the distributions of the standard library, both functions give the same numbers on every platform.
-double random_unit(std::mt19937_64& random);                           // from 0 to below 1
+double random_unit(std::mt19937_64& random);                           // in [0, 1)
 std::size_t random_below(std::mt19937_64& random, std::size_t count);  // count is above 0
 
 }  // namespace mlk::sweeps

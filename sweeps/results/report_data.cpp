@@ -67,7 +67,7 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
                                                                {Parameter::Kind::integer, "integer"},
                                                                {Parameter::Kind::log_integer, "log"}};
   json values = json::array();
-  constexpr std::size_t most_values = 100;  // of the space; data.js adds other values that trials have
+  constexpr std::size_t most_values = 100;  // from the space; data.js adds further values that trials have
   for (std::size_t i = 0; i < std::min(parameter.values.size(), most_values); ++i)
     values.push_back(shown_value(parameter.values[i], bounds));
   return {{"path", shown(parameter.path, bounds.text)},

@@ -56,7 +56,7 @@ struct CountTimes {
   double speedup = 1;                            // the first entry's median divided by this entry's median
 };
 
-// The paths of the parameters that vary and count workers, servers or nodes: "workers.count",
+// The paths of the varying parameters that are numbers of workers, servers or nodes: "workers.count",
 // "servers.count", or any other path whose last word is "count", "nodes" or "workers".
 std::vector<std::string> count_paths(const Space& space);
 

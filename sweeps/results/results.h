@@ -16,7 +16,7 @@ namespace mlk::sweeps {
 struct Column {
   enum class Kind { trial, state, objective, parameter, metric, duration, tries, failure };
   Kind kind;
-  std::string name;  // unique in this table: "lr"; for parameters the shortest unambiguous end of the path
+  std::string name;  // unique in this table; for a parameter, the shortest unambiguous end of its path: "lr"
   std::string of;    // the path of a parameter, or the name of a metric
 };
 

@@ -21,9 +21,9 @@ std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
 
 // Like select(), but for runs. The expression may name values of the experiment (RunFilter::configured),
 // metrics, and these fields of a run: run, name, mode, phase (also called state), step, restarts, why, tags,
-// age and duration (seconds, or text such as 2h). `tags` is the list of tags; `tags.team` is vision for the
-// tag team=vision, and true for a tag without a value. If a value of the experiment or a metric has the name
-// of a field, the name means the field.
+// age and duration (seconds, or text such as 2h). `tags` is the list of tags; `tags.team` is "vision" for
+// the tag team=vision, and true for the tag team without a value. If a value of the experiment or a metric
+// has the name of a field, the name means the field.
 std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
                                    const std::string& expression);
 

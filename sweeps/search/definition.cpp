@@ -115,8 +115,8 @@ std::vector<Point> searched(const Spec& spec, std::vector<Point> listed) {
 }
 
 // Refuses points that are too long for the ledger. If even the longest possible point of the space would fit,
-// checks no point. Otherwise refuses every sweep with search tpe, since tpe chooses most of its points later,
-// and checks each point of any other sweep.
+// checks no point. Otherwise checks each point; with search tpe, which chooses most of its points later,
+// refuses the sweep without a check.
 void refuse_long_points(const Spec& spec, const std::vector<Point>& points) {
   constexpr std::size_t longest_number = 30, longest_repeat = 40;
   const auto bytes = [](const json& value) { return json_text(value).size(); };

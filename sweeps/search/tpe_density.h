@@ -23,8 +23,8 @@ struct PlacedPoint {
 // The place of a value that is not on its axis is also `absent`.
 Places places_of(const std::vector<Axis>& axes, const Point& point);
 
-// The point whose parameters have the places that `choose` returns for the numbers of their axes. Calls
-// `choose` in the order of the space, and only for parameters whose conditions hold.
+// Builds a point from places: `choose` gets the index of an axis, and returns a place on this axis. It is
+// called in the order of the space, and only for parameters whose conditions hold.
 PlacedPoint point_at(const std::vector<Axis>& axes, const std::function<double(std::size_t)>& choose);
 
 struct Observation {
@@ -57,12 +57,12 @@ class Density {
   Kernel kernel_of(const Observation& observation, std::size_t axis) const;
   std::vector<double> logs_of_cells(std::size_t axis) const;
   std::vector<double> logs_of_words(std::size_t axis) const;
-  // Adds the logarithm of each observation's kernel on an axis to the observation's entry in `logs`.
+  // For each observation, adds the logarithm of its kernel on this axis to its entry in `logs`.
   void add_kernels(std::size_t axis, double place, std::vector<double>& logs) const;
   double draw_from(const Kernel& kernel, const Axis& axis, CounterRandom& random) const;
 
   const std::vector<Axis>& axes_;
-  std::vector<double> log_weights_;           // of the observations, and of the prior last
+  std::vector<double> log_weights_;           // of the observations, then of the prior
   std::vector<double> cumulated_;             // the weights of the observations, summed from the first one on
   std::vector<std::vector<Kernel>> kernels_;  // by axis and observation
   // By axis: the logarithm for each cell and kernel. Empty for a smooth axis (is_smooth()).

@@ -17,7 +17,7 @@ constexpr double different_words = 0.25, one_without = 1.0 / 6;  // squares of d
 constexpr std::size_t most_compared = 70;
 constexpr double first_lengths[] = {0.15, 0.3, 0.6, 1.2};
 constexpr double first_noises[] = {0.001, 0.03, 0.3};
-constexpr double usual_length = 0.5, length_spread = 0.8;  // the prior: a normal density of their logarithms
+constexpr double usual_length = 0.5, length_spread = 0.8;  // the prior: log(length) is normally distributed
 constexpr double usual_noise = 0.01, noise_spread = 2;
 constexpr double least_length = 0.03, largest_length = 20, least_noise = 1e-4, largest_noise = 0.8;
 constexpr double length_factor = 2, noise_factor = 3;

@@ -18,7 +18,7 @@ struct Objective {
   Goal goal = Goal::minimize;
   std::string metric;  // "accuracy"
   Of of = Of::last;
-  int count = 1;                  // of `mean`: the number of last values
+  int count = 1;                  // for `mean`, how many of the last values
   std::string regex;              // its first group finds the value in a line of the log; empty: no regex
   std::string position = "step";  // the unit of a trial's progress: step, or epoch
 };

@@ -46,7 +46,7 @@ std::string diverged(const std::string& metric);
 bool is_verdict(std::string_view failure);
 
 // 12 characters, computed only from the point: from its paths and values. Equal values give the same hash,
-// also with different spellings.
+// even if they are spelled differently.
 std::string hash_of(const Point& point);
 
 }  // namespace mlk::sweeps

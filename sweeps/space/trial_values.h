@@ -47,8 +47,8 @@ nlohmann::json experiment_at(const nlohmann::json& base, const Space& space, con
 std::string describe(const Point& point);
 
 struct Delta {
-  nlohmann::json config;    // of `train:`: a merge patch (RFC 7386) of the runtime's configuration
-  std::string environment;  // of `run:`: one line of sh that sets variables and arguments of the program
+  nlohmann::json config;    // with `train`: a merge patch (RFC 7386) of the runtime's configuration
+  std::string environment;  // with `run`: one line of sh that sets variables and arguments of the program
   std::string obstacle;     // why one Job cannot run this trial too; empty if it can
 };
 

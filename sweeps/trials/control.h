@@ -44,7 +44,7 @@ bool goes_on_later(const nlohmann::json& owner);
 // Pure.
 std::int64_t rung_of(const nlohmann::json& owner, const char* annotation);
 
-// Marks in a trial's owner up to which step or epoch the trial may train from now on. Does nothing if the
+// Writes into a trial's owner up to which step or epoch the trial may train from now on. Does nothing if the
 // owner has changed since it was read. Does not change the Jobs: apply_pause() resumes them.
 void let_train(kube::Client& client, const std::string& name_space, const RunObjects& run,
                std::int64_t until);
@@ -59,8 +59,8 @@ void mark_paused(kube::Client& client, const std::string& name_space, const RunO
 // function is cut off at any point, repeating it completes its work.
 void apply_pause(kube::Client& client, const std::string& name_space, const RunObjects& run);
 
-// Suspends the run of a trial. With a `reason` the run has ended for good, and resume_sweep() does not resume
-// it.
+// Suspends the run of a trial. With a `reason`, the run has ended for good, and resume_sweep() does not
+// resume it.
 void stop_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason = "");
 

@@ -59,8 +59,8 @@ SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::strin
 void read_result(const nlohmann::json& result, const std::optional<Objective>& objective, Trial& trial);
 
 // If a trial exited with 0 and has a verdict (trial.h), marks the trial as failed. If, after this, no trial
-// has succeeded or too many trials have failed, changes the phase in `status` from succeeded to failed, even
-// if the driver has written succeeded. Call this function after Trial::failure was filled in.
+// has succeeded or too many trials have failed, changes the phase in `status` from "succeeded" to "failed",
+// even if the driver has written "succeeded". Call this function after Trial::failure was filled in.
 void apply_verdicts(SweepStatus& status);
 
 // The run of the newest try of a trial; nullptr if the trial has no run, or is an index of a Job.

@@ -18,8 +18,8 @@ Objective usual_objective(const std::vector<RunStatus>& runs);
 Point parameters_of(const RunStatus& run);
 
 // Each run becomes a trial; the oldest run is number 0. The parameters are the values in which the
-// experiments of the runs differ, and `run`, the name of the run. RunStatus::experiment of each run must be
-// filled in (RunFilter::configured).
+// experiments of the runs differ, and one more: `run`, the name of the run. RunStatus::experiment of each run
+// must be filled in (RunFilter::configured).
 std::vector<Trial> trials_of(std::vector<RunStatus> runs, const Objective& objective);
 
 }  // namespace mlk::sweeps
