@@ -248,7 +248,7 @@ def test_pods_of_a_run_whose_config_map_was_deleted_still_run_until_mlk_delete_e
 
 
 @pytest.mark.nodes
-def test_a_run_does_not_count_as_failed_if_its_job_reports_a_failure_during_its_deletion(cluster, name, experiment, start):
+def test_a_run_does_not_count_as_failed_if_its_job_reports_a_failure_while_the_job_is_being_deleted(cluster, name, experiment, start):
     """A Job reports such a failure if its pods end with 1 after SIGTERM. A second finalizer keeps the Job for as long as this test wants."""
     file = experiment(text(name, "trap 'exit 1' TERM; while true; do sleep 0.2; done"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()

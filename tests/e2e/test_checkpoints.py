@@ -184,7 +184,7 @@ def test_every_checkpoint_has_the_parts_of_all_servers_after_a_server_was_killed
             assert files_of(run.checkpoints / f"step-{step:012}") == ["manifest.json", "server-0.safetensors", "server-1.safetensors"]
 
 
-def test_servers_end_at_the_start_with_an_error_if_they_do_not_share_a_checkpoint_folder(tmp_path):
+def test_servers_end_with_an_error_before_the_training_if_they_do_not_share_a_checkpoint_folder(tmp_path):
     with Run(tmp_path, "ps", servers=2, checkpoints=True) as run:
         servers = [run.start("server", 0), run.start("server", 1, MLK_CHECKPOINTS=str(tmp_path / "elsewhere"))]
         workers = [run.start("worker", rank) for rank in range(2)]

@@ -116,7 +116,7 @@ def test_this_machine_and_the_nodes_reach_the_registry_of_the_cluster(real, pod,
 
 
 @pytest.mark.parametrize("kind", ["basic", "bearer"])
-def test_mlk_pushes_the_image_of_a_run_with_a_login_and_nodes_pull_the_image_with_a_secret(kind, real, nearby, name, tmp_path):
+def test_mlk_uses_a_login_to_push_an_image_and_nodes_use_a_secret_to_pull_it(kind, real, nearby, name, tmp_path):
     with registry.start(kind) as images:
         base_images.push(images, "base/small")
         nearby(images)

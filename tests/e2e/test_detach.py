@@ -151,7 +151,7 @@ def test_a_detached_sweep_keeps_its_results_if_the_cluster_runs_the_trials_and_n
 
 
 @pytest.mark.nodes
-def test_a_detached_training_sweep_gets_its_data_files_and_another_kubeconfig_can_read_its_results(real, name, tmp_path):
+def test_a_detached_training_sweep_gets_its_data_files_and_its_results_can_be_read_with_another_kubeconfig(real, name, tmp_path):
     allow(real)
     arguments = ["--set", f"name={name}", "--set", "mode=ps", "--set", "servers={cpu: 50m, memory: 64Mi}", "--set", "workers.cpu=50m",
                  "--set", "train.steps=100", mlk.EXAMPLES / "digits-sweep.yaml", "hidden=[32]", "lr=0.1,0.01"]
@@ -164,7 +164,7 @@ def test_a_detached_training_sweep_gets_its_data_files_and_another_kubeconfig_ca
     assert len(table) == 2 and all(row["state"] == "Succeeded" and row["objective"] > 0.5 for row in table)
 
 
-def test_mlk_sweep_with_detach_creates_nothing_and_prints_the_role_for_an_administrator_if_the_user_has_only_the_role_named_edit(real, name, experiment):
+def test_mlk_sweep_with_detach_creates_nothing_and_prints_objects_for_an_administrator_if_the_driver_lacks_its_account_or_a_right(real, name, experiment):
     file = experiment(program(name, image="localhost/mlk-runtime:test"))
     with mlk.namespace_of_its_own(real, f"detach-{name}") as namespace:
         refused = detach(real, "-n", namespace, file, "lr=1,2", check=4)

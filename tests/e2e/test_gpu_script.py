@@ -56,7 +56,7 @@ def test_a_ratio_of_the_gpu_script_is_above_one_if_mlk_is_better_than_the_peer(t
     assert backward["ratio"] == pytest.approx(4 / backward["mlk"]["median"], abs=0.001)
 
 
-def test_the_gpu_script_reports_how_far_losses_of_every_mode_and_with_nccl_differ_from_losses_on_processors(tmp_path):
+def test_the_gpu_script_reports_the_largest_difference_from_the_losses_on_processors_for_every_mode_and_for_nccl(tmp_path):
     _, results = script(tmp_path, "operations", "training", "gpus")
     assert results["operations"]["passed"] > 0
     assert results["operations"]["failed"] == 0
@@ -73,7 +73,7 @@ while [ "${1%unit_cuda}" = "$1" ]; do shift; done
 """
 
 
-def test_the_gpu_script_runs_the_tests_of_kernels_under_each_sanitizer_and_a_finding_fails_only_the_slice_of_this_sanitizer(tmp_path):
+def test_the_gpu_script_tests_kernels_under_each_sanitizer_and_only_the_slice_of_a_sanitizer_with_a_finding_fails(tmp_path):
     program(tmp_path / "compute-sanitizer", SANITIZER)
     _, results = script(tmp_path, "racecheck", "memcheck", check=1, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert results["memcheck"]["said"] == "ERROR SUMMARY: 0 errors"

@@ -40,7 +40,7 @@ def image(builder, *words, **options):
     return mlk.run(mlk.MLK, "image", *words, env=builder.env, **options)
 
 
-def test_mlk_image_lists_inspects_and_compares_images(images, builder):
+def test_mlk_image_can_list_and_inspect_and_compare_images(images, builder):
     target = f"{images.name}/{TARGET}"
     pushed = [builder.build("-t", f"{target}:1").stdout.strip()]
     (builder.code / "main.sh").write_text("echo changed\n")

@@ -186,7 +186,7 @@ def test_a_deleted_pod_gets_sigterm_and_its_grace_period(k, name, tmp_path):
     k("delete", "job", f"{name}-worker")
 
 
-def test_an_exit_code_that_forbids_a_retry_fails_the_job_and_stops_the_other_pod(k, name):
+def test_a_job_fails_and_its_other_pod_stops_if_a_pod_ends_with_an_exit_code_that_forbids_a_retry(k, name):
     k.apply(name, 'if [ $JOB_COMPLETION_INDEX = 1 ]; then echo "bad configuration"; exit 64; fi; sleep 60')
     k("wait", "--for=condition=Failed", f"job/{name}-worker", "--timeout=60s", timeout=90)
     conditions = k.json("get", "job", f"{name}-worker")["status"]["conditions"]

@@ -104,7 +104,7 @@ def calls_of(calls, process):
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("kind", ["certificate", "token"])
-def test_commands_continue_while_ten_credentials_expire_and_call_the_plugin_about_once_for_each_credential(real, name, tmp_path, kind):
+def test_commands_continue_and_call_the_plugin_about_once_for_each_credential_while_ten_credentials_expire(real, name, tmp_path, kind):
     port = int(re.search(r"127\.0\.0\.1:(\d+)", pathlib.Path(real.kubeconfig).read_text()).group(1))
     calls, config = tmp_path / "calls", tmp_path / "config"
     account = service_account(real, name)

@@ -116,7 +116,7 @@ def test_mlk_does_not_report_an_unready_node_as_lost_while_its_kubelet_still_rep
         assert ready(real) == "False"
 
 
-def test_a_user_who_may_read_nodes_sees_that_an_unready_node_is_lost_before_kubernetes_deletes_its_pods(real, spread_run):
+def test_a_user_who_may_read_nodes_learns_of_a_lost_node_before_kubernetes_deletes_the_pods_of_the_node(real, spread_run):
     """Kubernetes does not mark the pods of such a node as not ready. A user who may not read nodes first sees the deletion of the pods for
     the node's taint, after the grace period of the taint."""
     as_admin = ["--kubeconfig", real.admin_kubeconfig, "-n", real.namespace]

@@ -57,7 +57,7 @@ SWEEP = """
 """
 
 
-def test_a_sweep_reads_a_number_before_a_comma_with_a_regex_and_quotes_the_line_if_there_is_no_regex(cluster, name, experiment):
+def test_a_regex_finds_a_number_before_a_comma_but_without_a_regex_the_sweep_quotes_the_line(cluster, name, experiment):
     line = 'echo "epoch 1, loss: ${sweep.x}, acc: 0.9"'
     text = file_of(name, line) + "sweep:" + SWEEP.format(more=", regex: 'loss: (\\S+)'")
     cluster.mlk("sweep", "--wait", experiment(text), check=0, timeout=120)

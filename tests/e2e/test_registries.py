@@ -127,7 +127,7 @@ def test_mlk_build_gets_a_new_token_if_the_first_token_ends_before_its_first_use
 
 @pytest.mark.parametrize("options", [{"expires_in": 1}, {"expires_in": None}, {"expires_in": 10**12}, {"fields": ("token",)}, {"fields": ("access_token",)}],
                          ids=str)
-def test_mlk_build_accepts_tokens_of_any_lifetime_whether_their_field_is_named_token_or_access_token(options, made, tmp_path):
+def test_mlk_build_accepts_tokens_of_any_lifetime_in_the_field_token_or_in_the_field_access_token(options, made, tmp_path):
     with registry.bearer(**options) as images:
         builder = made(images, tmp_path)
         is_whole(images, builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")[1])
@@ -264,7 +264,7 @@ def test_mlk_build_cannot_push_with_a_login_that_may_only_read(made, tmp_path):
 
 # Half an image.
 
-def test_mlk_build_succeeds_and_every_tag_names_a_whole_image_if_the_connection_is_cut_at_any_place(made, tmp_path):
+def test_mlk_build_succeeds_and_every_tag_has_a_whole_image_if_the_connection_is_cut_at_any_place(made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
         images.record.clear()
@@ -287,7 +287,7 @@ def test_mlk_build_succeeds_and_every_tag_names_a_whole_image_if_the_connection_
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("where", [("POST", "/blobs/uploads/"), ("PUT", "digest="), ("PUT", "/manifests/")], ids=["begin", "upload", "manifest"])
-def test_mlk_build_stores_no_tag_if_a_signal_ends_the_build_and_a_repeated_build_succeeds(where, end, made, tmp_path):
+def test_mlk_build_stores_no_tag_when_a_signal_ends_it_but_a_repeated_build_succeeds(where, end, made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
         images.plan(fault("stall", *where))

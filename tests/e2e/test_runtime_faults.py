@@ -294,7 +294,7 @@ def test_a_worker_says_that_it_is_out_of_memory_if_the_model_does_not_fit(tmp_pa
 
 
 @pytest.mark.parametrize("consistency", ["sync", "async"])
-def test_a_run_survives_the_loss_of_a_server_after_more_than_patience_seconds_of_training(tmp_path, consistency):
+def test_a_run_that_has_trained_longer_than_its_patience_survives_the_loss_of_a_server(tmp_path, consistency):
     patience = int(4 * SLOW)
     with Run(tmp_path, "ps", servers=2, consistency=consistency, steps=ENDLESS, step_delay_ms=15, patience_seconds=patience) as run:
         servers, workers = run.start_all()
@@ -309,7 +309,7 @@ def test_a_run_survives_the_loss_of_a_server_after_more_than_patience_seconds_of
         assert all(process.running() for process in [servers[0], back, *workers])
 
 
-def test_a_run_is_trained_though_a_step_takes_longer_than_patience_seconds(tmp_path):
+def test_a_run_is_trained_though_a_step_takes_longer_than_the_patience_of_the_run(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", steps=1, step_delay_ms=12_000, patience_seconds=11) as run:
         config = json.loads((run.folder / "config.json").read_text())
         (run.folder / "slower.json").write_text(json.dumps({**config, "step_delay_ms": 15_000}))

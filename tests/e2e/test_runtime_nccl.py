@@ -18,7 +18,7 @@ def nccl(folder, fault=""):
 
 @HEAVY
 @pytest.mark.parametrize(("model", "workers"), [("mlp", 2), ("mlp", 4), ("gpt", 2), ("gpt with dropout", 2), ("mlp with dropout", 2), ("cnn", 4)])
-def test_losses_with_sums_by_nccl_match_those_of_processors(tmp_path, model, workers):
+def test_losses_match_those_of_processors_if_nccl_computes_the_sums(tmp_path, model, workers):
     settings = MODELS.get(model, {"optimizer": {"type": "adamw", "lr": 0.01}})
     losses = [losses_of(tmp_path / name, env, "allreduce", workers, **settings) for name, env in (("cpu", {}), ("gpu", nccl(tmp_path)))]
     assert len(losses[0]) == len(losses[1]) >= 50
@@ -26,7 +26,7 @@ def test_losses_with_sums_by_nccl_match_those_of_processors(tmp_path, model, wor
     assert any("sums go by NCCL" in log.read_text() for log in (tmp_path / "gpu").glob("worker-0-*.log"))
 
 
-def test_two_ranks_sum_by_nccl(tmp_path):
+def test_nccl_computes_the_sums_of_two_ranks(tmp_path):
     with Ranks(tmp_path, "allreduce", workers=2, steps=20, report_every=1) as run:
         ranks = run.begin()
         for rank in ranks:

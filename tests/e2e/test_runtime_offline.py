@@ -54,7 +54,7 @@ def test_workers_continue_while_a_server_is_lost_and_the_run_keeps_their_offline
         assert steps == sorted(steps), "the run went back"
 
 
-def test_workers_train_without_their_server_for_at_most_offline_seconds(tmp_path):
+def test_workers_train_without_their_server_only_as_long_as_offline_seconds_allows(tmp_path):
     with Run(tmp_path, "ps", steps=ENDLESS, step_delay_ms=100, offline_seconds=1) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 10)

@@ -131,7 +131,7 @@ def test_a_repeated_submit_makes_one_whole_run_if_the_first_submit_was_cut_off_a
 
 
 @pytest.mark.nodes
-def test_a_ps_run_is_whole_and_trains_if_its_submit_was_killed_at_the_creation_of_an_object_and_is_repeated(cluster, proxy, name):
+def test_a_repeated_submit_makes_a_whole_ps_run_that_trains_if_the_first_submit_was_killed_at_the_creation_of_an_object(cluster, proxy, name):
     submits = Submits(cluster, proxy, name, mlk.EXAMPLES / "digits-ps.yaml", UNSCHEDULABLE_PS)
     requests = submits.undisturbed()
     stored = [n for n, (method, path) in enumerate(requests, 1) if method == "POST" and STORES.search(path)]

@@ -141,7 +141,7 @@ def test_mlk_results_lists_failed_trials_and_mlk_sweep_starts_them_again_only_wi
 
 
 @pytest.mark.nodes
-def test_a_sweep_ends_with_5_and_the_first_cause_if_all_its_trials_fail(cluster, name, experiment):
+def test_a_sweep_ends_with_5_and_names_the_first_cause_if_all_its_trials_fail(cluster, name, experiment):
     sweep = start(cluster, experiment(program(name, "echo broken >&2; exit 3")), "lr=1,2").stdout.strip()
     ended = cluster.mlk("wait", sweep, timeout=150)
     assert ended.code == 5 and "2 of 2 trials failed" in ended.stderr and "exit code 3" in ended.stderr
@@ -183,7 +183,7 @@ def test_mlk_starts_each_trial_as_a_run_if_a_trial_has_several_processes(cluster
 
 
 @pytest.mark.nodes
-def test_the_search_tpe_finds_a_good_point_and_mlk_writes_the_best_trial_as_an_experiment_and_a_report(cluster, name, experiment, tmp_path):
+def test_the_search_tpe_finds_a_good_point_and_mlk_writes_a_report_and_the_best_trial_as_an_experiment(cluster, name, experiment, tmp_path):
     text = program(name, "echo accuracy=0.$(printf %03d $((500 - (LR - 7) * (LR - 7))))").replace("parallel: 2", "parallel: 3")
     file = experiment(text)
     ended = cluster.mlk("sweep", file, "--search", "tpe", "--trials", 14, "lr=1..20", timeout=300)

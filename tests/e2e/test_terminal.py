@@ -47,7 +47,7 @@ def test_help_is_folded_to_the_width_of_a_terminal_and_not_folded_in_a_pipe():
     assert max(map(len, described.splitlines())) > 100
 
 
-def test_a_dumb_terminal_gets_no_escape_sequences_and_only_ascii(embedded, name):
+def test_a_dumb_terminal_gets_only_ascii_and_no_escape_sequences(embedded, name):
     submit = [mlk.MLK, "submit", "--local", "--wait", "--set", f"name={name}", mlk.EXAMPLES / "digits-single.yaml"]
     dumb = on_terminal(80, *submit, env={**embedded.env, "TERM": "dumb"})
     assert dumb.isascii() and "\x1b" not in dumb and "\r" not in dumb and "\nSucceeded\n" in dumb, dumb

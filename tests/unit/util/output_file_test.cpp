@@ -41,7 +41,7 @@ struct Umask {
 
 }  // namespace
 
-TEST_CASE("way_to_write() replaces plain files of the user, and writes other files in place") {
+TEST_CASE("way_to_write() allows replacement only for a plain file of the user that has no second link") {
   CHECK(way_to_write(std::nullopt) == WriteWay::as_new);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 1, true}) == WriteWay::replaced);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 2, true}) == WriteWay::in_place);
@@ -123,7 +123,7 @@ TEST_CASE("OutputFile leaves the old file unchanged if finish() is not called") 
   CHECK(entries_of(folder.path()) == 1);
 }
 
-TEST_CASE("the text for a path in /dev/fd is appended to the open file") {
+TEST_CASE("write_user_file() appends to an open file through its path in /dev/fd") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("log", "before\n");
   const int fd = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);

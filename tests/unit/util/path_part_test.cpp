@@ -9,7 +9,7 @@ TEST_SUITE_BEGIN("util/path_part");
 
 using mlk::is_path_part;
 
-TEST_CASE("is_path_part() accepts a name that is one part of a path, but neither . nor ..") {
+TEST_CASE("is_path_part() accepts a name that is one part of a path, but refuses `.` and `..`") {
   for (const char* good : {"a", "train.py", ".hidden", "...", "..a", "a..", " ", "a\\b"})
     CHECK_MESSAGE(is_path_part(good), good);
   for (const char* bad : {"", ".", "..", "/", "/a", "a/", "a/b", "../a", "a/../b"})

@@ -32,7 +32,7 @@ TEST_CASE("all text passes the stream in printable form") {
   CHECK(through("\x1b[31mred\x1b[0m\r\x1b[Kx", {}) == "?[31mred?[0m??[Kx");
 }
 
-TEST_CASE("PrintableStream passes only those control sequences that it allows") {
+TEST_CASE("PrintableStream passes only the control sequences that its `Sequences` allow") {
   const std::string own = "\r\x1b[K\x1b[1;31mred\x1b[0m";
   CHECK(through(own, {.colors = true, .live_line = true}) == own);
   CHECK(through(own, {.colors = false, .live_line = true}) == "\r\x1b[K?[1;31mred?[0m");
@@ -70,7 +70,7 @@ TEST_CASE("a character or sequence that is written in pieces is checked as a who
   CHECK(same);
 }
 
-TEST_CASE("a stream with a full target stays failed after its PrintableStream is gone") {
+TEST_CASE("a stream still reports that its target is full after its PrintableStream is destroyed") {
   Full full;
   std::ostream out(&full);
   {

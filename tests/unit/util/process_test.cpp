@@ -106,7 +106,7 @@ TEST_CASE("variables are added to the environment, or replace existing ones") {
   ::unsetenv("MLK_TEST_VARIABLE");
 }
 
-TEST_CASE("empty_env leaves only the given variables in the environment") {
+TEST_CASE("with `empty_env`, a process has only the given variables") {
   Command command;
   command.argv = {"env"};
   command.empty_env = true;
@@ -182,7 +182,7 @@ TEST_CASE("run_process() fails if the program is missing, cannot run or prints t
   CHECK(code_of(Command()) == ExitCode::usage);
 }
 
-TEST_CASE("of_terminal leaves the child's stderr out of the result") {
+TEST_CASE("with `of_terminal`, the result does not contain the child's stderr") {
   Command command = shell("echo out");
   command.of_terminal = true;
   const auto result = run_process(command);
@@ -201,7 +201,7 @@ TEST_CASE("several threads run processes at the same time") {
   for (std::size_t i = 0; i < outputs.size(); ++i) CHECK(outputs[i] == std::to_string(i) + "\n");
 }
 
-TEST_CASE("run_process() kills the process if go_on returns false") {
+TEST_CASE("run_process() kills the process if `go_on` returns false") {
   Command command = shell("echo begun; exec sleep 1000");
   command.go_on = [](const mlk::ProcessResult& so_far) { return so_far.output.empty(); };
   const auto result = run_process(command);
@@ -212,7 +212,7 @@ TEST_CASE("run_process() kills the process if go_on returns false") {
   CHECK(result.output == "begun\n");
 }
 
-TEST_CASE("of_terminal keeps a process in the process group of mlk") {
+TEST_CASE("with `of_terminal`, a process stays in the process group of mlk") {
   Command command = shell("cut -d' ' -f5 /proc/$$/stat; echo $$");
   const std::string own = run_process(command).output;  // the child's process group and its process ID
   CHECK(own.substr(0, own.find('\n') + 1) == own.substr(own.find('\n') + 1));

@@ -86,7 +86,7 @@ TEST_CASE("printable() replaces 8-bit controls, bidirectional controls and bytes
   CHECK(mlk::printable("\u00a0\u2027\u202f\u2065\U0001f600") == "\u00a0\u2027\u202f\u2065\U0001f600");
 }
 
-TEST_CASE("join_or() joins choices with commas and a final or") {
+TEST_CASE("join_or() puts commas between choices, and `or` before the last choice") {
   CHECK(mlk::join_or({}) == "");
   CHECK(mlk::join_or({"a"}) == "a");
   CHECK(mlk::join_or({"a", "b"}) == "a or b");

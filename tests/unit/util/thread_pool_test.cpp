@@ -28,7 +28,7 @@ TEST_CASE("work() returns after all tasks are done, even those that other tasks 
   CHECK(done == 1 + 4 + 16 + 64 + 256 + 1024);
 }
 
-TEST_CASE("work() runs all tasks in the thread of the caller if there are fewer than `when_waiting`") {
+TEST_CASE("work() runs all tasks in the thread of the caller if fewer than `when_waiting` tasks wait") {
   std::set<std::thread::id> threads;
   ThreadPool pool({.most = 3, .when_waiting = 8});
   for (int i = 0; i < 5; ++i) pool.add([&] { threads.insert(std::this_thread::get_id()); });

@@ -26,7 +26,7 @@ std::string names_refusal(const std::string& text) {
   return refusal_of([&] { names_after_check(text); });
 }
 
-TEST_CASE("names() returns the names in an expression with their places") {
+TEST_CASE("names() returns each name in an expression, and the place of the name") {
   const std::vector<NameUse> names =
       parse_expression("lr < 1 &&\n !(loss > 2 || lr == 3)", "--where").names();
   REQUIRE(names.size() == 3);
@@ -61,7 +61,7 @@ TEST_CASE("ambiguous and unknown names are refused in one error") {
         "                                       ^");
 }
 
-TEST_CASE("the hint for an unknown name lists some known names") {
+TEST_CASE("the hint for an unknown name lists only eight of many known names") {
   std::vector<std::string> many;
   for (int i = 10; i < 30; ++i) many.push_back("p" + std::to_string(i));
   try {
@@ -88,7 +88,7 @@ TEST_CASE("check_values() refuses text that a field never has, and suggests the 
     CHECK(said(text) == "accepted");
 }
 
-TEST_CASE("the hint for an unknown name lists all names of a short list") {
+TEST_CASE("the hint for an unknown name lists all known names if there are at most eight") {
   const auto hint_of = [](const std::vector<std::string>& known) {
     try {
       (void)check_names(parse_expression("unheard == 1", "--where"), known);

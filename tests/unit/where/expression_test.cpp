@@ -210,7 +210,7 @@ TEST_CASE("a missing value equals null, and every comparison with another value 
   check_matches("lr == null", false);
 }
 
-TEST_CASE("nan and inf compare by value even if they are written as words") {
+TEST_CASE("nan and inf compare by value, whether they are numbers or text") {
   const json words = {{"loss", "nan"}, {"gap", "inf"}, {"low", "-inf"}, {"lr", 0.01}, {"name", "x"}};
   for (const json& values : {one_trial, words}) {
     for (const char* text :
