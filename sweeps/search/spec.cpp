@@ -276,7 +276,7 @@ class Reader {
     out_.stop.asha.min = out_.stop.asha.max = 0;
     if (is_map) read_stop_options(node.entries.front());
     const AshaOptions& asha = out_.stop.asha;
-    // max may be 0 here. In this case fit_stop() reads max from the experiment later.
+    // `max` may be 0 here. In this case fit_stop() reads it from the experiment later.
     if (rule == "asha" && (asha.min < 1 || (asha.max != 0 && asha.max <= asha.min)))
       problems_.add(node.place,
                     "stop asha needs min, the steps before trials are judged, and a larger max, the steps of "

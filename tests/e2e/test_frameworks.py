@@ -48,7 +48,7 @@ def test_the_processes_of_a_run_connect_by_the_variables_that_the_framework_read
     assert "met [0, 1, 2]" in embedded.mlk("logs", run, "--role", "worker", "--rank", "0", check=0).stdout
 
 
-def test_tf_config_names_servers_and_workers_as_tensorflow_expects(embedded, name, experiment, tmp_path):
+def test_servers_and_workers_are_in_tf_config_as_tensorflow_expects(embedded, name, experiment, tmp_path):
     write_program(tmp_path, "import json, os\nprint(json.dumps(json.loads(os.environ['TF_CONFIG'])))\n")
     file = experiment(f"name: {name}\nmode: ps\nframework: tensorflow\nimage: python:3\nrun: [python3, main.py]\nworkdir: /code\n"
                       "workers: {count: 2, cpu: 100m, memory: 64Mi}\nservers: {count: 1, cpu: 100m, memory: 64Mi}\n"

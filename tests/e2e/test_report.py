@@ -129,7 +129,7 @@ def test_words_and_conditions_filter_the_trials(page):
     assert count(page) == 0
 
 
-def test_the_buttons_of_the_states_filter_the_trials(page):
+def test_a_click_on_the_button_of_a_state_filters_the_trials_by_this_state(page):
     page.click("#filter-states .failed")
     failed = count(page)
     assert set(column(page, "state")) == {"Failed"}

@@ -389,7 +389,7 @@ def test_mlk_ls_succeeds_if_several_long_lists_share_a_connection(real, name):
         real.kubectl("delete", "jobs", "-n", real.namespace, "-l", f"mlk.dev/run={name}", "--wait=false")
 
 
-def test_mlk_context_shows_the_namespace_the_rights_and_the_kubeconfig(cluster):
+def test_mlk_context_shows_the_namespace_and_the_rights_and_the_kubeconfig(cluster):
     told = cluster.mlk("context", "-o", "json", check=0).json()
     assert told["namespace"] == cluster.namespace
     assert told["allowed"]["submit"] is True

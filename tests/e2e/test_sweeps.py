@@ -228,7 +228,7 @@ def test_asha_ends_bad_trials_early_and_frees_their_places(cluster, name, experi
     assert {row["state"] for row in table.values()} <= {"Succeeded", "Stopped"}
 
 
-def test_asha_pauses_trials_with_checkpoints_and_another_driver_continues_the_promoted_trial(embedded, name):
+def test_asha_pauses_trials_that_have_a_checkpoint_volume_and_another_driver_continues_the_promoted_trial(embedded, name):
     sweep_file = ("--set", f"name={name}", "--set", "checkpoint={volume: {pvc: " + name + "}, every: 0}", "--set", "train.steps=240",
                   "--set", "train.step_delay_ms=40", "--set", "train.report_every=10", "--set", "sweep.stop={asha: {min: 60}}",
                   "--set", "sweep.objective=minimize loss", DIGITS, "lr=0.1,0.0003,0.0002,0.0001", "hidden=[16]")

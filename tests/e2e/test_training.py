@@ -39,7 +39,7 @@ def test_losses_with_bfloat16_products_match_those_of_pytorch_within_the_noise_o
     assert torch_curves.are_within_noise(losses, CURVES[name]["bfloat16"]["processor"])
 
 
-def test_bfloat16_products_change_losses_little_and_weights_are_not_rounded(tmp_path):
+def test_bfloat16_products_change_the_losses_only_a_little_and_do_not_round_the_weights(tmp_path):
     curve = next(iter(CURVES.values()))
     run, losses = torch_curves.train(tmp_path, curve, precision="bfloat16")
     own = "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
