@@ -425,7 +425,7 @@ class Driver {
   EndedRuns ended_;
   std::optional<steady_clock::time_point> failing_since_;
   bool has_worked_ = false;
-  bool left_to_others_ = false;  // all trials that this driver knows have ended, and others will be added
+  bool left_to_others_ = false;  // every trial known to this driver has ended, but more will be added
   steady_clock::time_point stepped_{}, judged_{};
 };
 

@@ -103,7 +103,8 @@ void check_real(const Real& key) {
 }  // namespace config_bounds
 
 TEST_CASE(
-    "every whole number of the configuration is accepted from its minimum to its maximum and no further") {
+    "each integer key of the configuration accepts the values from its minimum to its maximum, and no "
+    "others") {
   using namespace config_bounds;
   constexpr std::uint64_t million = 1'000'000, steps = 1'000'000'000'000;
   const Whole keys[] = {

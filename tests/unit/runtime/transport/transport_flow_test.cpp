@@ -371,7 +371,7 @@ TEST_CASE("a process that has sent goodbye dials no peer, accepts no peer and ha
   CHECK_FALSE(listener.is_dialled());
 }
 
-TEST_CASE("a message in a posted buffer arrives with the checksum of the content of this buffer") {
+TEST_CASE("a message that is received into a posted buffer has the checksum of the bytes in this buffer") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
