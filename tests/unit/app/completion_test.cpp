@@ -82,7 +82,7 @@ TEST_CASE("completion offers the runs of the cluster and the namespace that the 
   CHECK(complete({"--kubeconfig", file, "wait", "d"}, {{"MLK_LOCAL", "1"}}) == "digits-abcde\n");
 }
 
-TEST_CASE("completion prints nothing if the cluster refuses or does not answer") {
+TEST_CASE("completion prints nothing if the cluster does not answer or refuses the request") {
   FakeCluster cluster;
   cluster.before([](const auto&) { return mlk::test::refusal(403, "Forbidden", "no"); });
   CHECK(complete({"--kubeconfig", cluster.kubeconfig(), "status", ""}).empty());

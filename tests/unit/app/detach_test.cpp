@@ -106,7 +106,7 @@ TEST_CASE("a sweep is detached if the driver's account has the rights that the d
   CHECK(includes(again.err, "its driver goes on in the cluster"));
 }
 
-TEST_CASE("mlk prints the account, Role and RoleBinding to create if the driver's account is missing") {
+TEST_CASE("if the driver's account is missing, mlk prints the account, Role and RoleBinding to create") {
   Rbac cluster;
   cluster.has_account = false;
   const auto said = cluster.detach();
@@ -202,7 +202,7 @@ TEST_CASE("mlk sweep --detach creates no sweep if the cluster refuses the driver
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("mlk sweep refuses flags that contradict --detach, and without --detach also flags that need it") {
+TEST_CASE("mlk sweep refuses flags that contradict --detach, and flags that need --detach if it is missing") {
   Rbac cluster;
   CHECK(includes(cluster.detach({"--wait"}).err, "--detach returns at once"));
   CHECK(cluster.detach({"--timeout", "1m"}).code == 2);

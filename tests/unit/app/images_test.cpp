@@ -34,7 +34,7 @@ void add_artifact(PlayedRegistry& played, const std::string& tag) {
 
 }  // namespace
 
-TEST_CASE("mlk image ls also lists a tag if mlk can read no image there") {
+TEST_CASE("mlk image ls lists a tag even if mlk can read no image there") {
   PlayedRegistry played;
   add_image(played, "team/x", "app", {"layer"});
   add_artifact(played, "cache");

@@ -96,7 +96,7 @@ TEST_CASE("a command in a hint repeats the flags that select the cluster") {
     CHECK(session.with_flags(other) == other);
 }
 
-TEST_CASE("a command in a hint gets --local even if MLK_LOCAL selects the local cluster") {
+TEST_CASE("a command in a hint has --local if --local or MLK_LOCAL selects the local cluster") {
   test::Tree tree;
   tree.env["MLK_LOCAL"] = "1";
   CHECK(tree.session.with_flags("see: mlk ls") == "see: mlk ls --local");

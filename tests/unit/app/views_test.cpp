@@ -111,7 +111,7 @@ TEST_CASE("mlk status shows the first digits of the git commit of the code") {
   CHECK(short_commit("").empty());
 }
 
-TEST_CASE("mlk status prints the last log line once even if the reason contains it") {
+TEST_CASE("mlk status does not repeat the last log line if the reason already contains this line") {
   RunStatus status = failed_run();
   status.first_failure->message = "cannot open /data/mnist/train-images";
   CHECK(count(shown(status, 0), "cannot open") == 1);

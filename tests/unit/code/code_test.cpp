@@ -105,7 +105,7 @@ TEST_CASE("the digest of code depends on names, contents, executable bits and li
   CHECK(digest != digest_of(two.path()));
 }
 
-TEST_CASE("tar unpacks an archive of pack_code() to the same tree, also with unusual names") {
+TEST_CASE("tar unpacks an archive of pack_code() to the same tree, even if files have unusual names") {
   const TemporaryFolder folder, out;
   const std::string long_name(255, 'n'), deep = "d/" + std::string(90, 'e') + "/" + std::string(90, 'f');
   for (const std::string& file :

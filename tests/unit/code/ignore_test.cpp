@@ -18,7 +18,8 @@ bool leaves_out(const std::string& rules, const std::string& path, bool is_folde
 
 }  // namespace
 
-TEST_CASE("a pattern matches names in any folder, or only paths from the top if it has a slash") {
+TEST_CASE(
+    "a pattern without a slash matches names in any folder; one with a slash matches paths from the top") {
   CHECK(leaves_out("*.pt", "a.pt"));
   CHECK(leaves_out("*.pt", "x/y/a.pt"));
   CHECK_FALSE(leaves_out("*.pt", "a.pth"));

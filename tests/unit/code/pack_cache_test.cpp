@@ -174,7 +174,7 @@ TEST_CASE("find() ignores a record that other users can write, or that is a link
   CHECK(code.digest() == code.true_digest());
 }
 
-TEST_CASE("pack_code() returns the digest also if no record can be stored") {
+TEST_CASE("pack_code() returns the digest even if no record can be stored") {
   const Kept code;
   for (const char* nowhere : {"", "/proc/mlk", "/dev/null/code"})
     CHECK(mlk::image::pack_code(code.folder.path(), {}, {.most_bytes = most_archive, .cache = nowhere})

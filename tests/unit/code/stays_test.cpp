@@ -70,7 +70,7 @@ TEST_CASE(
   CHECK(describe_what_stays({.ignored = {"a\x1b"}}, {})[0].find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a path counts as hidden by its own name, not by the name of a folder above it") {
+TEST_CASE("a path is hidden if its own name begins with a dot; hidden folders above it do not count") {
   const std::string secrets = "code: files that usually hold secrets stay behind: ",
                     more = "; name the files that the program needs in include:";
   CHECK(describe_what_stays({.secrets = {"sub/.aws/", ".a", ".b/"}}, {}).empty());

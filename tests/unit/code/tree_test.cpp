@@ -166,8 +166,8 @@ TEST_CASE("a path in `never` and everything below it stay behind, even if `inclu
 }
 
 TEST_CASE(
-    "list_tree() applies the ignore files from the top of the repository down, and the nearest has "
-    "priority") {
+    "list_tree() applies the ignore files of all folders up to the top of the repository; the deepest "
+    "has priority") {
   const TemporaryFolder folder;
   folder.write(".git/HEAD", "");
   folder.write(".gitignore", "*.a\n*.b\n/x/y/top\n");

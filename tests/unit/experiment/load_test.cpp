@@ -72,7 +72,7 @@ TEST_CASE("the smallest experiment gets every default") {
   CHECK_FALSE(x.effective["checkpoint"].contains("volume"));
 }
 
-TEST_CASE("workers and servers are short forms of roles.worker and roles.server") {
+TEST_CASE("`workers` and `servers` are short forms of `roles.worker` and `roles.server`") {
   const std::string train = "train: {data: {path: /data}, steps: 10}\n";
   const Experiment shorter =
       load("name: x\nmode: ps\n" + train + "workers: {count: 4, min: 2}\nservers: {count: 2}\n");

@@ -147,7 +147,7 @@ TEST_CASE("a variable that is named like a secret may have a number, `true` or e
                  "-e:1:1: MAX_TOKEN looks like a secret"));
 }
 
-TEST_CASE("patch.pod accepts a map with any content, and scheduling.node.selector a map with texts only") {
+TEST_CASE("`patch.pod` is a map of any values, and `scheduling.node.selector` is a map of texts") {
   check_rows({{"patch: {pod: {a: [1, {b: c}]}}", "accepted"},
               {"patch: {pod: a}", "x.yaml:4:14: patch.pod must be a map, not 'a'"},
               {"patch: {pod:}", "x.yaml:4:13: patch.pod has no value; it must be a map"},

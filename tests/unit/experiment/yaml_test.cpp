@@ -55,7 +55,7 @@ TEST_CASE("each alias counts as all values and levels of its anchor") {
             .ends_with("nested deeper than 32 levels"));
 }
 
-TEST_CASE("control characters except tabs and line ends are refused") {
+TEST_CASE("all control characters are refused, except tabs and the ends of lines") {
   CHECK(yaml_refusal("a: b\tc\r\nd: e") == "accepted");
   CHECK(yaml_refusal(std::string("a: b\0", 5)) == "f:1:5: a zero byte: this is not a text file");
   CHECK(yaml_refusal("a: b\nc: \x1f") == "f:2:4: a control character");
@@ -139,7 +139,7 @@ TEST_CASE("an empty text is a null value") {
   CHECK(map.find("d") == nullptr);
 }
 
-TEST_CASE("free content becomes JSON: text, numbers, true, false, nothing, lists and maps") {
+TEST_CASE("free content becomes JSON: text, numbers, true, false, null, lists and maps") {
   const std::pair<std::string, json> table[] = {
       {"true", true},
       {"True", true},

@@ -77,8 +77,7 @@ TEST_CASE("an answer has its status, its body and headers with names in lower-ca
   CHECK(connection.exchange({.method = "HEAD", .url = echo.url}).body.empty());
 }
 
-TEST_CASE(
-    "exchange() sends a body with the caller's Content-Type or without any, and counts the sent bytes") {
+TEST_CASE("exchange() sends a body with the caller's Content-Type or with none, and reports the sent bytes") {
   EchoServer echo;
   Connection connection({.pool = pool_or_none()});
   const std::string body(3 << 20, 'x');

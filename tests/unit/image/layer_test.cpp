@@ -389,7 +389,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "LayerWriter and the checks of a layer throw if the user interrupts mlk, and keep an existing layer") {
+    "if the user interrupts mlk, LayerWriter and the checks of layers throw, and an existing layer stays") {
   const TemporaryFolder folder;
   const auto code_of_action = [](const auto& action) {
     try {

@@ -168,7 +168,7 @@ TEST_CASE("choose() treats amd64 as amd64/v1, arm64 as arm64/v8 and arm as arm/v
   }
 }
 
-TEST_CASE("choose() takes an entry that needs features of the system only if no other entry fits") {
+TEST_CASE("an entry that needs features of the system is the last choice of choose()") {
   json special = platform("amd64");
   special["os.features"] = {"win32k"};
   CHECK(chosen(read_index(index_of({entry('1', special), entry('2', platform("amd64", "v3"))})),
@@ -189,7 +189,7 @@ TEST_CASE("choose() takes an entry without a platform if it is the only entry be
           mlk::ExitCode::not_found);
 }
 
-TEST_CASE("the hint of choose() shows the text of an index without control characters") {
+TEST_CASE("control characters in an index do not reach the hint of choose()") {
   const Index index = read_index(index_of(json::array({entry('1', platform("\x1b[2J"))})));
   CHECK(error_of([&] { (void)chosen(index, {"linux", "amd64", ""}); }).hint().find('\x1b') ==
         std::string::npos);
