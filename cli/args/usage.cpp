@@ -134,7 +134,7 @@ class Reading {
   const CLI::App* command_;
   UsageProblem unknown_;
   UsageProblem said_;                     // a problem with a known flag
-  const CLI::Option* waiting_ = nullptr;  // the option that is the last word, so that its value is missing
+  const CLI::Option* waiting_ = nullptr;  // the last word, if it is an option whose value is missing
   std::map<const CLI::Option*, int> given_;
   std::vector<std::string> operands_;
 };

@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t large_file = 10 << 20;
 constexpr std::uint64_t most_of_a_layer = std::uint64_t{16} << 30;
 
-// If code may become a layer instead of an archive, mlk makes an archive only of files with at most this
-// multiple of the bytes that an archive may have. Programs rarely shrink to a tenth, so the archive of larger
-// files would be too large.
+// If code may become a layer, and its files together have more than this multiple of the allowed archive
+// size, mlk does not try to make an archive. Programs rarely shrink to a tenth, so the archive would be too
+// large.
 constexpr std::size_t most_gain = 16;
 
 using Take = std::function<void(std::string_view)>;

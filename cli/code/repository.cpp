@@ -161,7 +161,8 @@ IgnoreSettings ignore_settings(const std::filesystem::path& repository) {
   // A call of git takes as long as the listing of a small folder, so mlk calls git only if necessary.
   const bool may_change = may_settings_change_ignoring(repository);
   if (may_change || has_variable_of_git()) {
-    // If the repository belongs to another user, git refuses to read it, but reads this user's settings.
+    // If the repository belongs to another user, git refuses to read it, but reads the settings of the user
+    // who runs mlk.
     own = answer_of_git(repository, {"rev-parse", "--git-path", "info/exclude"});
     users = answer_of_git(repository, {"config", "--type=path", "--get", "core.excludesFile"});
     out.ignores_case =

@@ -19,9 +19,9 @@ struct Revision {
 // repository, or if harmless_settings() returns nullopt. Waits for git, 10 s at most per call of git.
 std::optional<Revision> revision_of(const std::filesystem::path& folder);
 
-// Settings that prevent git from starting programs that the configuration of the repository names. `names`:
-// the repository's settings for filters (`git config --null --name-only --get-regexp '^filter[.]'`). nullopt
-// if a setting cannot be overruled. Pure.
+// Settings with which git starts none of the programs in the configuration of the repository. `names`: the
+// settings of filters there (`git config --null --name-only --get-regexp '^filter[.]'`). nullopt if a setting
+// cannot be overruled. Pure.
 std::optional<std::vector<std::string>> harmless_settings(const std::string& names);
 
 // The paths in the folder that git tracks, in the order of their bytes. Empty if git is missing or fails.

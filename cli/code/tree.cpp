@@ -319,7 +319,7 @@ class Lister {
     if (fs::is_regular_file(file, error)) rules.add(read_file(file, longest_ignore_file), folder);
   }
 
-  // Asks the sources of rules in the order of their priority. The first source that decides wins.
+  // Asks the sources of rules in the order of their priority, until one of them decides.
   Verdict verdict_on(const std::string& path, bool is_folder, const IgnoreFiles* files) const {
     const auto as_verdict = [](bool out) { return out ? Verdict::stays : Verdict::travels; };
     if (const std::optional<bool> out = excludes_.leaves_out(path, is_folder)) return as_verdict(*out);

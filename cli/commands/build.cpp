@@ -1,5 +1,5 @@
-// mlk build: makes an image of an experiment's code, or of the runtime, and sends the image to a registry, or
-// writes it to this machine's disk.
+// mlk build: makes an image of an experiment's code, or of the runtime. Then sends the image to a registry,
+// or writes it to this machine's disk.
 
 #include <filesystem>
 #include <future>

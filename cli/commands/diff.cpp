@@ -48,8 +48,8 @@ std::string text_of_value(const std::map<std::string, nlohmann::json>& values, c
 
 using Values = std::map<std::string, nlohmann::json>;
 
-// The values that mlk diff compares: those of the run's experiment, its image and its commit, and the first
-// digits of the digests of the files that were submitted with it.
+// The values that mlk diff compares: the values in the run's experiment, the image, the commit, and the first
+// digits of the digest of each submitted file.
 Values values_of(const StoredRun& run) {
   constexpr std::size_t shown_digits = 12;
   Values out = values_by_path(run.experiment);

@@ -12,8 +12,8 @@
 
 namespace mlk {
 
-// Returns the node as normalised JSON. For each mistake, adds a problem that names `path`, and the wrong
-// value or the wrong entry of a list becomes null. For every type except sections.
+// Returns the node as normalised JSON. For each mistake, adds a problem with `path` in its text, and returns
+// null in place of the wrong value or the wrong entry of a list. For every type except sections.
 nlohmann::json check_value(const YamlNode& node, const Key& key, const std::string& path, Problems& problems);
 
 // "'many'", "a list", "nothing": the description of an unexpected value in messages.

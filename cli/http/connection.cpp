@@ -135,8 +135,8 @@ struct Connection::State {
   }
 
   void set_network() {
-    // mlk prefers a stream of a shared connection to a connection for one exchange. So while a new connection
-    // is being set up, libcurl waits until it knows whether this connection has streams (HTTP/2). Without TLS
+    // Exchanges share a connection if it has streams (HTTP/2). So while a new connection is being set up,
+    // libcurl opens no further one, but waits until it knows whether the new one has streams. Without TLS
     // there are never streams, and libcurl would wait for the first answer.
     const bool may_be_stream = options.pool != nullptr && call->url.starts_with("https:");
     set(CURLOPT_HTTP_VERSION,

@@ -26,7 +26,7 @@ struct Failure {
     credentials,         // no credential is available
     tls,
     handshake,  // the connection ended within the TLS handshake: the request was not sent
-    broken,     // the connection ended before the answer did
+    broken,     // the connection ended before the answer was complete
     silent,     // abandoned: no data came for a long time, while another connection got an answer
     too_large,
     closed,  // the caller has stopped the loop or the exchange

@@ -163,9 +163,9 @@ void Transfer::set_headers(const ServerAccess& server) {
 }
 
 void Transfer::set_network(const ServerAccess& server) {
-  // mlk prefers a shared connection to a connection for one request. So while a new connection is being set
-  // up, libcurl waits until it knows whether requests can share this connection (HTTP/2). Without TLS they
-  // never can, and libcurl would wait for the first answer.
+  // Requests share a connection if it has streams (HTTP/2). So while a new connection is being set up,
+  // libcurl opens no further one, but waits until it knows whether the new one has streams. Without TLS there
+  // are never streams, and libcurl would wait for the first answer.
   const bool https = server.url.starts_with("https:");
   // A server needs a sixth less time for many small requests if each has its own connection. So a POST beside
   // many transfers gets its own connection.
@@ -257,7 +257,7 @@ std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count,
 
 void Transfer::receive_header(std::string_view header) {
   header = trim(header);
-  if (header.starts_with("HTTP/")) {  // 1xx answers and proxies also send this line; the last one counts
+  if (header.starts_with("HTTP/")) {  // each 1xx answer has this line too; the final answer comes last
     if (!by_http1_) peer_->speaks_http1 = header.starts_with("HTTP/1");
     return;
   }

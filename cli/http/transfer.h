@@ -73,7 +73,7 @@ struct Transfer {
   std::optional<SteadyTime> begun;     // when the first attempt began
   int attempts = 0;
   bool under_way = false;            // libcurl has begun to send the request over a connection
-  bool sent_again = false;           // at most once: because of a 401
+  bool sent_again = false;           // after a 401; at most once
   bool is_check = false;             // it only checks whether the server answers
   bool alone = false;                // it opens a new connection
   std::shared_ptr<Socket> socket;    // the socket that it uses; null: unknown

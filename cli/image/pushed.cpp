@@ -33,8 +33,8 @@ void note_pushed(const fs::path& cache, const std::string& digest) {
     });
     write_checked_file(folder / digest, "", 0600);
   } catch (const Error&) {
-    // A missing note is no error. Without a note, mlk does not keep the image for an hour. But before mlk
-    // deletes images, it lists the runs again and keeps their images.
+    // A missing note is no error. Without a note, `mlk image gc` may delete the image within the hour. But
+    // before it deletes images, it lists the runs again and keeps their images.
   }
 }
 
