@@ -143,7 +143,7 @@ void Transfer::set_headers(const ServerAccess& server) {
     headers_ = curl_slist_append(headers_, header.c_str());
   };
   add("Accept: " + request.accept);
-  add("Expect:");  // saves a round trip before a body
+  add("Expect:");  // removes this header, which would cost a round trip before a body
   if (!request.body.empty()) add("Content-Type: " + request.content_type);
   const bool https = server.url.starts_with("https:");
   if (https && !credential->authorization.empty()) add("Authorization: " + credential->authorization);

@@ -226,7 +226,7 @@ TEST_CASE("write_code_layer() makes each folder of the prefix, and lets every us
   }
 }
 
-TEST_CASE("writing a layer or an archive stops if the user interrupts mlk, and leaves no file") {
+TEST_CASE("pack_code(), write_code_layer() and write_archive() leave no file if the user interrupts mlk") {
   const TemporaryFolder folder, out;
   write(folder.path() / "f");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});

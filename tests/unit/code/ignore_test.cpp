@@ -274,7 +274,7 @@ TEST_CASE("vain() lists the patterns that have matched no path yet") {
   CHECK_FALSE(Includes({"..a"}).matches("a"));
 }
 
-TEST_CASE("may_match_below() is true for a folder whose parts match the beginning of a pattern") {
+TEST_CASE("may_match_below() is true for a folder if a path in this folder could match a pattern") {
   struct Row {
     const char *pattern, *folder;
     bool may;

@@ -27,7 +27,7 @@ TEST_CASE("describe_what_stays() names committed files that stay behind, and pat
                       "code: left out, as git ignores it: data/" + more});
 }
 
-TEST_CASE("describe_what_stays() names an uncommitted secret if its name is not hidden") {
+TEST_CASE("describe_what_stays() names an uncommitted secret unless its name begins with a dot") {
   const std::string more = "; name the files that the program needs in include:";
   CHECK(describe_what_stays({.secrets = {".envrc", ".aws/", "sub/.npmrc"}}, {"train.py"}).empty());
   CHECK(describe_what_stays({.secrets = {".envrc", "sub/key.pem"}}, {}) ==

@@ -160,7 +160,7 @@ TEST_CASE("cuBLASLt uses the same algorithm for layers of the same shape with di
   CHECK(library.state().epilogues == 6);
 }
 
-TEST_CASE("a second algorithm is chosen if matrices of the same shape are not aligned to 16 bytes") {
+TEST_CASE("a separate algorithm is chosen for matrices of the same shape that are not aligned to 16 bytes") {
   Library library;
   const auto ops = device_ops();
   for (const std::size_t offset : {0u, 1u, 4u, 1u})

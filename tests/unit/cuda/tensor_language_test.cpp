@@ -89,7 +89,8 @@ TEST_CASE("the emulator reports a fault for copies that are too large, too many 
   CHECK_THROWS_AS(run_grid({{1}, {1}, 100 * 1024}, [] {}), KernelFault);
 }
 
-TEST_CASE("a warp multiplies matrices from shared memory as plain loops do, transposed or not") {
+TEST_CASE(
+    "a warp computes the same products of matrices in shared memory as plain loops, transposed or not") {
   Numbers numbers;
   const auto a = to_numbers(numbers(16 * 32)), b = to_numbers(numbers(32 * 16));
   for (const bool transposed : {false, true}) {
@@ -167,7 +168,7 @@ TEST_CASE("multiply_add() gives each lane the numbers that the layout of the har
   }
 }
 
-TEST_CASE("to_left() turns sums into the left factor of a product, rounded to bfloat16") {
+TEST_CASE("to_left() rounds sums to bfloat16 and turns them into the left factor of a product") {
   std::vector<float> twice(16 * 8);
   run_grid({{1}, {32}}, [&] {
     const unsigned g = threadIdx.x / 4, t = threadIdx.x % 4 * 2;

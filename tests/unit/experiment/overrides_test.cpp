@@ -99,7 +99,7 @@ TEST_CASE("-e sets a variable even if the file has no variables") {
             .find("env must be a map of variables") != std::string::npos);
 }
 
-TEST_CASE("MLK_IMAGE replaces the image of the file and is always text") {
+TEST_CASE("MLK_IMAGE replaces the image of the file, and its value is always text") {
   CHECK(test::load(smallest, {.set = {}, .env = {}, .image = "5"}).image == "5");
   CHECK(problems_of(std::string(smallest) + "image: [a]\n", {.set = {}, .env = {}, .image = "i"}) ==
         "accepted");

@@ -40,7 +40,7 @@ TEST_CASE("parse_yaml() refuses a text with more than 1 MiB, 32 levels or 10000 
             .ends_with("more than 10000 values with all aliases written out"));
 }
 
-TEST_CASE("each alias counts as all values and levels of its anchor") {
+TEST_CASE("the values and levels of an anchor count again at each of its aliases") {
   // One list, one anchored list of 98 values, then 100 aliases, each of which adds 99 values.
   const std::string anchored = "[&a [" + repeated("x,", 98) + "]" + repeated(",*a", 100);
   CHECK(yaml_refusal(anchored + "]") == "accepted");  // exactly 10000
