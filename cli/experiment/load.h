@@ -27,7 +27,7 @@ struct Overrides {
   std::vector<FlagValue> flags{};
 };
 
-// The names that the templates in use define.
+// The names in the templates that mlk has loaded.
 struct TemplateNames {
   std::vector<std::string> job_types;     // values of mode
   std::vector<std::string> frameworks{};  // values of framework, apart from "none"

@@ -189,7 +189,7 @@ TEST_CASE("an error message never shows a secret") {
   CHECK_FALSE(contains(broken, "s3cr3t"));
 }
 
-TEST_CASE("an error shows a line with a reference to a Secret, since the line itself holds no secret") {
+TEST_CASE("an error shows a line that has only a reference to a Secret") {
   CHECK(contains(refusal(std::string(smallest) + "env: {A: {secret: no-key}}\n"),
                  "\n  env: {A: {secret: no-key}}\n"));
 }
