@@ -1,4 +1,4 @@
-// Reads from the discovery documents of a cluster which kinds of objects it serves.
+// Finds out which kinds of objects a cluster serves, from its discovery documents.
 #pragma once
 
 #include <string>

@@ -35,9 +35,9 @@ std::optional<Info> running();
 // Every "code-DIGITS" and "python-DIGITS" in the text, each with 64 hexadecimal digits: the names of layers
 // of code and of packages. Pure.
 std::set<std::string> layers_named_in(std::string_view text);
-// The layers in this machine's cache to which objects of the local cluster refer, whether the cluster is up
-// or not. The next attempt of a run needs these layers, and a command that reads the code of the run needs
-// them, too. Throws Error{failure} if an object cannot be read.
+// The cached layers that objects of the local cluster name, whether the cluster is up or not. The next
+// attempt of a run needs these layers, and a command that reads the code of the run needs them, too. Throws
+// Error{failure} if an object cannot be read.
 std::set<std::string> layers_in_use();
 
 // The number of GPUs that a server started on this machine can give to pods.
@@ -49,9 +49,9 @@ bool is_elsewhere();
 // The Error{failure} for a server that is elsewhere.
 Error elsewhere_error();
 
-// The folder on this machine behind a volume of an experiment file, such as {"pvc": "checkpoints"}, for the
-// pods of a namespace. `name`: the name of the volume in the pod. Empty if the volume is not a folder of this
-// machine.
+// The folder of this machine that the pods of a namespace see as this volume. `volume`: as in an experiment
+// file, such as {"pvc": "checkpoints"}. `name`: the name of the volume in the pod. Empty if the volume is not
+// a folder of this machine.
 std::filesystem::path volume_folder(const std::string& name_space, const std::string& name,
                                     const nlohmann::json& volume);
 

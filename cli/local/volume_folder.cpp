@@ -1,4 +1,4 @@
-// The folder of this machine behind a volume, for commands that read the files that pods have left there.
+// Finds the folder of a volume on this machine, for commands that read the files that pods have left there.
 
 #include <nlohmann/json.hpp>
 

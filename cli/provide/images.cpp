@@ -150,8 +150,7 @@ std::optional<image::Platform> platform_of(kube::Client& client, const Experimen
   }
 }
 
-// Finds the image of the runtime that has mlk's version as its tag. `where`: the registry of the experiment's
-// images.
+// Finds the runtime's image with mlk's version as its tag. `where`: the registry of the experiment's images.
 std::string find_runtime(const ImageNeed& need, const std::string& where, Session& session,
                          const registry::Access& access) {
   const std::string named = runtime_reference(where, session.version);

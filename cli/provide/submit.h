@@ -19,9 +19,9 @@ struct ToSubmit {
 };
 
 // Renders the run, warns of possible problems, and submits the run. Prints the name of the run on standard
-// output. Prints for people which run was found or created, and the next command to type. Sets the exit code
-// of the session if the run has ended already. A dry run of the client only renders the run and prints its
-// name. Throws the errors of submit_run().
+// output. Reports on stderr which run was found or created, and which command to type next. Sets the exit
+// code of the session if the run has ended already. A dry run of the client only renders the run and prints
+// its name. Throws the errors of submit_run().
 Submitted submit(const ToSubmit& what, Session& session);
 
 }  // namespace mlk

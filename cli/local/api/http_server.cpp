@@ -258,7 +258,7 @@ HttpServer::HttpServer(Api& api, const Credentials& credentials, int port)
     throw Error(ExitCode::failure, "the certificates of the local cluster cannot be used");
   server.new_task_queue = [] { return new ConnectionThreads; };
   server.set_socket_options([](socket_t socket) {
-    const int yes = 1;  // not for SO_REUSEPORT, which would let two servers share the port
+    const int yes = 1;  // SO_REUSEPORT stays unset: it would let two servers share the port
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
   server.set_payload_max_length(body_limit + 1);

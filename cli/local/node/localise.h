@@ -42,7 +42,7 @@ struct LocalFile {
 struct Process {
   std::vector<std::string> argv;
   std::vector<std::pair<std::string, std::string>> env;
-  std::filesystem::path working_folder;  // of the container, mapped; by default the pod's folder
+  std::filesystem::path working_folder;  // workingDir as a local path; by default the pod's folder
   std::vector<LocalFile> files;
   std::vector<std::filesystem::path> folders;  // to be created
   std::filesystem::path termination_message;

@@ -12,7 +12,7 @@ std::string new_uid();                             // a version 4 UUID
 std::string uid_of(const nlohmann::json& object);  // throws nlohmann::json::out_of_range
 std::string random_suffix();                       // five characters without vowels, as Kubernetes makes them
 
-// The functions below take objects that may lack the field. The texts are references into the object.
+// In the functions below, a missing field counts as empty. Returned references point into the object.
 const std::string& name_of(const nlohmann::json& object);
 const std::string& namespace_of(const nlohmann::json& object);  // empty for objects without a namespace
 

@@ -11,7 +11,7 @@
 namespace mlk::local {
 namespace {
 
-constexpr std::size_t depth_limit = 100;      // levels; clients that read lists have a higher limit
+constexpr std::size_t depth_limit = 100;      // levels; a client's limit is higher, since a list adds levels
 constexpr std::size_t most_copied = 3 << 20;  // bytes that the operations of one patch may copy together
 constexpr char directive[] = "$patch";
 

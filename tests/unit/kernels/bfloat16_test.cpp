@@ -36,7 +36,7 @@ TEST_CASE("to_bfloat16() rounds to the nearest number, and to the even one if tw
   CHECK(std::isnan(to_bfloat16(std::bit_cast<float>(0x7f800001u)).value()));
 }
 
-TEST_CASE("the loops of each instruction set round numbers like to_bfloat16()") {
+TEST_CASE("rounding gives the same bits in the loops of every instruction set as in to_bfloat16()") {
   std::vector<float> in;
   for (std::uint64_t bits = 0; bits < 1ull << 32; bits += 65521)
     in.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));

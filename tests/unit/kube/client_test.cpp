@@ -248,7 +248,7 @@ TEST_CASE("a client repeats a GET after a broken connection, but not a POST") {
   }
 }
 
-TEST_CASE("a request to a server that does not answer fails at its time-out") {
+TEST_CASE("a request fails at its time-out if the server does not answer") {
   FakeServer server;
   server.http->Get(".*", [&](const auto&, auto&) { server.hang(); });
   Client client(server.start());

@@ -62,7 +62,7 @@ TEST_CASE("dropped_fields() reports missing numbers, but not a missing zero, fal
   CHECK(dropped_fields({{"a", {{"b", {{"c", nullptr}}}}}}, json::object()).empty());
 }
 
-TEST_CASE("dropped_fields() compares the stringData of a Secret with the answered data") {
+TEST_CASE("dropped_fields() compares the stringData of a Secret with the data in the answer") {
   const json sent = {{"kind", "Secret"}, {"stringData", {{"key", "v"}, {"other", "w"}}}};
   CHECK(dropped_fields(sent, {{"kind", "Secret"}, {"data", {{"key", "dg=="}, {"other", "dw=="}}}}).empty());
   CHECK(dropped_fields(sent, {{"kind", "Secret"}, {"data", {{"key", "dg=="}}}}) == Paths{"stringData.other"});

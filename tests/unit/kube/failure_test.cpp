@@ -161,7 +161,7 @@ TEST_CASE("status_error() has the reason NotFound for a 404 only if the body is 
   CHECK(status_error(404, "nothing here", "", nullptr).hint().empty());
 }
 
-TEST_CASE("an error shows one bounded printable line of the server's text, but no text of an HTML page") {
+TEST_CASE("an error shows the server's text as one printable line of limited length, but no HTML page") {
   const auto message = [](const std::string& body) {
     return std::string(status_error(500, body, "", nullptr).what());
   };

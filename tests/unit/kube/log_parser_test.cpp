@@ -43,7 +43,7 @@ TEST_CASE("parse() returns the end of an earlier line once, and gives it the req
   CHECK(parser.parse("46%").kind == ParsedKind::sentence);
 }
 
-TEST_CASE("parse() leaves out the end of a line if the log was read before") {
+TEST_CASE("parse() leaves out the end of a line if the whole line was shown before") {
   LogParser parser;
   parser.open({.since = seconds(60), .from = asked_at}, asked_at);
   CHECK(parser.parse("46%").kind == ParsedKind::nothing);

@@ -93,7 +93,7 @@ TEST_CASE(
   CHECK_FALSE(position.was_cut());
 }
 
-TEST_CASE("LogPosition repeats and loses no line after a reconnect if the node's clock was set back") {
+TEST_CASE("LogPosition neither repeats nor loses a line after a reconnect if the node's clock was set back") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     auto line = parse_log_line("2026-11-21T07:40:" + text);

@@ -262,7 +262,7 @@ TEST_CASE("a reflector waits for a server that cannot be reached, and failure() 
   CHECK_THROWS_AS(std::rethrow_exception(reflector.failure()), ApiError);
 }
 
-TEST_CASE("a 401, 403 or 404 before the first list is final") {
+TEST_CASE("a 401, 403 or 404 is final if it comes before the first list") {
   for (const int code : {401, 403, 404}) {
     FakeServer server;
     std::atomic<int> requests = 0;

@@ -174,7 +174,7 @@ TEST_CASE("a stream may be destroyed in its own callback") {
   CHECK(lines == 1);
 }
 
-TEST_CASE("a stream that outlives its client calls no more callbacks") {
+TEST_CASE("a stream calls no more callbacks if its client has been destroyed") {
   FakeServer server;
   endless(server);
   std::unique_ptr<Stream> stream;

@@ -173,7 +173,7 @@ TEST_CASE("a client reads the token file again after a 401, and repeats the requ
   CHECK(client.send({.path = "/x"}).status == 200);  // the file is empty, so the last token stays in use
 }
 
-TEST_CASE("a request over https to a server without TLS fails and does not hang") {
+TEST_CASE("a request over https fails, and does not hang, if the server does not use TLS") {
   FakeServer server;
   Config config = server.start();
   config.server.replace(0, 4, "https");

@@ -177,7 +177,7 @@ TEST_CASE("the random part of a name has five of the letters and digits that Kub
   for (const std::set<char>& at : seen) CHECK(at == std::set<char>(letters.begin(), letters.end()));
 }
 
-TEST_CASE("default_paths() puts the files of the cluster below mlk/local in the state home") {
+TEST_CASE("default_paths() puts the files of the cluster into the folder mlk/local of the state home") {
   const Home home;
   const std::filesystem::path root = home.folder.path() / "mlk/local";
   const Paths paths = default_paths();
@@ -349,7 +349,8 @@ TEST_CASE("load_credentials() creates new certificates if the old ones are not v
   }
 }
 
-TEST_CASE("make_credentials() makes certificates for ten years before and after now") {
+TEST_CASE(
+    "make_credentials() makes certificates that are valid from ten years ago until ten years from now") {
   const Credentials made = make_credentials();
   CHECK(made.token.size() == 64);
   CHECK(made.token.find_first_not_of("0123456789abcdef") == std::string::npos);

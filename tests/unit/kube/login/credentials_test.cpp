@@ -127,7 +127,8 @@ TEST_CASE("a request with a fixed token is not sent again after a refusal") {
   CHECK_FALSE(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time));
 }
 
-TEST_CASE("a second refusal leads to a new credential only if the first refusal was ten seconds earlier") {
+TEST_CASE(
+    "a second refusal leads to a new credential only if it comes at least ten seconds after the first") {
   const auto refused_after = [](std::chrono::milliseconds later) {
     Credentials credentials(with_plugin());
     credentials.renew(token_until("a"), begin_time, at_noon);

@@ -158,7 +158,7 @@ TEST_CASE("the stderr of a plugin is shown without secrets") {
   CHECK(said == std::vector<std::string>{"open https://login in ***", "never print ***"});
 }
 
-TEST_CASE("many requests share one plugin call, and one more call after a refusal") {
+TEST_CASE("many requests share one plugin call, and after a refusal they share one more call") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   std::atomic<int> refusals = 0, requests = 0;
@@ -193,7 +193,8 @@ TEST_CASE("many requests share one plugin call, and one more call after a refusa
   CHECK(script.calls() == 2);
 }
 
-TEST_CASE("a credential that the server has accepted for a stream is renewed at once when it is refused") {
+TEST_CASE(
+    "if the server refuses a credential that it accepted for a stream, the credential is renewed at once") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   std::atomic<char> good = '2';

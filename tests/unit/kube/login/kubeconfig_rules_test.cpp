@@ -80,7 +80,7 @@ TEST_CASE("compression is off if the cluster's entry has disable-compression: tr
   CHECK_FALSE(files.load(at_h + ", disable-compression: true", "").compression);
 }
 
-TEST_CASE("the URL of a server without a scheme gets https if the entry has settings of TLS") {
+TEST_CASE("a server's URL without a scheme gets https if the entry has settings of TLS") {
   OneContext files;
   files.folder.write("a.pem", "A");
   CHECK(files.load("server: 'h:1', certificate-authority: a.pem", "").server == "https://h:1");

@@ -96,14 +96,14 @@ TEST_CASE("a JSON Web Token expires at its `exp` if this is a valid time") {
   CHECK(mlk::format_time(*token_end("a." + payload + ".b")) == "1970-01-01T00:01:00Z");
 }
 
-TEST_CASE("a certificate has an expiry, but a text that is not a certificate has no expiry") {
+TEST_CASE("certificate_end() returns the expiry of a certificate, and nothing for any other text") {
   const Certificate made = make_certificate({"me", "DNS:me"});
   CHECK(certificate_end(made.pem()).has_value());
   CHECK_FALSE(certificate_end("no certificate").has_value());
   CHECK_FALSE(certificate_end("").has_value());
 }
 
-TEST_CASE("end_of() is the time that the issuer gave, or else the earlier expiry of token and certificate") {
+TEST_CASE("end_of() is the issuer's time, or else the expiry of token or certificate, whichever is earlier") {
   const std::string early = jwt_of(R"({"exp": 60})"), late = jwt_of(R"({"exp": 7258118400})");
   const std::string certificate = make_certificate({"me", "DNS:me"}).pem();
   const auto of_certificate = certificate_end(certificate);

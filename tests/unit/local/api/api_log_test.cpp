@@ -56,7 +56,7 @@ struct Talking {
   }
 };
 
-TEST_CASE("a log is read as a whole, or in the part that tailLines or limitBytes selects") {
+TEST_CASE("a request reads the whole log, or only the part that tailLines or limitBytes selects") {
   Talking talking;
   CHECK(talking.read("") == "one\ntwo\nthree\nfour\n");
   CHECK(talking.read("?container=main") == "one\ntwo\nthree\nfour\n");

@@ -166,7 +166,8 @@ TEST_CASE("the answer to DELETE names the object, its kind and its group if the 
   }
 }
 
-TEST_CASE("a second DELETE can only make the deletion time of an object earlier") {
+TEST_CASE(
+    "a second DELETE can set the deletion time of an object to an earlier time, but not to a later one") {
   Cluster cluster;
   const json held = cluster.ask("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   json going = held;

@@ -147,7 +147,7 @@ TEST_CASE("a nested value of the wrong type causes an error 400, not an error 50
   CHECK(json::parse(odd.body).at("code") == 400);
 }
 
-TEST_CASE("the answer to an internal error has the status 500 and the reason") {
+TEST_CASE("the answer to an internal error has the status 500, and a message that says what failed") {
   Cluster cluster;
   std::filesystem::remove_all(cluster.folder.path() / "objects" / "configmaps");
   write_text(cluster.folder.path() / "objects" / "configmaps", "no folder");

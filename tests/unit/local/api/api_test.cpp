@@ -262,7 +262,8 @@ TEST_CASE("`status` and `finalize` after a namespace in the path are subresource
         "the server could not find the requested resource");
 }
 
-TEST_CASE("a client gets objects, tables or metadata as its Accept header asks, and protobuf is refused") {
+TEST_CASE(
+    "the Accept header chooses objects, tables or metadata, and a header with only protobuf is refused") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const auto form = [&](const std::string& accept) {

@@ -211,7 +211,7 @@ void check_types(const Kind& kind, const json& object, const json::json_pointer&
   }
 }
 
-TEST_CASE("the schema knows every field of every kind, and refuses values of another type") {
+TEST_CASE("the schema knows every field of every kind, and refuses values of the wrong type") {
   for (const Kind& kind : kinds()) {
     CAPTURE(kind.kind);
     const json object = whole_object(kind.kind);

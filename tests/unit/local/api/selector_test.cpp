@@ -49,7 +49,7 @@ TEST_CASE("an object without a label matches `notin` and `!=` for this label, bu
   CHECK(LabelSelector("a notin (c)").matches(x));
 }
 
-TEST_CASE("each kind can be selected by the fields that Kubernetes supports for it") {
+TEST_CASE("objects of each kind can be selected by the fields that Kubernetes supports for this kind") {
   const std::pair<const char*, std::vector<const char*>> table[] = {
       {"pods",
        {"metadata.name", "metadata.namespace", "spec.nodeName", "spec.restartPolicy", "spec.schedulerName",

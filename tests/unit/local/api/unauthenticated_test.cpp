@@ -79,7 +79,7 @@ TEST_CASE("user_of_peer() returns the user of the client until the client closes
   CHECK_FALSE(user_of_peer(Pair().socket()));
 }
 
-TEST_CASE("user_of_peer() returns the other user if a process of another user has opened the connection") {
+TEST_CASE("if a process of another user has opened the connection, user_of_peer() returns that user") {
   constexpr uid_t other = 65534;
   if (::geteuid() != 0) return;  // only root can become another user
   OnLoopback loopback;
@@ -98,7 +98,8 @@ TEST_CASE("user_of_peer() returns the other user if a process of another user ha
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("UnauthenticatedConnections closes the oldest connection of the side that has too many") {
+TEST_CASE(
+    "if the owner, or the other users together, have too many connections, their oldest one is closed") {
   std::vector<std::unique_ptr<Pair>> ours, others;
   UnauthenticatedConnections connections(3);
   const auto add = [&](std::vector<std::unique_ptr<Pair>>& to, Side side) {

@@ -43,7 +43,7 @@ std::string status_of_job(const std::string& conditions) {
 
 }  // namespace
 
-TEST_CASE("view_of() takes the first form in the Accept header that the server supports, else throws 406") {
+TEST_CASE("view_of() takes the first supported form in the Accept header, and throws 406 if there is none") {
   for (const char* accept : {"", " ", "application/json", "*/*", "application/*", "application/json;q=0.9",
                              "application/vnd.kubernetes.protobuf, application/json", "text/html,*/*"})
     CHECK_MESSAGE(view_of(accept) == View::object, accept);
