@@ -129,9 +129,9 @@ class Client {
 
   // Calls `line` on the loop thread for each line of an answer with the status 200, as the line arrives; then
   // calls `ended` once. A line of more than 16 MiB ends the stream. If Request::longest_line is set, a longer
-  // line loses its middle instead. `opened` gets the HTTP status, except 401, when the head of the answer has
-  // come. The callbacks must be quick. A stream may be destroyed in any thread, also in its own callback; a
-  // stream that outlives the client makes no more calls.
+  // line loses its middle instead. When the head of the answer has come, `opened` gets the HTTP status,
+  // unless it is 401. The callbacks must be quick. A stream may be destroyed in any thread, also in its own
+  // callback; a stream that outlives the client makes no more calls.
   [[nodiscard]] std::unique_ptr<Stream> stream(const Request& request,
                                                std::function<void(std::string_view)> line,
                                                std::function<void(StreamEnd)> ended,

@@ -62,7 +62,7 @@ struct LogFollower::State {
   milliseconds wait;              // the wait before the next attempt
   Clock::time_point due{};        // the time of the next attempt
   bool drained = false;           // the previous incarnation is being read, was read, or cannot be read
-  Clock::time_point follow_at{};  // until this time mlk polls the node
+  Clock::time_point follow_at{};  // until this time, mlk polls the node
   std::optional<Clock::time_point> refused_since;
   bool whole = false;  // the log has lines, and their stream ended in good order
 

@@ -40,7 +40,7 @@ class LogTails {
   void add(LogTail tail, Take take) { due_.push_back({std::move(tail), std::move(take)}); }
 
   // Requests at most 128 logs at a time and calls `take` with each answer as it arrives. Returns when all
-  // requests have an answer. At the deadline it drops the remaining logs and returns.
+  // requests have an answer. At the deadline, it drops the remaining logs and returns.
   void read(std::chrono::steady_clock::time_point deadline);
 
  private:

@@ -44,8 +44,8 @@ std::optional<LogLine> parse_log_line(std::string_view line);
 enum class AtLimit { goes_on, ends_after, ends_within };
 AtLimit at_limit(std::size_t limit, std::size_t came);
 
-// Explains a sentence of the kubelet, as words to follow "node n1: ". A sentence of the kubelet is a line
-// without a time in an answer with status 200, and says why the kubelet cannot continue the log. Pure.
+// Explains a sentence of the kubelet, in words that can stand after "node n1: ". A sentence of the kubelet is
+// a line without a time in an answer with status 200, and says why the kubelet cannot continue the log. Pure.
 std::string kubelet_said(std::string_view line);
 // Whether a line without a time has the words of a sentence of the kubelet. Pure.
 bool is_by_kubelet(std::string_view line);
@@ -71,7 +71,7 @@ class LogPosition {
       const LogLine& line);           // false for a known line, and for one before the requested part
   void resume();                      // call it before the lines of a new request
   std::optional<Time> since() const;  // the second at which the next request starts
-  // True if fewer known lines came again than expected. In this case the node has rotated the log, and lines
+  // True if fewer known lines came again than expected. Then the node has rotated the log, and lines
   // may be lost.
   bool was_cut() const { return was_cut_; }
 
@@ -83,7 +83,7 @@ class LogPosition {
   bool was_cut_ = false;
 };
 
-// Says what was_cut() means, as words to follow "node n1: ".
+// Says what was_cut() means, in words that can stand after "node n1: ".
 std::string rotated(const std::string& pod);
 
 }  // namespace mlk::kube

@@ -91,9 +91,9 @@ void Controllers::run() {
   }
 }
 
-// Whether an object was deleted or marked as deleted since the last call. Without such a deletion there is no
-// new garbage. The search for garbage reads all objects, so the loop does not repeat the search for each pod
-// that starts or ends.
+// Whether an object was deleted or marked as deleted since the last call. Without such a deletion, there is
+// no new garbage. The search for garbage reads all objects, so the loop does not repeat the search for each
+// pod that starts or ends.
 bool Controllers::something_goes() {
   try {
     const auto changes = store_.changes_after(seen_, "", steady_clock::now());

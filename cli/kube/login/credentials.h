@@ -41,7 +41,7 @@ class Credentials {
   CredentialPtr fixed_;  // the configuration's credential; a token file replaces its token
   Token token_;
   CredentialPtr current_;
-  std::optional<SteadyTime> borrowed_until_;  // until then an expired credential of the plugin is used
+  std::optional<SteadyTime> borrowed_until_;  // until then, mlk uses an expired credential of the plugin
   // The time when a refused credential was last dropped. Reset when the server accepts the current
   // credential.
   std::optional<SteadyTime> dropped_;

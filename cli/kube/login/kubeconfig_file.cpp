@@ -30,7 +30,8 @@ Error too_deep(const std::filesystem::path& file) {
 
 std::string text_of(const YAML::Node& scalar) { return show_surrogate_pairs(scalar.Scalar()); }
 
-// Converts a scalar. With quotes or the tag !!str a scalar is text; otherwise its form decides its type.
+// Converts a scalar. With quotes or with the tag !!str, a scalar is text; otherwise its form decides its
+// type.
 json typed_scalar(const YAML::Node& node) {
   const std::string text = text_of(node);
   if (node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str") return text;

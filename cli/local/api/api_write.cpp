@@ -76,8 +76,8 @@ void check_preconditions(const Kind& kind, const json& object, const json& optio
   }
 }
 
-// This finalizer keeps an object until its dependents have lost their references to it. Until then the object
-// is marked as being deleted, so that a Job does not make new pods in place of those that it loses.
+// This finalizer keeps an object until its dependents have lost their references to it. Until then, the
+// object is marked as being deleted, so that a Job does not make new pods in place of those that it loses.
 constexpr char orphan_finalizer[] = "orphan";
 
 // Marks an object as being deleted. A pod that has a node and has not ended gets a grace period. For any

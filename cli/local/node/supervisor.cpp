@@ -172,8 +172,8 @@ class Supervisor {
   }
 
  private:
-  // On a full disk, the supervisor writes the record later, when the program prints something. Until then the
-  // status of the pod is not Running.
+  // On a full disk, the supervisor writes the record later, when the program prints something. Until then,
+  // the status of the pod is not Running.
   void record_start() {
     try {
       folder_.write(Started{started_at_, child_.pid, self_});
@@ -183,9 +183,9 @@ class Supervisor {
     }
   }
 
-  // Without the record the pod counts as lost and its program runs again, so on a full disk the supervisor
-  // waits until the disk has room. If a shutdown of the cluster has ended the program, the program runs again
-  // in any case, and the supervisor waits only for a limited time.
+  // Without the record, the pod counts as lost, and its program runs again. So if the disk is full, the
+  // supervisor waits until the disk has room. After a shutdown of the cluster, the program runs again in any
+  // case, so the supervisor waits only for a limited time.
   void record(const Exit& exit) {
     const bool is_worth_waiting = exit.reason != shutdown_reason;
     const auto end = steady_clock::now() + shutdown_patience;
