@@ -19,8 +19,8 @@ struct LogTimes {
   std::chrono::milliseconds answer{30'000};  // limit for the head of the answer, if the log is not followed
   std::chrono::milliseconds poll{1'000};     // polling interval for a node that cannot follow logs
   std::chrono::milliseconds follow_again{60'000};  // after this time, mlk asks the node again to follow
-  // During this time, a refusal is not final: an API server that has just started refuses everything until it
-  // has read the roles (403), and a kubelet does not know its pods until it has read them (404).
+  // During this time, a refusal is not final: after its start, an API server refuses everything until it has
+  // read the roles (403), and a kubelet does not know its pods until it has read them (404).
   std::chrono::milliseconds refusal{30'000};
   std::chrono::milliseconds silence{300'000};  // a stream that is silent so long may be dead; it is reopened
   std::chrono::milliseconds linger{3'000};     // the limit of silence after the container has ended

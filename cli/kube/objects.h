@@ -20,7 +20,7 @@ std::string name_of(const json& object);
 std::string uid_of(const json& object);
 // Makes an object of a server safe to read. A value that is not an object becomes an empty object. The common
 // parts (spec, status, data, and metadata with labels, annotations and ownerReferences) are removed if they
-// have the wrong type. Functions that read deeper fields treat a wrong type as a missing field.
+// have the wrong type. Other functions read deeper fields, and treat a wrong type as a missing field.
 void repair(json& object);
 std::string label_of(const json& object, const std::string& key);
 std::string annotation_of(const json& object, const std::string& key);

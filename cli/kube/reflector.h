@@ -22,7 +22,7 @@ struct ReflectorTimes {
   std::chrono::milliseconds silence{180'000};  // a watch that sends no event in this time is reopened
   std::chrono::milliseconds answer{30'000};    // for a whole page of a list
   std::chrono::milliseconds head{10'000};      // for the head of a watch's answer
-  // During this time, a 403 is not final: an API server that has just started refuses everything until it has
+  // During this time, a 403 is not final: after its start, an API server refuses everything until it has
   // read the roles.
   std::chrono::milliseconds refusal{30'000};
 };

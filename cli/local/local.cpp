@@ -183,8 +183,8 @@ Stopped down(std::chrono::seconds grace) {
     if (folder.exit() || (!start && !folder.supervisor().held)) return;
     const std::string name = start ? start->pod : folder.uid();
     const long patience = start ? std::min<long>(grace.count(), start->grace_seconds) : grace.count();
-    // Writes the request before it checks the lock. So a supervisor that gets the lock after the check finds
-    // the request before it starts the program.
+    // Writes the request before it checks the lock. So if a supervisor gets the lock after the check, it
+    // finds the request before it starts the program.
     const bool told = folder.ask_to_stop({patience, shutdown_reason});
     if (told) {
       longest = std::max(longest, patience);

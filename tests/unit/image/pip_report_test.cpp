@@ -233,7 +233,7 @@ TEST_CASE("last_collected() shortens a long name and replaces control characters
   CHECK(last_collected("  Collecting a\nProcessing b\nCollected c").starts_with("b"));
 }
 
-TEST_CASE("the error for a wrong marker value names pip's version and the wrong value") {
+TEST_CASE("the error for a wrong marker value shows this value and the version of pip") {
   const mlk::Error error = report_error(R"({"pip_version":"23.1","environment":{},"install":[]})");
   CHECK(
       std::string(error.what()) ==

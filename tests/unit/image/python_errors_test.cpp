@@ -161,7 +161,7 @@ TEST_CASE("the error of python_layer() shows only the last five versions if pip 
   CHECK(std::string(cut_off.what()).ends_with("a, b, c, d, e, f (from versions: 1, 2"));
 }
 
-TEST_CASE("the error for a missing wheel names musl if the image has musl") {
+TEST_CASE("the error for a missing wheel mentions musl if the image has musl") {
   const Machine machine("echo 'ERROR: No matching distribution' >&2; exit 1");
   PythonPackages packages = machine.packages();
   packages.target.libc = Libc::musl;

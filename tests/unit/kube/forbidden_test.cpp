@@ -72,7 +72,7 @@ TEST_CASE("hint_for() has a hint of its own for each known cause of a 403") {
   CHECK(status_error(403, body, "", nullptr).hint() == hint_for(Forbidden::quota));
 }
 
-TEST_CASE("the hint for each cause of a 403 names the thing to change") {
+TEST_CASE("the hint for each cause of a 403 says what to change") {
   const struct {
     Forbidden why;
     const char* part;

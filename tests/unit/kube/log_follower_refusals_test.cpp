@@ -69,7 +69,7 @@ TEST_CASE("a follower continues after a restart of the kubelet, which does not k
   }
 }
 
-TEST_CASE("a follower retries for a while if a server that has just started refuses the log") {
+TEST_CASE("a follower retries for a while if the log is refused by a server that has just started") {
   for (const LogServer::Answer& refusal : {without_pods, LogServer::Answer{"forbidden", "", 403}}) {
     CAPTURE(refusal.text);
     LogServer logs;

@@ -110,7 +110,7 @@ TEST_CASE("a follower turns lines without a time into notes, and keeps the posit
   CHECK(seen[1].find("follow") == std::string::npos);  // the node cannot follow, so the follower polls it
 }
 
-TEST_CASE("a follower that reopens the log leaves out the end of an already delivered line") {
+TEST_CASE("when a follower reopens the log, it leaves out the end of a line that was already delivered") {
   LogServer logs;
   logs.answers = {{stamp("02", "b")},
                   {"rest of a long line\n" + stamp("02", "b") + stamp("03", "c"), "stay"}};

@@ -125,7 +125,7 @@ TEST_CASE("a log request sends all options, and parse_log() returns the lines wi
   CHECK(logs.seen()[0] == "timestamps=true&container=main&tailLines=5&previous=true&limitBytes=99");
 }
 
-TEST_CASE("a log request limits lines to 1 MiB, and other requests have no such limit") {
+TEST_CASE("a log request has a limit of 1 MiB per line, and other requests have no such limit") {
   CHECK(log_request("n", "p", {}).longest_line == std::size_t{1} << 20);
   CHECK(Request().longest_line == 0);
 }

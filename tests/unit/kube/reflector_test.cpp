@@ -163,7 +163,7 @@ TEST_CASE(
   CHECK(script.lists_seen() == 1);
 }
 
-TEST_CASE("a watch that is cut within an event resumes from the last whole event") {
+TEST_CASE("if a watch is cut within an event, it resumes from the last whole event") {
   Script script;
   script.lists = {list_of({}, 5)};
   const std::string second = event("ADDED", pod("b", 7));

@@ -89,7 +89,7 @@ TEST_CASE("a broken stream ends with an error and does not deliver half a line")
   CHECK_FALSE(got.end->error.empty());
 }
 
-TEST_CASE("a stream that is refused ends with the status and the body") {
+TEST_CASE("if a stream is refused, it ends with the status and the body of the answer") {
   FakeServer server;
   server.http->Get(
       ".*", [](const auto&, auto& response) { answer(response, 410, status_body(410, "Gone", "too old")); });

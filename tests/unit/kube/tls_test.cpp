@@ -50,7 +50,7 @@ TEST_CASE("a client trusts a server if the configured authority signed the certi
   CHECK(outcome(config) == "200");
 }
 
-TEST_CASE("the error for a certificate authority that is not in PEM names the authority, not the user") {
+TEST_CASE("if a certificate authority is not in PEM, the error names the authority, not the user") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   answer_all(server);

@@ -235,7 +235,7 @@ TEST_CASE("poll() returns the exception of a plugin call as an error") {
   CHECK(second->error->code() == ExitCode::failure);
 }
 
-TEST_CASE("a PluginCaller that is stopped abandons its running call") {
+TEST_CASE("a PluginCaller abandons its running call when it is stopped") {
   std::atomic<bool> begun = false, gave_up = false;
   {
     PluginCaller caller(

@@ -181,7 +181,7 @@ TEST_CASE("a plugin gets the cluster's extension client.authentication.k8s.io/ex
             .exec->cluster_extension.empty());
 }
 
-TEST_CASE("the error for a missing context or cluster lists the names that exist") {
+TEST_CASE("the error for a missing context or cluster shows the names that exist") {
   OneContext files;
   CHECK(files.refusal_of(at_h, "", {"", "e", ""}) ==
         "context \"e\" does not exist in FOLDER/config | there are: c, d");

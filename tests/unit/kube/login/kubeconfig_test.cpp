@@ -90,7 +90,7 @@ TEST_CASE("a context gives the settings of its cluster, user and namespace") {
   CHECK(config.source == (files.folder.path() / "config").string());
 }
 
-TEST_CASE("the first file that defines a name gives the whole entry, and the first current-context is used") {
+TEST_CASE("an entry comes whole from the first file that has it, and the first current-context is used") {
   Files files;
   const auto one = files.folder.write(
       "one/config",
@@ -147,7 +147,7 @@ TEST_CASE("certificates and keys are read from files, or from base64 in the fiel
 }
 
 TEST_CASE(
-    "the error for a wrong or conflicting field names the file and the entry, and never shows a secret") {
+    "the error for a wrong or conflicting field tells the file and the entry, but never shows a secret") {
   Files files;
   files.folder.write("x.pem", "X");
   files.folder.write("empty", " \n");
@@ -228,7 +228,7 @@ TEST_CASE("the fields for impersonation become headers") {
   CHECK(config.impersonation == expected);
 }
 
-TEST_CASE("the error for a broken file names the file and the mistake") {
+TEST_CASE("the error for a broken file says which file is broken, and what the mistake is") {
   Files files;
   CHECK(has(files.problem("clusters: [\n"),
             "usage: kubeconfig " + (files.folder.path() / "config").string() + ": line"));

@@ -101,7 +101,7 @@ TEST_CASE("an object without a spec gets no defaults, except the name label of a
             "status": {"phase": "Terminating"}})"_json);
 }
 
-TEST_CASE("the refusal of a Job lists each fault in the Job's containers, volumes and rules") {
+TEST_CASE("the refusal of a Job reports each fault in the Job's containers, volumes and rules") {
   json job = job_named("j", {{"maxFailedIndexes", -1}, {"backoffLimitPerIndex", 0}});
   json& spec = job["spec"]["template"]["spec"];
   spec["containers"] = R"([{"image": "i"}, {"image": "i",

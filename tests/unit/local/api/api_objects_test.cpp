@@ -91,7 +91,7 @@ TEST_CASE("a new object gets the initial status of its kind, and the status that
 }
 
 TEST_CASE(
-    "an unknown field causes an error with fieldValidation=Strict, nothing with Ignore, and otherwise a "
+    "an unknown field is refused with fieldValidation=Strict, ignored with Ignore, and else causes a "
     "warning") {
   Cluster cluster;
   const json typo = map_named("a", {{"dat", 1}, {"x", 2}});
