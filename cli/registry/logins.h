@@ -20,8 +20,8 @@ struct Login {
   std::string identity_token;  // in place of user and password; mlk exchanges it for access tokens
 };
 
-// A config.json of Docker, or an auth.json of the containers tools, whose format is a subset of that of
-// config.json.
+// A config.json of Docker, or an auth.json of Podman and similar tools. The format of auth.json is a subset
+// of the format of config.json.
 struct LoginFile {
   std::map<std::string, Login> logins;         // by registry, or registry/repository
   std::map<std::string, std::string> helpers;  // programs docker-credential-NAME, by registry

@@ -34,7 +34,7 @@ struct Access {
   std::shared_ptr<http::ConnectionPool> pool = std::make_shared<http::ConnectionPool>();
 };
 
-// Uses the logins and authorities of Docker and the containers tools, and the mirrors in the variable
+// Uses the logins and authorities of Docker, Podman and similar tools, and the mirrors in the variable
 // MLK_REGISTRY_MIRRORS ("docker.io=mirror.example:5000,..."). Throws Error{usage} for an invalid value of
 // this variable. `env`: the value of a variable, "" when unset.
 Access usual_access(const std::function<std::string(const std::string&)>& env);

@@ -45,8 +45,8 @@ class Deletion {
   void begin(IsAwaited awaited);
 
   // Waits until all objects are gone. If the user may not list objects, reports this and does not wait.
-  // Throws Error: timed_out with the objects that are left, and interrupted. The cluster continues the
-  // deletion without mlk.
+  // Throws ApiError, Error{interrupted}, and Error{timed_out}, which names the objects that are left. The
+  // cluster continues the deletion without mlk.
   void wait(std::chrono::steady_clock::time_point deadline, const ChangeHooks& hooks);
 
  private:

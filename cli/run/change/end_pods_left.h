@@ -15,8 +15,8 @@ struct SubmitHooks;
 
 // Ends those pods of the owner's run or sweep that continue without their Job. Reports the pods to the user,
 // and waits at most two minutes until they have ended. If another command makes the Job again meanwhile, the
-// pods of the new Job stay. If there is no such pod, the function does nothing. Throws Error: timed_out with
-// the names of the pods that have not ended, ApiError, and the exceptions of the hook check_interrupted.
+// pods of the new Job stay. If there is no such pod, the function does nothing. Throws ApiError, the
+// exceptions of the hook check_interrupted, and Error{timed_out}, which names the pods that have not ended.
 void end_pods_left(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                    const SubmitHooks& hooks);
 

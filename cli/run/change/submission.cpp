@@ -57,8 +57,8 @@ class Submission {
       creation_.restore_shared(rendered.objects, owner_uid_);
       marked.wait();
     } catch (const Error& error) {
-      // After errors that are not refusals, such as Ctrl-C, the created objects stay: the same command, typed
-      // again, completes the run.
+      // If Ctrl-C or another error that is no refusal ends the submit, the created objects stay: the same
+      // command, typed again, completes the run.
       const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
       if (refused && owner.created) {
         creation_.undo(rendered.run, owner_uid_);

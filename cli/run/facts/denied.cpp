@@ -38,8 +38,8 @@ bool names_path(const std::string& line, const std::string& folder) {
   return false;
 }
 
-// The mount of the program's container that holds the file which `line` names; null if the file is in no
-// mount.
+// Of the mounts in the program's container, the one that holds the file named in `line`; null if the file is
+// in no mount.
 json mount_of(const std::string& line, const json& pod) {
   json found;
   for (const json& container : at_path(pod, {"containers"})) {

@@ -30,7 +30,7 @@ struct PodFacts {
   // Times of the program's container. If another container is at fault, `finished` is the end of that
   // container.
   std::optional<Time> started, finished;
-  std::optional<Time> pod_finished;  // the last end of main and the plain containers
+  std::optional<Time> pod_finished;  // the latest end among main and the plain containers
   bool main_runs = false;
   std::optional<int> exit_code;         // absent until the program has ended
   std::string end_reason, end_message;  // "Error", "OOMKilled", "StartError"; the termination message

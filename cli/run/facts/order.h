@@ -11,9 +11,9 @@
 
 namespace mlk {
 
-// The cluster records the second in which an owner was made. If two owners were made in the same second, the
-// clocks of the machines that sent them decide (annotations::submitted). An owner without this annotation,
-// made by an older version of mlk, counts as older.
+// The cluster records the second in which an owner was made. If two owners were made in the same second, mlk
+// compares the times at which they were sent, by the clocks of the senders (annotations::submitted). An owner
+// made by an older version of mlk has no such annotation, and counts as older.
 struct RunAge {
   Time created{};
   std::int64_t submitted = 0;

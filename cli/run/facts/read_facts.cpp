@@ -300,7 +300,7 @@ void read_warnings(const std::vector<json>& events, Facts& facts) {
 void add_last_words(const std::map<std::string, std::string>& words, PodFacts& pod) {
   for (Container& other : pod.others) {
     for (std::optional<ContainerEnd>* end : {&other.end, &other.last_end}) {
-      // The log of a container that runs again does not belong to its last end.
+      // If the container was started again, its log does not complete the message of `last_end`.
       if (!*end || (end == &other.last_end && (other.end || other.runs) && !(*end)->message.empty()))
         continue;
       if (const auto found = words.find(last_words_key(pod.uid, other.name)); found != words.end())

@@ -47,9 +47,9 @@ void note_base(FileContents& files, const Build& build);
 // PATH. Throws Error{failure} if a program is missing.
 Build assemble_runtime(const std::filesystem::path& mlk);
 
-// The repository to which the image is pushed: `typed` (-t), with its tag. If `typed` is empty, the
-// repository in `registry` that has the name of the experiment. Throws Error{usage} if `registry` is empty,
-// too.
+// The repository to which the image is pushed: `typed` (-t), with its tag. If `typed` is empty, it is
+// the repository in `registry` that has the name of the experiment. Throws Error{usage} if `registry` is
+// empty, too.
 image::Reference repository_of(const std::string& typed, const std::string& registry,
                                const std::string& name);
 

@@ -79,7 +79,8 @@ TEST_CASE("an owner in foreground deletion does not wait for a dependent without
   CHECK(metadata_in(store, "secrets", "ns", "s").contains("deletionTimestamp"));
 }
 
-TEST_CASE("an orphan pod gets the grace period 0 if it has no node or has ended, else its own or 30 s") {
+TEST_CASE(
+    "an orphan pod gets the grace period of its spec or else 30 s, but 0 if it has no node or has ended") {
   const Folder folder;
   Store store(folder.path());
   const json lost = {{"ownerReferences", json::array({reference_to("gone", true)})},

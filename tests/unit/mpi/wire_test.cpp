@@ -43,7 +43,7 @@ struct Pair {
   Pair() { carry(client, server); }
 };
 
-TEST_CASE("two sessions with the same key exchange frames, even if bytes arrive in small pieces") {
+TEST_CASE("two sessions with the same key can send each other frames, even if bytes arrive in small pieces") {
   for (const std::size_t piece : {1u, 3u, 100000u}) {
     Session client(Side::client, key, nonce_of(1)), server(Side::server, key, nonce_of(2));
     carry(client, server, piece);

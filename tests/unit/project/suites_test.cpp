@@ -40,7 +40,7 @@ TEST_CASE("each file of unit tests begins one suite, named after the file, befor
   CHECK(files > 400);
 }
 
-TEST_CASE("suite_of() turns the path of a test file into its path below tests/unit without _test.cpp") {
+TEST_CASE("suite_of() removes tests/unit/ and the ending _test.cpp from the path of a test file") {
   CHECK(suite_of("tests/unit/run/read/tails_test.cpp") == "run/read/tails");
   CHECK(suite_of("tests/unit/cuda/ops_test.cu") == "cuda/ops");
   CHECK(suite_of("tests/unit/main.cpp").empty());

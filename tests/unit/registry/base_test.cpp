@@ -199,7 +199,7 @@ TEST_CASE("find_image() calls `know_layers` before it reads the configuration") 
   CHECK(told == 1);
 }
 
-TEST_CASE("the error for an index whose manifest is missing names the image and the fault") {
+TEST_CASE("if the manifest of an index is missing, the error names the image and the fault") {
   PlayedRegistry played;
   add_index(played, "gone",
             json::array(

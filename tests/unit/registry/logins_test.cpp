@@ -1,4 +1,4 @@
-// Checks how mlk finds logins in the files of Docker and of the containers tools, and by helpers.
+// Checks how mlk finds logins in the files of Docker, Podman and similar tools, and by helpers.
 #include "cli/registry/logins.h"
 
 #include <utility>
@@ -127,7 +127,7 @@ TEST_CASE("the error for a malformed file of logins has the file's name and no p
     CHECK(std::string(login_error(odd).what()) == "none");
 }
 
-TEST_CASE("login_files() lists the file of Docker first, and then those of the containers tools") {
+TEST_CASE("login_files() lists the file of Docker first, and then the files of Podman and similar tools") {
   const auto files = [](const std::map<std::string, std::string>& variables) {
     Names out;
     for (const fs::path& file : mlk::registry::login_files([&](const std::string& name) {
@@ -163,7 +163,7 @@ TEST_CASE("the helper of one registry has priority over the common helper, and g
 }
 
 TEST_CASE(
-    "if a helper has no login, find_login() searches the file that names the helper and the next files") {
+    "if a helper has no login, find_login() tries the logins in the file itself, and then the next files") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", "echo credentials not found in native keychain; exit 1");
   const std::string with_store =
@@ -181,7 +181,8 @@ TEST_CASE("parse_helper_answer() reads an identity token if the user is <token>"
   CHECK(shown(mlk::registry::parse_helper_answer("{}", "h")) == "none");
 }
 
-TEST_CASE("if a helper is missing, find_login() searches the file that names the helper and the next files") {
+TEST_CASE(
+    "if a helper is missing, find_login() tries the logins in the file itself, and then the next files") {
   const std::string store = R"({"credsStore":"no-such-helper"})";
   const std::string own = R"({"credHelpers":{"r.example":"no-such-helper"},"auths":{"r.example":{"auth":")" +
                           base64_encode("me:secret") + R"("}}})";
@@ -197,7 +198,8 @@ TEST_CASE("if a helper is missing, find_login() searches the file that names the
         "there is no program docker-credential-no-such-helper, which " + file.string() + " names for logins");
 }
 
-TEST_CASE("if a helper cannot run, find_login() searches the file that names the helper and the next files") {
+TEST_CASE(
+    "if a helper cannot run, find_login() tries the logins in the file itself, and then the next files") {
   const PlayedPrograms programs;
   programs.add_file("docker-credential-other.exe", "of another system");
   const std::string store = R"({"credsStore":"other.exe"})";

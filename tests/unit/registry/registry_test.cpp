@@ -24,7 +24,7 @@ std::string head_of(const httplib::Headers& headers, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("mlk gets a token with the login after a challenge, and a new token if the old token is refused") {
+TEST_CASE("after a challenge, mlk uses the login to get a token, and a new token if the old one is refused") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   played.before = std::ref(guard);

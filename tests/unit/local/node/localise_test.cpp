@@ -133,7 +133,7 @@ TEST_CASE("if a path lies in several mounts, replace_paths() replaces the longes
   CHECK(replace("/dev/termination-log") == "/pod/message");
 }
 
-TEST_CASE("replace_paths() does not replace a path again that it has just inserted") {
+TEST_CASE("replace_paths() does not replace a path that it has inserted itself") {
   const std::map<std::string, std::string> mounts = {{"/tmp", "/state/tmp"}, {"/state", "/elsewhere"}};
   CHECK(replace_paths("/tmp/x", mounts) == "/state/tmp/x");
 }

@@ -134,7 +134,7 @@ TEST_CASE("envFrom adds all keys of a ConfigMap or Secret, and the later value o
       "CPU=0;");
 }
 
-TEST_CASE("a mount path in a variable is replaced by a folder, but not in a value from a Secret") {
+TEST_CASE("a mount path in a variable is replaced by a folder, unless the value is from a Secret") {
   const char* mounted = R"(, "volumeMounts": [{"name": "v", "mountPath": "/data"}]})";
   const auto with_volume = [&](const std::string& env) {
     json pod = pod_of_fields;

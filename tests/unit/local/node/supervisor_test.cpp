@@ -86,7 +86,7 @@ constexpr char lingers[] = "trap 'exit 143' TERM; echo ready; while true; do sle
 
 }  // namespace
 
-TEST_CASE("the signals TERM, PIPE, INT and HUP end a process of the program, as outside of mlk") {
+TEST_CASE("the signals TERM, PIPE, INT and HUP end a process of the program, as they do outside of mlk") {
   Pod pod("for s in TERM PIPE INT HUP; do sh -c \"kill -$s \\$\\$; sleep 1\"; echo $s $?; done");
   ::signal(SIGPIPE, SIG_IGN);  // as in the server
   CHECK(supervise_apart(pod.pod.path()) == 0);
@@ -209,7 +209,7 @@ TEST_CASE("a stop also ends a process that left the process group of the program
   CHECK(pod.pod.exit()->code == 137);
 }
 
-TEST_CASE("a pod continues if an orphan of its program ends, and other orphans end with the pod") {
+TEST_CASE("a pod continues after the end of one orphan process, but no orphan process outlives the pod") {
   const Pod pod("(setsid true &) ; (setsid sleep 1000 & echo $!) ; sleep 0.3; exit 5");
   supervise_apart(pod.pod.path());
   CHECK(!is_alive(std::stoi(pod.log())));

@@ -112,7 +112,7 @@ TEST_CASE("an object's name may be longer than a file name can be") {
   CHECK(Store(folder.path()).list("configmaps").size() == 2);
 }
 
-TEST_CASE("creating an existing object and changing a missing object are refused") {
+TEST_CASE("a store refuses to create an object that exists, and to change an object that is missing") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", object("a"));
