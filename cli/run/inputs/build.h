@@ -68,7 +68,7 @@ bool is_built_tag(const std::string& tag, const std::string& digest);
 // `registry` is not the name of a registry.
 std::string runtime_reference(const std::string& registry, const std::string& version);
 
-// The platform on which the pods of an experiment run, from the nodes of the cluster. nullopt if `nodes` has
+// The platform for the pods of an experiment, as the nodes of the cluster report it. nullopt if `nodes` has
 // no platform, or several platforms among which the experiment does not choose. Pure.
 std::optional<image::Platform> platform_of_nodes(const std::vector<nlohmann::json>& nodes,
                                                  const Experiment& experiment);

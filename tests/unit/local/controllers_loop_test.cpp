@@ -62,7 +62,7 @@ struct Looped {
   }
 };
 
-TEST_CASE("the fifo of notices has mode 0600, and the next start accepts the existing fifo") {
+TEST_CASE("the fifo of notices has mode 0600, and the controllers accept an existing fifo") {
   Looped looped;
   for (int i = 0; i < 2; ++i) {
     const Controllers controllers(looped.store, looped.logs, looped.paths, looped.program);

@@ -127,7 +127,7 @@ TEST_CASE("a changed, repeated, missing or unknown frame breaks the connection")
   CHECK_FALSE(survives([](Bytes& first, Bytes& second) { std::swap(first, second); }));
 }
 
-TEST_CASE("a server refuses a wrong magic, and too many bytes during the handshake") {
+TEST_CASE("a server refuses wrong first bytes, and too many bytes during the handshake") {
   Session server(Side::server, key, nonce_of(2));
   CHECK_FALSE(server.receive(bytes_of("GET / HTTP/1.1\r\n")));
   Session patient(Side::server, key, nonce_of(2));

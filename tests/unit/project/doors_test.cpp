@@ -86,7 +86,7 @@ TEST_CASE("only listed files of cli/ write to the standard streams directly") {
           "Session::out and Session::err", {"cli"});
 }
 
-TEST_CASE("in cli/commands, cli/run and sweeps/, only listed files open files or folders") {
+TEST_CASE("in cli/commands, cli/run and sweeps/, only the listed sources open files or folders") {
   // prepare.cpp reads the experiment file and the user's own templates. local.cpp reads mlk's own kubeconfig.
   only_in({"cli/run/inputs/user_files.cpp", "cli/run/inputs/prepare.cpp", "cli/commands/local.cpp"},
           "\\b(read_file|visit_folder|ifstream|fopen|(recursive_)?directory_iterator)\\s*\\(",

@@ -175,7 +175,8 @@ TEST_CASE("read_blob() follows a redirect without the login, but not to a forbid
   CHECK(registry.has_blob(repository, described(bytes).digest));  // a redirect means that the blob exists
 }
 
-TEST_CASE("read_blob() gives up in a circle of redirects, and keeps the login within the registry") {
+TEST_CASE(
+    "read_blob() keeps the login in redirects within the registry, and gives up if they form a circle") {
   PlayedRegistry played;
   const std::string bytes = "content";
   played.add_blob(repository, bytes);

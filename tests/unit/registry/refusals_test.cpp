@@ -156,8 +156,7 @@ TEST_CASE("mlk repeats a request after a temporary failure of the token server")
 }
 
 TEST_CASE(
-    "mlk asks a token server only once if it gets 403, 404 or a long Retry-After, or if `is_patient` is "
-    "false") {
+    "mlk asks a token server only once if it gets 403, 404 or a long Retry-After, or `is_patient` is false") {
   struct Row {
     int status;
     bool is_patient;

@@ -197,7 +197,7 @@ TEST_CASE("the error for a failed request to a token server names the server, an
 }
 
 TEST_CASE(
-    "parse_token() reads `token` or `access_token`, bounds the lifetime, and refuses malformed tokens") {
+    "parse_token() reads `token` or `access_token`, limits the lifetime, and refuses malformed tokens") {
   CHECK(parse_token(R"({"token":"a"})", "x").text == "a");
   CHECK(parse_token(R"({"access_token":"b"})", "x").text == "b");
   CHECK(parse_token(R"({"token":"a"})", "x").lifetime == seconds(60));

@@ -115,7 +115,7 @@ TEST_CASE("JobPod::of() reads the index, the failures and the state of a pod") {
   CHECK_FALSE(bare.tracked);
 }
 
-TEST_CASE("a deleted pod counts as failed at once, but with podReplacementPolicy Failed only after its end") {
+TEST_CASE("a deleted pod counts as failed at once, or, if podReplacementPolicy is Failed, after its end") {
   json going = pod(0, "Running");
   going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z";
   CHECK(JobPod::of(going, false).failed);

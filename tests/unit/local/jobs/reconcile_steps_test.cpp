@@ -255,7 +255,7 @@ TEST_CASE("a Job that ends gets a condition, a message, a time and an event for 
   }
 }
 
-TEST_CASE("a Job whose failure is decided ends as Failed, even if its last pods succeed") {
+TEST_CASE("after a Job has decided to fail, it ends as Failed, even if its last pods succeed") {
   json decided = job(2);
   decided["status"]["conditions"] =
       R"([{"type": "FailureTarget", "status": "True", "reason": "Why", "message": "because"}])"_json;

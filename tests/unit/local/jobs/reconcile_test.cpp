@@ -115,7 +115,8 @@ TEST_CASE("a failed pod is kept until its replacement has stored the number of f
   CHECK(decide(job(1), {failed, next}).release == std::vector<std::string>{failed["metadata"]["name"]});
 }
 
-TEST_CASE("an index with more failures than backoffLimitPerIndex fails, and the other indexes continue") {
+TEST_CASE(
+    "if an index has more failures than backoffLimitPerIndex, it fails, and the other indexes continue") {
   const JobActions actions = reconciled(job(2), {pod(0, "Failed", 1, 2), pod(1, "Running")});
   CHECK(actions.status.at("failedIndexes") == "0");
   CHECK(created(actions).empty());
@@ -140,7 +141,7 @@ TEST_CASE("if more indexes have failed than maxFailedIndexes allows, the Job end
   CHECK(actions.remove == std::vector<std::string>{lasting["metadata"]["name"]});
 }
 
-TEST_CASE("a Job that must fail ends after its last pod has ended") {
+TEST_CASE("a Job that has decided to fail does not end before its last pod") {
   json ending = job(2, {{"maxFailedIndexes", 0}});
   const JobActions waiting = reconciled(ending, {pod(0, "Failed", 1, 2), deleted(pod(1, "Running"))});
   CHECK(conditions(waiting).size() == 1);
@@ -250,7 +251,7 @@ TEST_CASE("a pod that a suspended Job has stopped does not count as a failure") 
   CHECK(after.status.value("failedIndexes", "") == "");
 }
 
-TEST_CASE("a Job with a failed index fails when all indexes have ended, even if it has a success policy") {
+TEST_CASE("if an index has failed, the Job fails when all indexes have ended, even with a success policy") {
   const json by_count = {{"successPolicy", {{"rules", {{{"succeededCount", 2}}}}}},
                          {"backoffLimitPerIndex", 0}};
   const std::vector<json> pods = {pod(0, "Succeeded"), pod(1, "Succeeded"), pod(2, "Failed", 1)};

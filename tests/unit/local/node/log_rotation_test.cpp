@@ -267,7 +267,7 @@ TEST_CASE("an unfinished line of an older file is not joined to the next file's 
   CHECK(read_log(folder.path(), {}) == "one\ntwo\n");
 }
 
-TEST_CASE("a reader stops at the end of the log if it does not follow") {
+TEST_CASE("a reader that does not follow the log stops at the end of the log") {
   const Folder folder;
   std::string log;
   for (int i = 0; i < 5000; ++i) log += entry(i % 60, "F " + std::string(50, 'x'));

@@ -71,7 +71,7 @@ TEST_CASE("a missing, cut or malformed record is read as nullopt") {
   }
 }
 
-TEST_CASE("a record of an end means a failure if its exit code is invalid") {
+TEST_CASE("if the record of a pod's end has an invalid exit code, the code counts as 255") {
   const Records records;
   for (const char* code : {R"("0")", "-1", "null", "99999999999"}) {
     records.put(

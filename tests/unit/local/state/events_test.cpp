@@ -50,7 +50,7 @@ TEST_CASE("record_event() stores the object, reason, message, time and source, a
   CHECK(event == expected);
 }
 
-TEST_CASE("events with another object, reason or message are stored separately") {
+TEST_CASE("events that differ in object, reason or message are stored separately") {
   const Folder folder;
   Store store(folder.path());
   json other = event_subject;

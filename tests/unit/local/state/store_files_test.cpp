@@ -106,7 +106,7 @@ TEST_CASE("the versions of a store begin after the highest version of its object
   CHECK(text_in(folder.path() / "revision") == "10700");
 }
 
-TEST_CASE("a file that is not an object is renamed, and a file without .json is ignored") {
+TEST_CASE("a file whose content is no valid object is renamed, and a file without .json is ignored") {
   const Folder folder;
   const std::filesystem::path place = folder.path() / "configmaps/ns";
   const char* version = R"("resourceVersion": "5")";
