@@ -34,7 +34,7 @@ std::vector<fs::path> wheels_in(const std::vector<fs::path>& places) {
       continue;
     }
     for (const image::NamedEntry& entry : image::read_folder(place, "").entries) {
-      const bool is_hidden = entry.name.starts_with('.');  // pip finds no package's name in such a name
+      const bool is_hidden = entry.name.starts_with('.');  // pip cannot parse such a name
       const bool is_folder = entry.kind == image::NamedEntry::Kind::folder;
       if (!is_hidden && !is_folder && entry.name.ends_with(".whl")) out.push_back(place / entry.name);
     }
