@@ -34,7 +34,7 @@ void require_selection(const Selection& selection, const std::string& doing, con
 
 // The runs, sweeps and trials that match `where`, after the user has confirmed the selection. Leaves out
 // those that do not match any more when the user has answered. Empty if nothing matches, or if the user
-// refuses. `doing` is "stop", "delete"... Throws Error, Error{usage} if there is no terminal to ask on.
+// refuses. `doing` is "stop", "delete"... Throws Error; it is Error{usage} if there is no terminal to ask on.
 std::vector<RunAddress> agreed_targets(Session& session, kube::Client& client, const Selection& selection,
                                        const std::string& doing);
 

@@ -70,15 +70,15 @@ struct Session {
   std::string with_flags(const std::string& hint) const;
   // For hints: "mlk WORDS" with the flags that select the cluster of this session.
   std::string command(const std::string& words) const;
-  // Prints `bytes` unchanged for other programs, for example a patch. On a terminal prints only printable
+  // Prints `bytes` unchanged for other programs, for example a patch. On a terminal, prints only printable
   // text, as for all other output.
   void print_bytes(const std::string& bytes);
   // Asks the user on err: "WHAT? [y/N]". Throws Error{usage} if there is no terminal to ask on.
   bool is_agreed(const std::string& what);
   bool all_bytes_out = false;      // true while print_bytes() prints
   void check_interrupted() const;  // throws Error{interrupted}
-  // The hooks by which functions of lower layers ask and inform the user of this command. The hooks refer to
-  // the session, which must outlive them.
+  // Through these hooks, functions of lower layers show messages to the user, and learn whether the user has
+  // interrupted mlk. The hooks refer to the session, which must outlive them.
   ChangeHooks change_hooks();
   SubmitHooks submit_hooks();
   bool color_out() const;
@@ -95,8 +95,8 @@ void require_sweep(const RunAddress& address, const Session& session);
 // Throws Error{usage} for a single trial of a sweep.
 void require_no_trial(const RunAddress& address);
 
-// Thrown if mlk cannot write to standard output: it ends a command that would otherwise run on for a long
-// time. The caller of the command prints the reason, except if the reader of the output has closed the
+// Thrown if mlk cannot write to standard output: it ends a command that would otherwise continue for a
+// long time. The caller of the command prints the reason, except if the reader of the output has closed the
 // output.
 struct OutputFailed {};
 

@@ -17,7 +17,8 @@ bool is_own(const std::filesystem::path& path);
 // Error{failure} if the folder belongs to another user, is a link, or cannot be made. `hint`: for the error.
 void make_own_folder(const std::filesystem::path& folder, const std::string& hint);
 
-// Throws like make_own_folder() for a folder of another user, a link or a file, but not for a missing folder.
+// Throws like make_own_folder() for a link, a file, or a folder of another user. A missing folder is no
+// error.
 void require_own_folder(const std::filesystem::path& folder, const std::string& hint);
 
 // Calls make_own_folder() with the hint for folders of a cache.

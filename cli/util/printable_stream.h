@@ -1,5 +1,5 @@
-// The last check before the terminal. It makes all text of a stream printable, also text of a server that a
-// caller forgot to make printable.
+// The last check before the terminal. It makes all text of a stream printable, in case a caller forgot to do
+// this for text of a server.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 namespace mlk {
 
 // Stands between a stream and the stream's buffer while this object lives. Passes text on in the form of
-// printable(). Only control sequences that `allowed` returns pass unchanged. Several threads may write at the
-// same time.
+// printable(). Control sequences stay only if `allowed` permits them. Several threads may write at the same
+// time.
 class PrintableStream : private std::streambuf {
  public:
   struct Sequences {

@@ -46,7 +46,7 @@ struct Command {
 };
 
 // Runs the command and waits for its end, at most `timeout`. Blocks; may be called from any thread. The child
-// leads its own process group, so that a time-out also ends the child's children. With `of_terminal` a
+// leads its own process group, so that a time-out also ends the child's children. With `of_terminal`, a
 // time-out ends only the child; Ctrl-C reaches the child's children through the terminal. Throws Error: usage
 // if `argv` names no program, not_found if there is no such program, failure if the program prints too much
 // or cannot be started (CannotExecute if this machine cannot execute it).

@@ -17,8 +17,8 @@ void print_sweep(const sweeps::SweepStatus& status, Session& session);
 enum class Where { out, err };
 void print_leaderboard(const sweeps::SweepStatus& status, std::size_t top, Session& session, Where where);
 
-// Plots each parameter that varies against the objective, and the curves of the first trials, so sort
-// `trials` with the best one first.
+// Plots the objective over each parameter that has several values, and the curves of the first trials. So
+// sort `trials` with the best one first.
 void print_plots(const std::vector<sweeps::Trial>& trials, const sweeps::Objective& objective,
                  const sweeps::Space& space, Session& session);
 

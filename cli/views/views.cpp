@@ -33,8 +33,8 @@ std::string duration_between(const std::optional<Time>& from, Time to) {
   return format_duration(std::chrono::floor<seconds>(std::max(to - *from, std::chrono::nanoseconds(0))));
 }
 
-// From 10,000 to a billion, the number rounded to a whole number (68750); otherwise four significant digits
-// (0.004507).
+// A number from 10,000 to a billion is rounded to a whole number (68750). Any other number gets four
+// significant digits (0.004507).
 std::string number(double value) {
   const double size = std::abs(value);
   return size >= 1e4 && size < 1e9 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
@@ -263,8 +263,8 @@ std::string loss_cell(const RunStatus& run, const RowContext&) {
   return loss ? number(*loss) : "";
 }
 
-// A narrow terminal shows the reason instead of columns that `mlk status` also shows. On a narrow terminal
-// the wide list (`-o wide`) has no room for the step.
+// A narrow terminal shows the reason instead of columns that `mlk status` also shows. The wide list
+// (`-o wide`) has no room for the step on a narrow terminal.
 struct Column {
   enum class Where { everywhere, in_wide_list, not_on_narrow, not_in_narrow_wide_list };
   const char* header;

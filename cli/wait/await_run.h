@@ -1,4 +1,4 @@
-// Waits for the end of runs, for mlk submit --wait, mlk submit --follow, mlk wait and mlk logs -f.
+// Waits for the end of runs, for `mlk submit --wait`, `mlk submit --follow`, `mlk wait` and `mlk logs -f`.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ struct AwaitOptions {
   bool logs_to_stdout = false;  // print these logs to stdout instead of stderr
   LogFilter filter;
   std::optional<std::chrono::seconds> timeout;  // after this time: ExitCode::timed_out; the run continues
-  std::optional<std::chrono::seconds> start_timeout;  // not started by then: ExitCode::cannot_start
+  std::optional<std::chrono::seconds> start_timeout;  // if a run has not started by then: cannot_start
 };
 
 // Blocks until each run has ended, is stopped or cannot start. Writes the final records of the runs, and

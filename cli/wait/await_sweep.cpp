@@ -129,7 +129,7 @@ class SweepAwait {
            !has_running_programs(all, std::chrono::system_clock::now());
   }
 
-  // In a driven sweep the driver decides which trials cannot start, so this function returns false.
+  // In a driven sweep, the driver decides which trials cannot start, so this function returns false.
   bool cannot_start(bool late) const {
     return !started_ && looked_ != steady_clock::time_point{} && !seen_.record.driven &&
            (late || seen_.cannot_start);

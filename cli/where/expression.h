@@ -39,7 +39,7 @@
 
 namespace mlk::sweeps {
 
-inline constexpr int deepest_expression = 64;  // of parentheses, negations, lists and maps
+inline constexpr int deepest_expression = 64;  // levels of parentheses, negations, lists and maps
 
 // Returns the value of this name in one trial; nullptr or a JSON null if the trial has no such value. The
 // value must live until matches() returns.
@@ -55,8 +55,8 @@ struct Comparison {
   enum class Operator { equal, not_equal, less, at_most, greater, at_least, in, not_in, like };
   NameUse left;
   Operator op = Operator::equal;
-  nlohmann::json value;            // of `in` and `not_in`: a list; of `like`: the text of the pattern
-  std::optional<Pattern> pattern;  // of `like`
+  nlohmann::json value;            // for `in` and `not_in`, a list; for `like`, the text of the pattern
+  std::optional<Pattern> pattern;  // for `like`
   Place value_place;
 };
 
@@ -65,7 +65,7 @@ std::string_view sign_of(Comparison::Operator op);  // "==", "not in"
 struct Expression {
   enum class Kind { all, any, negation, comparison };
   Kind kind = Kind::all;          // `all` without parts matches every trial
-  std::vector<Expression> parts;  // of all and any: two or more after parsing; of a negation: one
+  std::vector<Expression> parts;  // `all` and `any` have two or more after parsing; `negation` has one
   Comparison comparison;          // of Kind::comparison
 
   bool matches(const Lookup& lookup) const;
@@ -80,9 +80,9 @@ Expression parse_expression(std::string_view text, const std::string& source_nam
 // Returns the normal form. If it is not too long for the parser, parsing it gives the same expression.
 std::string to_string(const Expression& expression);
 
-// Returns the expression with every name replaced by the full name from `known`. A name may be the end of a
-// known name after a dot: lr for train.optimizer.lr. Throws Error{usage} with all names that are unknown or
-// ambiguous.
+// Returns the expression with every name replaced by the full name from `known`. A name may also be the part
+// of a known name that follows a dot: lr means train.optimizer.lr. Throws Error{usage} with all names that
+// are unknown or ambiguous.
 [[nodiscard]] Expression check_names(const Expression& expression, const std::vector<std::string>& known);
 
 // Throws Error{usage} if the expression compares `name` by `==`, `!=`, `in` or `not in` with a text that is

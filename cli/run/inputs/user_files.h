@@ -1,6 +1,6 @@
-// Reads the user's files that an experiment file names. The experiment file may come from another person, and
-// the files travel to the cluster. So the experiment file may name only files in its own folder, unless the
-// user allows more.
+// Reads the user's files to which an experiment file refers. The experiment file may come from another
+// person, and the files travel to the cluster. So the experiment file may name only files in its own folder,
+// unless the user allows more.
 #pragma once
 
 #include <filesystem>

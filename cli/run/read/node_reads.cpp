@@ -55,7 +55,7 @@ kube::ListOptions watch_options(const std::set<std::string>& names) {
   return options;
 }
 
-// Whether the user may not watch nodes, or the server has no nodes.
+// Whether the user may not watch nodes, or the server does not serve Node objects.
 bool may_not_watch(const std::exception_ptr& failure) {
   if (!failure) return false;
   try {

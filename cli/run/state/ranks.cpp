@@ -147,7 +147,7 @@ const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decid
   const auto counted = [](const PodEnd& end) { return !end.failure.disruption && !end.blames_a_peer; };
   const PodEnd* cause = first([&](const PodEnd& end) { return exhausted(end) && counted(end); });
   if (cause) return cause;
-  // If failures of its peers used up the tries of a rank, the first failure of a peer is the cause.
+  // If a rank has used up its tries because its peers failed, the first failure of a peer is the cause.
   if (first([&](const PodEnd& end) { return exhausted(end) && end.blames_a_peer; })) {
     cause = first([&](const PodEnd& end) { return end.pod->job == decider.name && counted(end); });
     if (cause) return cause;

@@ -35,7 +35,7 @@ const PodFacts* done_pod(const Rank& rank);
 
 // The ranks of all Jobs. They point into `facts`.
 std::vector<Rank> collect_ranks(const Facts& facts);
-// The ranks that have only pods left, because their Job is gone.
+// The ranks that still have pods although their Job is gone.
 std::vector<Rank> collect_ranks_left(const Facts& facts);
 
 // The ends of pods that failed, and of programs that failed before their pods ended. An end that caused other

@@ -56,7 +56,7 @@ TEST_CASE("upload() begins again if the registry forgets the upload, but fails a
   CHECK(forgotten == 5);
 }
 
-TEST_CASE("upload() repeats only the bytes of a part that the registry has not stored") {
+TEST_CASE("upload() sends again only those bytes of a part that the registry has not stored") {
   PlayedRegistry played;
   const std::string bytes = large_blob();
   std::size_t stored = 0;
@@ -134,7 +134,7 @@ TEST_CASE("upload() fails after five attempts if the final PUT fails each time")
   }
 }
 
-TEST_CASE("upload() quotes the words of a registry that refuses it, and does not follow a bad Location") {
+TEST_CASE("upload() quotes a registry that refuses the upload, and does not follow a bad Location") {
   PlayedRegistry played;
   std::string location;
   int status = 403;

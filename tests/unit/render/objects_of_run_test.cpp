@@ -267,7 +267,7 @@ TEST_CASE(
   CHECK(env.find(R"({"name":"FRAMEWORK","value":"f"})") != std::string::npos);
 }
 
-TEST_CASE("the error for a broken pod or Job names the template or the patch at fault") {
+TEST_CASE("if a pod or Job is broken, the error names the template or the patch at fault") {
   const auto refused = [&](const std::string& role, const std::string& framework, const std::string& text) {
     Templates templates = with_job_type("roles: [{name: a, ends_run: true" + role + "}]\n");
     templates.add("frameworks/own.yaml", {framework, "/home/me/own.yaml"});

@@ -179,7 +179,7 @@ TEST_CASE("the program and restart.on decide which exit codes are final") {
   CHECK_MESSAGE(chosen.count(143) + chosen.count(137) == 0, "the ends of ranks whose run is stopped");
 }
 
-TEST_CASE("the error for files that cannot be sent names the folder and the size") {
+TEST_CASE("if files cannot be sent, the error names their folder and says why") {
   CHECK(refusal(ps, {{{"d", {{"big", std::string(901 * 1024, 'x')}}}}}) ==
         "data 'd': f holds 902 KiB, and at most 900 KiB can travel with a run in all `files:`");
   CHECK(refusal(ps, {{{"d", {{"a b", "1"}}}}}).find("the file 'a b' in f cannot travel") !=
@@ -289,7 +289,7 @@ objects:
   CHECK(refusal(text + "roles: {ps: {}}\n", {}, templates) == "job type mine has no role 'ps'");
 }
 
-TEST_CASE("the error for an object that a patch has made invalid names the patch") {
+TEST_CASE("if a patch has made an object invalid, the error names the patch") {
   const auto patched = [](const std::string& patch) {
     return refusal("name: x\nmode: single\nrun: a\npatch: {" + patch + "}\n", {});
   };
@@ -313,7 +313,7 @@ TEST_CASE("the error for an object that a patch has made invalid names the patch
   CHECK(patched("job: {metadata: {labels: {team: a}}}, pod: {metadata: {labels: {team: a}}}") == "accepted");
 }
 
-TEST_CASE("the error for an invalid object names the template") {
+TEST_CASE("if an object from a template is invalid, the error names the template") {
   const auto with_objects = [](const std::string& objects) {
     Templates templates;
     templates.add("jobs/mine.yaml",

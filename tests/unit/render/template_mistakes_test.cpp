@@ -176,7 +176,7 @@ TEST_CASE("`always_launch` lets the launcher start the program even if a pod has
         json{"x", "2", "a"});
 }
 
-TEST_CASE("a variable of a framework may have 128 KiB with its name, but not more") {
+TEST_CASE("a variable of a framework may have 128 KiB together with its name, but not more") {
   const auto with_value = [](std::size_t bytes) {
     Templates templates;
     templates.add("frameworks/own.yaml",
@@ -224,7 +224,7 @@ TEST_CASE("a template is parsed again after add() has replaced it") {
   CHECK(read == 2);
 }
 
-TEST_CASE("the error for a missing template names the template") {
+TEST_CASE("the error for a missing template contains its name") {
   Templates templates;
   try {
     (void)load_framework(templates, "gone");

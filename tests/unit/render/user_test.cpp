@@ -110,7 +110,7 @@ TEST_CASE("note_on_user() returns a sentence if the user is a guess") {
   CHECK(note_on_user(training(), {}, "").empty());
 }
 
-TEST_CASE("the key `user` accepts auto, image or a number") {
+TEST_CASE("the key `user` accepts `auto`, `image` or a number") {
   const auto said = [](const std::string& value) {
     try {
       (void)program("user: " + value + "\n");
@@ -223,7 +223,7 @@ TEST_CASE("parse_user_facts() reads back what to_json() has written") {
         to_json(of_image("", "/h")));
 }
 
-TEST_CASE("the record of a run has the number of the user and where the number comes from") {
+TEST_CASE("the record of a run says which number its user has, and where this number comes from") {
   const Rendered run = render(program(), {}, Templates(), {});
   CHECK(json::parse(run.owner["data"]["user"].get<std::string>()) ==
         json{{"number", 1000}, {"from", "default"}});

@@ -81,7 +81,7 @@ TEST_CASE("mlk stop suspends every one of many runs even if their processes do n
   CHECK(cluster.warnings.back() == waits + "r-16 to end");
 }
 
-TEST_CASE("mlk stop names the runs that it has not stopped if it is interrupted") {
+TEST_CASE("if mlk stop is interrupted, it names the runs that it has not stopped") {
   RunsToStop cluster(18);
   cluster.interrupted = [&] { return cluster.suspended() == 16; };
   const Error error = cluster.stop(0s);

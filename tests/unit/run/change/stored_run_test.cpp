@@ -42,7 +42,7 @@ std::string refusal_of(const json& experiment, const json& digests = json::objec
 
 }  // namespace
 
-TEST_CASE("the error for a bad folder or file name in a record names the bad entry") {
+TEST_CASE("if a record has a bad folder or file name, the error names the bad entry") {
   CHECK(refusal_of({{"name", "x"}, {"code", {{"path", "src"}}}, {"data", json::array()}}) == "");
   CHECK(refusal_of({{"data", {{{"name", "d"}, {"files", "/abs"}}}}}) == "");
   CHECK(refusal_of({{"data", {{{"name", "d"}, {"pvc", "c"}}}}}) == "");

@@ -103,7 +103,7 @@ TEST_CASE("name_of_deciding_job() returns the workers' Job, or a Job with a succ
   CHECK(name_of_deciding_job({other}).empty());
 }
 
-TEST_CASE("a run whose deciding Job is marked as gone is over, with an unknown result") {
+TEST_CASE("if the deciding Job of a run is marked as gone, the run is over, with an unknown result") {
   Made run;
   run.lose("r-worker");
   RunStatus seen = run.seen();

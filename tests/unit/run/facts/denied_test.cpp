@@ -30,7 +30,7 @@ json pod_with_mounts(const json& number = 1000) {
   return pod;
 }
 
-TEST_CASE("the advice on a denied write names the program's user, the volume and the key `user:`") {
+TEST_CASE("if a write is denied, the advice names the program's user, the volume and the key `user:`") {
   const auto advice = [](const std::string& said) { return advice_on_denied(said, pod_with_mounts()); };
   const std::string end = ": let this user write there, or name another with `user:`)";
   CHECK(advice("PermissionError: [Errno 13] Permission denied: '/data/out.pt'") ==
@@ -50,7 +50,7 @@ TEST_CASE("the advice on a denied write names the program's user, the volume and
         " (the program ran as the image's user, and /nas is nas:/export" + end);
 }
 
-TEST_CASE("the advice on a read-only volume names the key `read_only:`") {
+TEST_CASE("if a volume is read-only, the advice names the key `read_only:`") {
   const auto advice = [](const std::string& said) { return advice_on_denied(said, pod_with_mounts()); };
   CHECK(advice("OSError: [Errno 30] Read-only file system: '/still/x'") ==
         " (/still is mounted to be read: `read_only: false` lets it write)");

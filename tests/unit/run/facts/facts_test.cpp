@@ -152,7 +152,7 @@ TEST_CASE("a rank counts as needed even if the parallelism of its Job does not l
   CHECK(fixture.observed().phase == Phase::scheduling);
 }
 
-TEST_CASE("the reason why a pod waits names the init container that does not start") {
+TEST_CASE("if an init container does not start, the reason names this container") {
   Fixture fixture = load("image_cannot_be_pulled");
   json& status = fixture.objects.pods[0]["status"];
   json init = status["containerStatuses"][0];

@@ -41,7 +41,7 @@ TEST_CASE("a pod belongs to an earlier start of its Job if it ended before the n
   CHECK_FALSE(is_of_earlier_start(pod, job));
 }
 
-TEST_CASE("was_asked_before_failure() is true if a pod was asked to end before the Job decided to fail") {
+TEST_CASE("was_asked_before_failure() is true if the Job decided to fail after the pod was asked to end") {
   JobFacts job;
   job.end = JobFacts::End::failed;
   job.failure_decided_at = start;

@@ -413,7 +413,7 @@ TEST_CASE("the roles of a run are read from its owner") {
   CHECK(roles("").empty());
 }
 
-TEST_CASE("a pod was asked to end one grace period before its deletionTimestamp") {
+TEST_CASE("the time when a pod was asked to end is its deletionTimestamp minus the grace period") {
   json patch = R"({"metadata": {"deletionTimestamp": "2026-01-03T12:00:30Z",
                                 "deletionGracePeriodSeconds": 30}})"_json;
   CHECK(read_pod(patch).asked_to_end == midday);

@@ -152,7 +152,7 @@ TEST_CASE("the registry comes from the experiment, or else from the environment"
   CHECK(registry_of({}, beside.prepared("").experiment).empty());
 }
 
-TEST_CASE("the files of data folders are sent with the run, and data on volumes is not") {
+TEST_CASE("the files of data folders are sent with the run, but data on volumes is not") {
   const Beside beside;
   const Prepared made =
       beside.prepared("data: [{name: d, mount: /d, files: data}, {name: v, mount: /v, pvc: claim}]\n");

@@ -54,7 +54,7 @@ TEST_CASE("group_by_run() gives each Job and pod to the run that it names") {
         Groups{"s: t-worker s-worker / s-0", "t: t-worker / t-0"});
 }
 
-TEST_CASE("group_by_run() leaves out the driver of a sweep, but not a trial's role named driver") {
+TEST_CASE("group_by_run() leaves out the driver of a sweep, but not the role `driver` of a trial") {
   CHECK(is_driver(object_of("s-driver", "s", "s", "driver")));
   CHECK_FALSE(is_driver(object_of("s-worker", "s", "s", "worker")));
   CHECK_FALSE(is_driver(object_of("t-driver", "t", "s", "driver")));

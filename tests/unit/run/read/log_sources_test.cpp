@@ -84,7 +84,7 @@ TEST_CASE("container_names() lists the containers of the programs first") {
   CHECK(container_names({}).empty());
 }
 
-TEST_CASE("two logs share a rank if they have the same role and the same number of the rank") {
+TEST_CASE("two logs share a rank if they have the same role and the same rank number") {
   const auto source = [](const char* role, int rank, int attempt) {
     LogSource one;
     one.who.role = role;

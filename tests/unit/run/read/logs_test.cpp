@@ -86,7 +86,7 @@ TEST_CASE("a result stores nan, inf and -inf as words, since JSON lacks these nu
   CHECK_FALSE(metric_number(nullptr));
 }
 
-TEST_CASE("parse_metrics() accepts lines of at most 4096 bytes, words of at most 64, and steps below 1e15") {
+TEST_CASE("parse_metrics() accepts lines up to 4096 bytes, words up to 64 bytes, and steps below 1e15") {
   const std::string start = "mlk step=3 x=";
   CHECK(parse_metrics(start + std::string(4096 - start.size(), '1')));
   CHECK_FALSE(parse_metrics(start + std::string(4097 - start.size(), '1')));

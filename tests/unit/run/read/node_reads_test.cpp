@@ -170,7 +170,7 @@ TEST_CASE("one watch covers the nodes of all live pods") {
   CHECK(cluster.asked("list") == 2);
 }
 
-TEST_CASE("a poll shows a silent node if the user may list nodes, or may get a node that is in doubt") {
+TEST_CASE("a poll shows a silent node if the user may `list` nodes, or may `get` a node that is in doubt") {
   const auto seen = [](const std::set<std::string>& refuse, bool marked) {
     Nodes cluster(refuse);
     if (marked) cluster.mark("False");

@@ -91,7 +91,7 @@ TEST_CASE("logs that cannot be read are reported before ranks that have not star
                                "worker/0 has no log yet: its container has not started"});
 }
 
-TEST_CASE("the error for a refused log names the log and has the status of the refusal") {
+TEST_CASE("the error for a refused log says which log it is, and has the status of the refusal") {
   for (const int status : {403, 410, 422}) {
     CAPTURE(status);
     LogAnswers cluster;

@@ -248,7 +248,7 @@ TEST_CASE("if the failure policy will fail a Job, the run is shown as failing be
   CHECK(run.observed().ended == parse_time("2026-01-03T11:58:00Z"));
 }
 
-TEST_CASE("of several ranks with the same exit code, the cause is the rank whose message names no peer") {
+TEST_CASE("if several ranks have the same exit code, the cause is the rank whose message names no peer") {
   for (const int code : {64, 65, 66, 67}) {
     CAPTURE(code);
     Run run;
@@ -356,7 +356,7 @@ TEST_CASE("a rank that the record shows as running gets the present state of the
   CHECK(status.steps == 70);
 }
 
-TEST_CASE("a rank of a recorded run whose pods are gone is shown with the recorded reason") {
+TEST_CASE("if the pods of a recorded run are gone, its ranks are shown with the recorded reasons") {
   Run run;
   run.condition("Complete");
   RunStatus earlier = run.observed();

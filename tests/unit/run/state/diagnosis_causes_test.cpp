@@ -131,7 +131,7 @@ TEST_CASE("describe_end() describes the end of the container that is to blame") 
   CHECK(describe_end(failed_with([](PodFacts&) {}), job_of_workers(), true).container.empty());
 }
 
-TEST_CASE("the advice for a program that was denied a file is appended to its last words") {
+TEST_CASE("advice is appended to the last words of a program that was denied a file") {
   const Failure failure = describe_end(failed_with([](PodFacts& pod) {
                                          pod.end_message = "a\nPermission denied\n";
                                          pod.denied = " (advice)";
@@ -155,7 +155,7 @@ TEST_CASE("the end of a deleted pod counts as a disruption if the program did no
   CHECK_FALSE(disrupted("OOMKilled"));
 }
 
-TEST_CASE("the exit code 70 of a faulty machine is shown with the name of the node") {
+TEST_CASE("the exit code 70, which may mean a faulty machine, is shown with the name of the node") {
   const auto reason = [](int code, const std::string& node) {
     return reason_of([&](PodFacts& pod) {
       pod.exit_code = code;

@@ -193,7 +193,7 @@ TEST_CASE("the message of a failure is at most the last 4096 bytes of the progra
   CHECK(message("x" + std::string(4095, 'a') + "z") == std::string(4095, 'a') + "z");
 }
 
-TEST_CASE("a failure is a disruption if anything but the pod's own Job disrupted or deleted the pod") {
+TEST_CASE("a failure is a disruption if the pod was disrupted or deleted, but not by its own Job") {
   const auto disrupted = [](const std::function<void(PodFacts&)>& change,
                             const std::function<void(JobFacts&)>& in = {}) {
     JobFacts job = job_of_workers();
@@ -247,7 +247,7 @@ TEST_CASE("a failure has the number of its try and the time of the next try") {
   CHECK(final.attempts == 1);
 }
 
-TEST_CASE("a failure in one line shows the last words and the wait for the next try") {
+TEST_CASE("one_line() shows a failure with its last words and the wait for the next try") {
   Failure failure;
   failure.reason = "exit code 3";
   CHECK(one_line(failure, noon) == "exit code 3");
@@ -338,7 +338,7 @@ TEST_CASE("each reason why a pod waits has its text and its weight") {
         }) == Waiting{0, ""});
 }
 
-TEST_CASE("a warning on a pod that does not start is shown if the warning is not temporary") {
+TEST_CASE("if a pod does not start, a warning about it is shown unless the warning is temporary") {
   for (const char* reason :
        {"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "NetworkNotReady"})
     CHECK(why([](PodFacts&) {}, warning("pod-uid", reason, "no such disk")) == Waiting{50, "no such disk"});

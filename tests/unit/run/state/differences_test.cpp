@@ -45,7 +45,7 @@ TEST_CASE("differences_of() does not compare a sweep with runs") {
         Differences{{"a", ""}, {"b", "lr=1"}, {"c", "lr=2"}});
 }
 
-TEST_CASE("tags, note and mode do not count as differences") {
+TEST_CASE("the keys `tags`, `note` and `mode` do not count as differences") {
   CHECK(differences_of({run("a", "x", {{"tags", {1}}, {"note", "n"}, {"mode", "ps"}, {"image", "i"}}),
                         run("b", "x", {{"tags", {2}}, {"note", "m"}, {"mode", "single"}, {"image", "i"}})}) ==
         Differences{{"a", ""}, {"b", ""}});
