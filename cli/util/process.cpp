@@ -50,8 +50,8 @@ class Pipe {
 };
 
 // Returns the path that exec would find. The search happens before the fork, because after the fork only
-// async-signal-safe calls are allowed. Like Go and client-go, refuses a program found through a relative
-// entry of PATH, because somebody else may have put the program into the working folder.
+// async-signal-safe calls are allowed. Like Go and client-go, refuses a program that was found through a
+// relative entry of PATH, because somebody else may have put the program into the working folder.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* path = std::getenv("PATH");

@@ -10,7 +10,7 @@ namespace mlk {
 
 // "500m", "4Gi", "1e3" as a number; nullopt if the text is not a quantity.
 std::optional<double> parse_quantity(const std::string& text);
-// The quantity in a value of an object. The value may also be a JSON number.
+// The quantity in a field of a Kubernetes object: text as above, or a JSON number.
 std::optional<double> quantity_of(const nlohmann::json& value);
 
 }  // namespace mlk

@@ -15,7 +15,7 @@ struct PreviewOptions {
   bool as_json = false;
 };
 
-// Without a client, the preview has no facts about the cluster and about trials that exist. Throws
+// Without a client, the preview has no facts about the cluster or about existing trials. Throws
 // Error{usage} for a point that cannot be run, and ApiError if a request fails.
 void print_preview(Session& session, kube::Client* client, const sweeps::StartRequest& request,
                    const PreviewOptions& options);

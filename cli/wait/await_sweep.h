@@ -1,5 +1,5 @@
-// Waits for the end of a sweep, or drives the sweep to its end. For `mlk sweep`, `mlk sweep --wait`,
-// `mlk wait` and `mlk drive`.
+// Waits for the end of a sweep, or drives the sweep to its end. `mlk sweep`, `mlk sweep --wait`,
+// `mlk wait` and `mlk drive` use this file.
 #pragma once
 
 #include <chrono>

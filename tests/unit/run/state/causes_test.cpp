@@ -203,7 +203,7 @@ TEST_CASE("a running pod counts as failed if it is being deleted and its node is
   CHECK(run.observed().first_failure->rank == 1);
 }
 
-TEST_CASE("a pod counts as missing, not as failed, if its succeeding Job has removed it") {
+TEST_CASE("a pod counts as missing, not as failed, if its Job succeeded and then removed it") {
   Run run;
   run.condition("SuccessCriteriaMet");
   run.fail(run.pod(1), 137);
