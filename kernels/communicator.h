@@ -32,7 +32,7 @@ class Communicator {
   virtual std::string failure() const = 0;
 
   // Begins to add up numbers over all members, in place. The numbers lie in a buffer of the device. All
-  // members call sum() in the same order with the same sizes. After a failure sum() does nothing. For the
+  // members call sum() in the same order with the same sizes. After a failure, sum() does nothing. For the
   // thread of the Ops.
   virtual void sum(std::span<float> numbers) = 0;
 

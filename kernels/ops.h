@@ -190,7 +190,7 @@ class Ops {
                                   const float* log_sums, const float* delta, float* qkv_gradient) = 0;
 
   // The window of a pixel has the kernel x kernel pixels of x around it, with zeros beyond the edges. kernel
-  // is odd. Number o of a pixel of out[batch, height, width, outputs] is the dot product of the pixel's
+  // is odd. Element o of a pixel of out[batch, height, width, outputs] is the dot product of the pixel's
   // window with weight[o]; weight is [outputs, kernel, kernel, channels]. The products may round their inputs
   // as gemm does.
   virtual void convolve(const ImageShape& shape, int outputs, int kernel, const float* x, const float* weight,
@@ -212,7 +212,7 @@ class Ops {
                                  float* x_gradient) = 0;
 
   // Dropout (Srivastava et al. 2014): out[i] = mask.factor() * x[i], or 0 where the mask drops the number,
-  // even a NaN. The backward pass is the same operation, with gradients for x. The spans have the same
+  // even a NaN. The backward pass is the same operation on the gradients. The spans have the same
   // length, and out may be x.
   virtual void dropout(const DropoutMask& mask, std::span<const float> x, std::span<float> out) = 0;
 

@@ -33,8 +33,8 @@ struct LinearGradients {
   // sums_bias[inputs] gets the sum of that gradient over the rows.
   const float* sums = nullptr;
   float* sums_bias = nullptr;
-  float factor = 1;   // multiplies the gradients by the weight and by x
-  bool adds = false;  // true: adds to the gradient by the weight; false: overwrites it
+  float factor = 1;   // scales the results in `weight` and `x`
+  bool adds = false;  // true: adds to the numbers in `weight`; false: overwrites them
 };
 
 // Images with their channels last: x[batch, height, width, channels]. So one product convolves a whole batch,

@@ -31,7 +31,7 @@ pid_t spawn(const std::vector<std::string>& words, int out, int err);
 
 int code_of(int wait_status);  // as in a shell: the exit code, or 128 + the signal
 
-// The standard output of a program (of a long output at least the first 64 KiB), and how the program ended.
+// The standard output of a program (at least its first 64 KiB), and how the program ended.
 struct Said {
   std::string text;
   int code = 0;

@@ -18,7 +18,7 @@ struct Reported {
   std::size_t pod = 0;
   End end;
 };
-// The process at fault if mpirun has failed: the first process that failed without a request to end, or else
+// The process at fault if mpirun has failed: the first process that failed without being told to end, or else
 // the first process with an exit code of its own, or else mpirun (as rank 0 of pod 0). Aborted processes come
 // after the others. `reports`: in the order of their arrival. `lost`: a pod was lost or was asked to stop;
 // then no process is at fault, and the result is nullopt.

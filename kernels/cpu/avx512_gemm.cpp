@@ -126,7 +126,7 @@ constexpr auto panels = []<int... less>(std::integer_sequence<int, less...>) {
   return std::array{multiply_panel<less + 1, vectors>...};
 }(up_to_tile_rows);
 
-// Four vectors for up to 16 lines: vector i has number i of every line, and zeros for missing lines.
+// Four vectors for up to 16 lines: vector i has element i of every line, and zeros for missing lines.
 struct Four {
   __m512 at[4];
 };

@@ -47,8 +47,8 @@ struct LayerLoops {
   float (*attention_weights)(int seen, int size, float scale, float* scores, float* largest);
   // The backward pass of attention_weights. Replaces the scores by the weights e^(scale * score - log_sum).
   // by_weights has the gradient by each weight before the call, and the gradient by each score after it. From
-  // `seen` up to `size`, both arrays become 0. mean: the sum of the gradients by the weights, each multiplied
-  // by its weight.
+  // `seen` up to `size`, both arrays become 0. mean: the sum of weight * (gradient by this weight) over the
+  // positions.
   void (*attention_weights_backward)(int seen, int size, float scale, float log_sum, float mean,
                                      float* scores, float* by_weights);
 

@@ -28,7 +28,7 @@ class XidEvents {
   XidEvents(const XidEvents&) = delete;
   XidEvents& operator=(const XidEvents&) = delete;
 
-  // The number of the last fault. After a failure the driver may report the fault late, so this function
+  // The number of the last fault. After a failure, the driver may report the fault late, so this function
   // waits at most 200 ms for a report.
   std::optional<unsigned> last();
 

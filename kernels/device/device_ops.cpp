@@ -258,8 +258,8 @@ class DeviceOps final : public Ops {
 Memory DeviceOps::allocate_bytes(std::size_t bytes) {
   Memory memory(table_.allocate(device_, bytes), table_.free);
   if (!memory) out_of_memory(bytes, "device");
-  // Earlier buffers at this address have been freed. This forgets their mirrors, and the copies that
-  // start_read() has begun for them.
+  // Earlier buffers at this address have been freed, so their mirrors are forgotten, and also the copies
+  // that start_read() has begun for them.
   const auto* const first = static_cast<const std::byte*>(memory.get());
   mirrors_.insert_or_assign(first, Mirror{bytes});
   started_reads_.erase(started_reads_.lower_bound(reinterpret_cast<const float*>(first)),

@@ -71,7 +71,7 @@ void attend(const Head& head, int position, int size, const float* qkv, float* o
 void attend_backward(const Head& head, int position, int size, const float* qkv, const float* out,
                      float log_sum, const float* delta, std::vector<double>& gradient) {
   const float *d = delta + head.place(position), *o = out + head.place(position);
-  double mean = 0;  // of the gradients by the weights, each multiplied by its weight
+  double mean = 0;  // the sum of weight * by_weight over the positions
   for (int i = 0; i < size; ++i) mean += double{d[i]} * o[i];
   for (int on = 0; on <= position; ++on) {
     const std::size_t q = head.place(Head::query, position), k = head.place(Head::key, on),

@@ -1,4 +1,4 @@
-// Marks a place in a state machine that simulated runs must reach (the idea of FoundationDB's CODE_PROBE).
+// Marks places in state machines. Simulated runs must reach each place (FoundationDB's idea: CODE_PROBE).
 #pragma once
 
 namespace mlk::rt {

@@ -45,8 +45,8 @@ __device__ unsigned position_of_warp(Head& head) {
   return position < head.length ? position : head.length;
 }
 
-// sums[size] += weight * vector(lane), for each lane below `count` with its own weight. Each lane adds to its
-// own numbers.
+// For each lane below `count`: sums[size] += weight * vector(lane), with the `weight` of this lane.
+// Each lane computes a share of the numbers of `sums`.
 template <typename Vector>
 __device__ void add_weighted(float* sums, unsigned size, float weight, unsigned count, Vector vector) {
   const unsigned lane = threadIdx.x % warp_threads;
@@ -86,8 +86,8 @@ __global__ void attention_kernel(Head head, const float* qkv, float* out, float*
   if (lane == 0) log_sums[head.in_sums(position)] = largest + logf(total);
 }
 
-// weight: of position `on` in the output of position `of`. by_product: the gradient by query . key, where the
-// query is that of position `of`, and the key that of position `on`.
+// weight: how much the value of position `on` counts in the output of position `of`. by_product: the gradient
+// by query . key, with the query of position `of` and the key of position `on`.
 struct Pair {
   float weight, by_product;
 };

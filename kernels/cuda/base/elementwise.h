@@ -83,9 +83,9 @@ bool are_aligned_rows(int columns, const Tensors*... tensors) {
   return columns % 4 == 0 && (is_aligned(tensors) && ...);
 }
 
-// `threads` threads share the numbers. The calling thread has the number `thread`, and calls work(width, i)
-// for `width` of its numbers at a time, from number i on. width is a constant: 1 for the first `head` numbers
-// and for the last 0 to 3 numbers, otherwise 4.
+// `threads` threads share the numbers, and `thread` is the index of the calling thread. Calls work(width, i)
+// for `width` of this thread's numbers at a time, from index i on. width is a constant: 1 for the first
+// `head` numbers and for the last 0 to 3 numbers, otherwise 4.
 template <typename Work>
 __device__ void for_each_wide(std::size_t size, std::size_t head, std::size_t thread, std::size_t threads,
                               Work work) {

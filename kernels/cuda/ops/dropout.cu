@@ -1,6 +1,6 @@
-// Dropout: each thread computes whether its numbers are dropped (kernels/dropout.h), with the same bits as
-// processors. Random words come in blocks of four, one word for each number. If the four numbers of a thread
-// belong to one block, the thread computes this block once.
+// Dropout: each thread computes whether its numbers are dropped (kernels/dropout.h). The results have the
+// same bits as on processors. Random words come in blocks of four, one word for each number. If the four
+// numbers of a thread belong to one block, the thread computes this block once.
 #include "kernels/cuda/base/elementwise.h"
 #include "kernels/cuda/base/kernels.h"
 

@@ -1,4 +1,4 @@
-// The update rules, with the same operations in the same order as in ReferenceOps. With -fmad=false the
+// The update rules, with the same operations in the same order as in ReferenceOps. With -fmad=false, the
 // results have the same bits as on processors. The rounded copy is aligned as the parameters are.
 #include "kernels/cuda/base/elementwise.h"
 #include "kernels/cuda/base/kernels.h"

@@ -87,8 +87,8 @@ __device__ void bring(const float* values, unsigned rows, unsigned columns, unsi
   }
 }
 
-// Returns the row or column of a tile (of 128) for number `i` of a thread. A thread has two groups of four
-// adjacent rows or columns.
+// In a tile, a thread has eight rows and eight columns, each as two groups of four adjacent ones. Returns the
+// place of the thread's row or column `i` in the tile.
 __device__ unsigned place(unsigned thread, unsigned i) { return i / 4 * (tile / 2) + thread * 4 + i % 4; }
 
 __device__ void load(const float* tile_row, unsigned thread, float (&numbers)[own]) {

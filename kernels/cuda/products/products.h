@@ -64,7 +64,7 @@ class Products {
   const kernels::Precision precision_;
   const std::size_t multiprocessors_;
   Scratch<BFloat16> left_, right_;  // rounded inputs
-  Scratch<float> partials_;         // of products whose inner side is shared
+  Scratch<float> partials_;         // of products whose inner side is cut into shares
   Scratch<float> dots_;             // of the backward pass of attention
   std::unique_ptr<CublasLt> cublaslt_;
 };
