@@ -385,7 +385,7 @@ TEST_CASE("warnings about an earlier object of the same name are ignored") {
   CHECK_FALSE(fixture.observed().cannot_start);
 }
 
-TEST_CASE("a Secret that the kubelet has not read yet is no reason why a pod waits") {
+TEST_CASE("if a pod waits for a Secret that the kubelet has not read yet, the run shows no reason") {
   Fixture fixture = load("missing_config_map_volume");
   for (auto& event : fixture.objects.events) {
     event["message"] =

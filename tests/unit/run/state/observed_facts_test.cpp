@@ -18,7 +18,7 @@ using json = nlohmann::json;
 using test::now;
 using test::Run;
 
-TEST_CASE("a succeeded run ended when the last good rank of its deciding Job ended") {
+TEST_CASE("the end time of a succeeded run is that of the last good rank of its deciding Job") {
   Run run;
   run.job()["metadata"]["annotations"]["mlk.dev/trains"] = "true";
   run.job()["metadata"]["annotations"]["mlk.dev/decides"] = "true";

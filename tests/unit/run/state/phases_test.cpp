@@ -97,7 +97,7 @@ TEST_CASE("the restarts of a rank are its earlier pods, or the Job controller's 
   CHECK(run.observed().restarts == 2);
 }
 
-TEST_CASE("a pod is ignored if it ended before the latest start of its Job") {
+TEST_CASE("a pod is ignored if it has ended and belongs to an earlier start of its Job") {
   Run run;
   run.fail(run.pod(1), 1, "2026-01-03T11:29:59Z");
   run.job()["status"]["startTime"] = "2026-01-03T11:30:00Z";
@@ -349,7 +349,7 @@ TEST_CASE("a rank on a lost node is missing, and counts as failed if its pod is 
 }
 
 TEST_CASE(
-    "if a Job is ending, ended or suspended, a rank without a pod has the reason that its pod is gone") {
+    "if a Job is ending, ended or suspended, the reason of a rank without a pod says that its pod is gone") {
   Run run;
   run.pod(1)["metadata"]["deletionTimestamp"] = "2026-01-03T11:59:00Z";
   CHECK(run.observed().ranks.at(1).reason == "it is ending");

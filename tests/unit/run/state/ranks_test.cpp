@@ -121,7 +121,7 @@ TEST_CASE("the state of a rank follows from its newest pod and its Job") {
             ending) == RankState::restarting);
 }
 
-TEST_CASE("a rank has the pods of the latest start of its Job") {
+TEST_CASE("a rank has the pods of its Job, except ended pods of an earlier start of this Job") {
   OneJob run;
   run.job().started = moment;
   run.fail(1, 1, seconds(-1)).created = moment - seconds(2);

@@ -408,7 +408,7 @@ TEST_CASE("if a container crash-loops beside a running `main`, it is shown with 
   CHECK(pair.run.observed().ranks.at(0).state == "Running");
 }
 
-TEST_CASE("a reason that only says that a pod waits for another container is not recorded") {
+TEST_CASE("a reason is not recorded if it only says that a pod waits for another container") {
   Pair pair;
   pair.add("containers", "agent", runs, true);
   pair.main()["state"] = main_ends(0);

@@ -139,7 +139,7 @@ TEST_CASE("if a rank was lost and came back before its run was stopped, it is sh
   CHECK_FALSE(status.last_failure->next);
 }
 
-TEST_CASE("if the exit code of a rank fails the Job, the rank is shown as failed before the Job reports it") {
+TEST_CASE("if a rank's exit code makes the Job fail, the rank is shown as failed before the Job reports it") {
   Fixture fixture = load("deleted_pod");
   json& pod = fixture.objects.pods[1];
   pod["metadata"].erase("deletionTimestamp");

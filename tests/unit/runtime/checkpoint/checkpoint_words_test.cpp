@@ -164,8 +164,7 @@ TEST_CASE("a save keeps the configured number of checkpoints up to its own step,
   CHECK(run.names() == std::set<std::string>{"step-000000000009"});
 }
 
-TEST_CASE(
-    "a save succeeds although there is a folder of the same step whose name has another number of zeros") {
+TEST_CASE("a save succeeds even if a folder of the same step has more leading zeros in its name") {
   using namespace checkpoint_words;
   const Kept run;
   REQUIRE(run.save(7));

@@ -186,7 +186,7 @@ TEST_CASE("save_now() with a patience tries again until the folder can be writte
   room.join();
 }
 
-TEST_CASE("without a folder for checkpoints a Checkpointer writes nothing and waits for nothing") {
+TEST_CASE("without a folder for checkpoints, a Checkpointer writes nothing and waits for nothing") {
   LiveRun run;
   run.env.checkpoints = "";
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);

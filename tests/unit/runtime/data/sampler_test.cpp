@@ -31,7 +31,7 @@ TEST_CASE("each epoch has each sample exactly once, for data sets of many sizes"
 }
 
 TEST_CASE(
-    "each epoch of each seed has its own order of the samples, and none of them is the order in the files") {
+    "each epoch of each seed has its own order of the samples, and no epoch has the order of the files") {
   std::set<std::vector<std::uint64_t>> orders;
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     for (std::uint64_t epoch = 0; epoch < 5; ++epoch) orders.insert(epoch_of(seed, epoch, 100));
@@ -42,7 +42,7 @@ TEST_CASE(
   CHECK(!orders.contains(ascending));
 }
 
-TEST_CASE("over many epochs, all samples are about equally often the first of an epoch") {
+TEST_CASE("in many epochs together, each sample comes first about equally often") {
   // Counts each of 16 samples at the first position of many epochs: 1000 are expected, with a standard
   // deviation of 31.
   std::vector<int> count(16);

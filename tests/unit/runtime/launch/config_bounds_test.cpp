@@ -145,7 +145,7 @@ TEST_CASE(
               {"/optimizer/schedule/every", "optimizer.schedule.every", 1, steps});
 }
 
-TEST_CASE("every real number of the configuration is accepted within its bounds and not beyond them") {
+TEST_CASE("each real-number key of the configuration accepts the values within its bounds, and no others") {
   using namespace config_bounds;
   const double below_1 = std::nextafter(1.0, 0.0), above_1 = std::nextafter(1.0, 2.0), tiny = 1e-300;
   const json adam = with_optimizer(usual(), "adam"), adamw = with_optimizer(usual(), "adamw");

@@ -62,7 +62,7 @@ TEST_CASE("variables of the environment that are not set have their defaults") {
   }
 }
 
-TEST_CASE("every number of the environment is read from its minimum to its maximum") {
+TEST_CASE("each numeric variable of the environment accepts the values from its minimum to its maximum") {
   using launch_bounds::with, launch_bounds::refusal;
   CHECK(with("MLK_RANK", "0").rank == 0);
   CHECK(with("MLK_RANK", "999999").rank == 999'999);

@@ -53,7 +53,7 @@ TEST_CASE("the acceptance of the first generation binds a member only until this
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("all generations that a rank has accepted bind this rank until one of them has begun") {
+TEST_CASE("a rank is bound by all generations that it has accepted, until one of them has begun") {
   AmongRanks stage(4, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(2, 2, {1, 2, 3, 4}, 1);
@@ -113,8 +113,8 @@ TEST_CASE("a rank keeps a promise for a later generation when an earlier generat
 }
 
 TEST_CASE(
-    "later acceptances bind a newcomer if other ranks continue from a generation that the newcomer has "
-    "accepted") {
+    "if other ranks continue from a generation that a newcomer has accepted, later acceptances also bind the "
+    "newcomer") {
   AmongRanks stage(1, 4);
   stage.propose(0, 2, {0, 1, 2, 3}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);

@@ -37,7 +37,7 @@ TEST_CASE("a wait is logged after 2 s, then every 10 s, and fails beyond its lim
   CHECK_FALSE(wait.missing({"worker 1"}, seconds(30), start + seconds(41), effects));
 }
 
-TEST_CASE("after extend() a wait lasts for its limit again, but at most for twice the limit in all") {
+TEST_CASE("after extend(), a wait lasts for its limit again, but at most for twice the limit in all") {
   const SteadyTime start{seconds(1000)};
   BoundedWait wait;
   wait.restart(start);

@@ -227,7 +227,7 @@ TEST_CASE("a rank dials the lower ranks of a proposal, and accepts when it is co
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("if no promise binds a rank, its patience starts again when the ranks that trained have ended") {
+TEST_CASE("if no promise binds a rank, its patience starts again when all training ranks have ended") {
   AmongRanks stage(1, 3, [](AssemblySettings& settings) {
     settings.patience = std::chrono::seconds(30);
     settings.minimum = 3;

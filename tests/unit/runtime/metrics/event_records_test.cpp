@@ -128,7 +128,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an event file is closed with its writer") {
+TEST_CASE("an event file is closed when its EventFile is destroyed") {
   using namespace event_records;
   const TemporaryFolder folder;
   const KeptLog kept;
