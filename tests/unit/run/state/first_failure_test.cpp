@@ -16,7 +16,7 @@ namespace {
 using test::Fixture;
 using test::load;
 
-TEST_CASE("a pod that the Job controller ended later is not the first failure") {
+TEST_CASE("a pod is not the first failure if the Job controller ended it after an earlier failure") {
   Fixture fixture = load("ending");
   const RunStatus status = fixture.observed();
   REQUIRE(status.first_failure);

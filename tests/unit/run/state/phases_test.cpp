@@ -49,7 +49,7 @@ TEST_CASE("a run without an owner gets its name from its Jobs") {
   CHECK(run.observed().run == "r");
 }
 
-TEST_CASE("the needed ranks that do not run decide the phase") {
+TEST_CASE("the phase depends on the needed ranks that do not run") {
   Run run;
   run.pending(run.pod(1));
   CHECK(run.phase() == "Starting");

@@ -247,7 +247,7 @@ struct PairWithAgent : Pair {
   bool is_done() const { return read_facts(run.objects).pods.at(0).done; }
 };
 
-TEST_CASE("a program that ended with 0 does not count as done if its pod had been asked to end earlier") {
+TEST_CASE("if a pod is asked to end, and its program then ends with 0, the program does not count as done") {
   const auto done = [](const std::function<void(PairWithAgent&)>& change) {
     PairWithAgent pair;
     change(pair);
@@ -262,7 +262,7 @@ TEST_CASE("a program that ended with 0 does not count as done if its pod had bee
   CHECK_FALSE(done([](PairWithAgent& pair) { pair.main()["state"] = runs; }));
 }
 
-TEST_CASE("a program that ended with 0 counts as done if its pod was disrupted only later") {
+TEST_CASE("if a pod is disrupted only after its program has ended with 0, the program counts as done") {
   const auto done = [](const char* disrupted) {
     PairWithAgent pair;
     pair.disrupt("EvictionByEvictionAPI", disrupted);

@@ -133,7 +133,7 @@ TEST_CASE("pieces that leave out floats or hold them twice are refused as incomp
   }
 }
 
-TEST_CASE("a manifest that is encoded and decoded is unchanged") {
+TEST_CASE("a manifest is unchanged after it has been encoded and decoded") {
   const Manifest manifest{
       7, 448, {{"server-0.safetensors", 1000, 0xffffffff}, {"server-1.safetensors", 8, 0}}};
   const Manifest read = decode_manifest(encode(manifest));

@@ -44,7 +44,7 @@ TEST_CASE("the header of a safetensors file matches the format byte by byte") {
   CHECK(header.find_first_not_of(' ', 8 + expected.size()) == std::string::npos);
 }
 
-TEST_CASE("a safetensors header that is written and parsed has the same tensors and metadata") {
+TEST_CASE("a safetensors header has the same tensors and metadata after it has been written and parsed") {
   const std::vector<SafeTensor> tensors = {{"z", {2, 3}, 0, 24}, {"a", {1}, 24, 4}, {"empty", {0, 5}, 28, 0}};
   const std::string bytes = safetensors_header(tensors, {{"k", "v"}}) + std::string(28, '\0');
   const SafeTensorsFile file = parse_safetensors(bytes, bytes.size());

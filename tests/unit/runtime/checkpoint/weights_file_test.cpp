@@ -170,7 +170,7 @@ TEST_CASE("write_weights() writes the files of Hugging Face's GPT-2, with unchan
   CHECK(files == 2);
 }
 
-TEST_CASE("weights of a model that is not a GPT are read by the names of its tensors") {
+TEST_CASE("if a model is not a GPT, its weights are read by the names of its tensors") {
   const Folder of;
   const ModelConfig mlp{.hidden = {3}};
   const auto tensors = tensors_of(mlp, {4, 2});
@@ -234,7 +234,7 @@ TEST_CASE(
   CHECK(refused("BF16", bytes_of(std::vector<std::uint16_t>(10, 0x7fc0))) == "b holds NaN" + after);
 }
 
-TEST_CASE("a tensor of 16-bit numbers that is converted in several pieces is complete") {
+TEST_CASE("a tensor of 16-bit numbers is complete even if it is converted in several pieces") {
   const Folder of;
   constexpr std::size_t size = 200'000;
   std::vector<std::uint16_t> bits(size);

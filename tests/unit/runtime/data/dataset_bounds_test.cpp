@@ -81,7 +81,7 @@ bool holds(const Dataset& data, std::uint64_t sample, const std::string& pixels)
 
 }  // namespace dataset_bounds
 
-TEST_CASE("a file that the system reads in short pieces, with interruptions, is read completely") {
+TEST_CASE("a file is read completely even if the system returns it in short pieces and with interruptions") {
   using namespace dataset_bounds;
   const Files files;
   const std::string pixels = pattern(3 * 20 * 20);

@@ -412,7 +412,7 @@ TEST_CASE("a silent rank counts as gone until it is audible again, and then it g
   CHECK_FALSE(stage.assembly.is_lowest_live());
 }
 
-TEST_CASE("a rank that connects again is let in only after it has sent a complete status") {
+TEST_CASE("if a rank connects again, it is let in only after it has sent a complete status") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.tell_statuses({2}, 0, 10);

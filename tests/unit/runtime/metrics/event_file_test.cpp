@@ -63,7 +63,7 @@ TEST_CASE("each EventFile writes a file of its own, and makes this file at its f
   CHECK(fs::file_size(files[0]) != fs::file_size(files[1]));
 }
 
-TEST_CASE("event files that cannot be written are logged once and do not stop the run") {
+TEST_CASE("if event files cannot be written, the log says so once, and the run continues") {
   mlk::test::TemporaryFolder folder;
   mlk::test::write_file(folder / "taken", "");
   int pipes[2];
