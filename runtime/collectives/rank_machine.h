@@ -38,7 +38,7 @@ class RankMachine {
   void start(RankTurn& turn);
   // Handles all events except the frames of a sum.
   void handle(Event&& event, RankTurn& turn);
-  // The caller calls it at next_tick() unless an event comes earlier. More calls do no harm.
+  // Call this at next_tick(), unless an event comes earlier. More calls do no harm.
   void tick(RankTurn& turn);
   SteadyTime next_tick() const;
   // SIGTERM: takes effect at the next call.

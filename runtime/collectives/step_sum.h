@@ -37,7 +37,7 @@ class StepSum {
     // Computes gradients and front(). Calls its argument with an index as soon as all gradients from that
     // index on are final.
     std::function<void(const Model::Final&)> compute = {};
-    // Receives and handles events, as Ring::Pump.
+    // Receives and handles events; see Ring::Pump.
     Ring::Pump pump = {};
     // Called from time to time while the sum of the devices stands still. Returns true if the sum will not
     // finish.
@@ -70,7 +70,7 @@ class StepSum {
 
   Transport& transport_;
   kernels::Ops& ops_;
-  const std::size_t front_, talk_end_;  // where the caller's floats end, and where DeviceSum's end
+  const std::size_t front_, talk_end_;  // the end of the caller's floats; the end of those of DeviceSum
   const std::vector<Bucket> buckets_;
   Ring ring_;
   DeviceSum device_sum_;

@@ -31,7 +31,7 @@ enum class DataFormat { idx, cifar10, text, tokens };
 struct DataConfig {
   int batch = 0;  // samples per worker and step
   DataFormat format = DataFormat::idx;
-  int vocabulary = 0;   // tokens: every token is below it
+  int vocabulary = 0;   // for the format tokens: every token is below it
   int micro_batch = 0;  // the most samples whose gradients are computed together; 0: the whole batch
 };
 
@@ -41,9 +41,9 @@ enum class ScheduleType { constant, linear, cosine, step };
 struct ScheduleConfig {
   ScheduleType type = ScheduleType::constant;
   std::uint64_t warmup = 0;  // steps
-  double final = 0;          // linear, cosine: the fraction of lr that is left at the end
-  std::uint64_t every = 1;   // step: steps from one decay to the next
-  double factor = 1;         // step: the factor of a decay
+  double final = 0;          // types linear, cosine: the fraction of lr that is left at the end
+  std::uint64_t every = 1;   // type step: the number of steps from one decay to the next
+  double factor = 1;         // type step: the factor of a decay
 };
 
 enum class OptimizerType { sgd, adam, adamw };
@@ -51,9 +51,10 @@ enum class OptimizerType { sgd, adam, adamw };
 struct OptimizerConfig {
   OptimizerType type = OptimizerType::sgd;
   double lr = 0;
-  double weight_decay = 0;  // d; sgd, adam: gradient += d * weight; adamw: weight -= lr * d * weight
-  double momentum = 0;      // sgd
-  bool nesterov = false;    // sgd
+  // d in "gradient += d * weight" (sgd, adam), or in "weight -= lr * d * weight" (adamw).
+  double weight_decay = 0;
+  double momentum = 0;                                // sgd
+  bool nesterov = false;                              // sgd
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw
   double clip = 0;                                    // the largest norm of a gradient; 0: no limit
   ScheduleConfig schedule = {};

@@ -81,8 +81,8 @@ class Assembly {
   // Handles changes of the connections with workers, and the messages of allreduce_protocol.h.
   void handle(const Event& event, SteadyTime now, Effects& effects);
 
-  // The caller calls it when the state of this process changes. nullopt: the process has no state. This class
-  // sets the lineage of the state: that of generation(), or that of the proposal for which the state is made.
+  // Call this when the state of this process changes. nullopt: the process has no state. This class sets the
+  // lineage of the state: that of generation(), or that of the proposal for which the state is made.
   void set_state(std::optional<StateVersion> state);
   // True if all members have accepted this process's proposal, but no member has a state. Then the caller
   // makes a state, from a checkpoint or from the start, and passes it to state_made(), with the number of

@@ -8,7 +8,7 @@
 
 namespace mlk::rt {
 
-inline constexpr Milliseconds propose_patience{3000};  // the proposer waits so long for all to accept
+inline constexpr Milliseconds propose_patience{3000};  // how long the proposer waits for all to accept
 inline constexpr Milliseconds begin_patience{5000};    // after an accept, for the generation to begin
 inline constexpr Milliseconds reach_patience{2500};    // after a proposal, for the members to connect
 inline constexpr Milliseconds retry_pause{100};        // after a refusal

@@ -1,4 +1,4 @@
-// A wait for peers that has a limit and writes to the log every few seconds. Pure.
+// A wait for peers, with a time limit, and with a log line every few seconds. Pure.
 #pragma once
 
 #include <chrono>

@@ -30,7 +30,7 @@ class Cuts {
   }
 
   // The ranks to exclude so that all others can reach each other. Repeatedly excludes one rank with a broken
-  // link: a rank that is behind comes first; among equals the rank with the most broken links; then a rank
+  // link: a rank that is behind comes first; among equals, the rank with the most broken links; then a rank
   // that is not a member; then the highest rank.
   struct About {
     std::function<bool(std::uint32_t rank)> is_behind, is_member;

@@ -10,8 +10,8 @@
 
 namespace mlk::rt {
 
-// A4. Whether a generation after the one that the proposal follows has begun, and may still continue. The
-// members of that later generation may be unknown here, so the answer is true until all ranks outside the
+// A4. The proposal follows a generation. Returns whether a later generation has begun and may still continue.
+// The members of that later generation may be unknown here, so the answer is true until all ranks outside the
 // proposal are dead.
 bool Assembly::passed_over(const ProposeMessage& proposal, SteadyTime now) const {
   if (proposal.lineage != lineage_ || proposal.follows >= begun_) return false;

@@ -39,8 +39,8 @@ class EventFile {
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // Does not throw: an error is logged once, and the run continues without event files. wall_time: of the
-  // report, in seconds since 1970.
+  // Does not throw: an error is logged once, and the run continues without event files. wall_time: the time
+  // of the report, in seconds since 1970.
   void write(std::uint64_t step, std::span<const Scalar> scalars, double wall_time);
 
  private:

@@ -48,7 +48,8 @@ class Reporter {
 
   // Adds the newest step that has a checkpoint (0: none) to the next report, or to the final result.
   void checkpoint(std::uint64_t step) { checkpoint_ = std::max(checkpoint_, step); }
-  // Adds the step since which no checkpoint could be saved, and the reason. Nothing: saving works.
+  // Adds the step since which no checkpoint could be saved, and the reason. nullopt: no save has failed
+  // since the newest checkpoint.
   void unsaved(const std::optional<Unsaved>& unsaved) { unsaved_ = unsaved; }
 
   // Prints a line and rewrites the result. position: samples taken by the whole run so far. loss: the mean

@@ -1,6 +1,6 @@
-// Forward and backward through convolutions, pools and layers. A pool comes before the bias and the ReLU. A
-// pool after them would give the same result, because bias and ReLU keep the order of the numbers. In this
-// order, bias and ReLU have only a quarter of the work.
+// Forward and backward through convolutions, pools and layers. A pool comes before the bias and the ReLU, so
+// that these two have only a quarter of the work. A pool after them would give the same result, because bias
+// and ReLU do not change which number is the largest.
 #include "runtime/model/cnn.h"
 
 #include <limits>

@@ -14,8 +14,8 @@ namespace mlk::rt {
 // are also ordered as [height, width, channels] here, and differently in PyTorch.
 class Cnn final : public Model {
  public:
-  // shape: one image. config.channels: the channels of each convolution; at least one. `ops` must outlive the
-  // model. Throws Failure{bad_configuration} if the pools leave nothing of an image.
+  // shape: one image. config.channels: the number of channels of each convolution; not empty. `ops` must
+  // outlive the model. Throws Failure{bad_configuration} if the pools leave nothing of an image.
   Cnn(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
  protected:

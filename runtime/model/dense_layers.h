@@ -13,7 +13,7 @@ namespace mlk::rt {
 // this object.
 class DenseLayers {
  public:
-  // The widths from the inputs of the first layer to the classes: one more than there are layers.
+  // The number of inputs, the width of each hidden layer, and the number of classes, in this order.
   using Widths = std::vector<int>;
   static Widths widths(int inputs, const std::vector<int>& hidden, int classes);
 

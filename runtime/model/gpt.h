@@ -11,18 +11,18 @@
 
 namespace mlk::rt {
 
-// GPT-2 (Radford et al. 2019): token and position embeddings; blocks of causal self-attention and of a GELU
-// layer four times as wide, each behind a layer norm and beside a residual connection; and a last layer norm.
-// The logits are the products of its output with the token embeddings. Dropout is at the embeddings and at
-// what each half of a block adds, as in GPT-2, but not at the weights of attention. Tensors have the names
-// and layouts of Hugging Face's GPT2LMHeadModel, so that GPT2LMHeadModel reads them from checkpoints: weights
-// of layers are [inputs, outputs].
+// GPT-2 (Radford et al. 2019): token and position embeddings, then blocks, then a last layer norm. The first
+// half of a block is causal self-attention; the second half is a GELU layer four times as wide. Each half has
+// a layer norm before it and a residual connection beside it. The logits are the products of the last norm's
+// output with the token embeddings. Dropout is at the embeddings and at what each half of a block adds, as in
+// GPT-2, but not at the weights of attention. Tensors have the names and layouts of Hugging Face's
+// GPT2LMHeadModel, so that it can read our checkpoints. Weights of layers are [inputs, outputs].
 class Gpt final : public Model {
  public:
   // shape: one sequence of config.context tokens. `ops` must outlive the model.
   Gpt(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
-  // Counts as the report on PaLM does (Chowdhery et al. 2022): for each token 6 operations for each parameter
+  // Counts as the report on PaLM does (Chowdhery et al. 2022): for each token, 6 operations per parameter
   // (except the position embeddings), and 12 x layers x width x context operations for attention.
   double training_flops() const override;
   void initialise(std::uint64_t seed) override;
@@ -96,7 +96,7 @@ class Gpt final : public Model {
   kernels::LinearLayer projection_layer(std::size_t block) const;
   kernels::LinearLayer expansion_layer(std::size_t block) const;
   kernels::LinearLayer contraction_layer(std::size_t block) const;
-  // For a layer that ends half of a block: out = stream + the layer's output.
+  // For the last layer of one half of a block: out = stream + the layer's output.
   void add_to_stream(const kernels::LinearLayer& ending, std::uint64_t site, float* stream, float* out);
   void normalise(std::size_t norm, const float* x, const Normalised& kept);
   // Adds the gradient by x to stream_delta_. The gradient by the output is in delta_.

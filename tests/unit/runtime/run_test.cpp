@@ -114,7 +114,7 @@ TEST_CASE("if the folder of the data does not exist, the result names the folder
   CHECK(refusal(launched, ExitCode::bad_data).find("nowhere") != std::string::npos);
 }
 
-TEST_CASE("a server is refused in the modes single and allreduce") {
+TEST_CASE("a server is refused in the modes `single` and `allreduce`") {
   Launched launched;
   launched.env["MLK_ROLE"] = "server";
   for (const char* mode : {"single", "allreduce"}) {
@@ -136,7 +136,8 @@ TEST_CASE("a server needs the data if the configuration has epochs") {
         "environment: MLK_DATA is not set, and epochs are counted by it");
 }
 
-TEST_CASE("modes with several processes need addresses, and mode ps also needs the addresses of servers") {
+TEST_CASE(
+    "modes with several processes need addresses, and the mode `ps` also needs the addresses of servers") {
   Launched launched;
   launched.config["mode"] = "allreduce";
   CHECK(refusal(launched, ExitCode::bad_configuration) == "environment: MLK_ADDRESS is not set");

@@ -190,7 +190,7 @@ TEST_CASE("the result of a rank that never reported has no metrics, and has the 
   CHECK(bench.result() == json::parse(R"({"schema":1,"rank":7,"done":false,"message":"peers lost"})"));
 }
 
-TEST_CASE("a rank that did not report writes the result of the reporting rank if the run is trained") {
+TEST_CASE("if the run is trained, a rank without reports writes the result of the reporting rank") {
   Reports reporting, other;
   reporting.reporter.report(200, 2, 100, 0.125);
   const std::string result = reporting.reporter.trained_result();

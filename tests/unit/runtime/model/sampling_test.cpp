@@ -67,7 +67,7 @@ TEST_CASE("tokens are drawn in proportion to exp(logit / temperature)") {
 }
 
 TEST_CASE(
-    "draw_token() never draws a token of probability 0, for the smallest and the largest random number") {
+    "draw_token() never draws a token of probability 0, even for the smallest or the largest random number") {
   const std::vector<float> logits = {-INFINITY, 1, 1, -INFINITY};
   CHECK(draw_token(logits, 1, 0) == 1);
   CHECK(draw_token(logits, 1, 0.49f) == 1);

@@ -93,8 +93,8 @@ TEST_CASE("the reporting rank gets the name of a clearly slower worker, until th
 }
 
 TEST_CASE(
-    "server 0 passes on the staleness that workers report if it is bounded, and otherwise the staleness of "
-    "its own updates") {
+    "if the staleness is bounded, server 0 passes on what workers report, otherwise the staleness of its own "
+    "updates") {
   for (const bool bounded : {true, false}) {
     CAPTURE(bounded);
     Run run({.workers = 1, .sync = false, .staleness = bounded ? std::optional(2) : std::nullopt});
@@ -312,7 +312,9 @@ TEST_CASE("a slice is not counted if a worker reports it before the servers have
   CHECK(Run::content(run.work(0)).progress.loss_count == 0);
 }
 
-TEST_CASE("a worker that is cut off from a server counts as lost, and still gets the request to join again") {
+TEST_CASE(
+    "if a worker is cut off from a server, the worker counts as lost, and still gets the request to join "
+    "again") {
   Run run({.workers = 2, .servers = 2});
   run.start_both();
   run.worker_cut_off(worker(1));
@@ -365,7 +367,7 @@ TEST_CASE("all workers must join again if a worker asks for a step that server 0
   CHECK(run.coordinator.gathering());
 }
 
-TEST_CASE("with sync, server 0 waits 3 s after SIGTERM for a step whose worker never answers") {
+TEST_CASE("with sync, a run ends 3 s after SIGTERM if the worker of the current step never answers") {
   Run run({.workers = 1});
   run.start();
   run.stop();

@@ -149,7 +149,7 @@ TEST_CASE("sync: a push names step, slice and samples, and the next weights arri
   CHECK(worker.model->parameters()[0] == 3);
 }
 
-TEST_CASE("sync: a worker that has pulled the weights of a step uses these weights and no others") {
+TEST_CASE("sync: after a worker has pulled the weights of a step, it uses these weights and no others") {
   Exchange worker(true);
   worker.pull(5, true);
   const Header asked = worker.heard(MessageType::pull);

@@ -147,7 +147,7 @@ TEST_CASE(
   CHECK_FALSE(std::filesystem::exists(run.server.file("checkpoints/" + mark)));
 }
 
-TEST_CASE("a server beside server 0 that gets SIGTERM stays until server 0 has its part of the checkpoint") {
+TEST_CASE("after SIGTERM, server 1 still writes its part of the checkpoint, and ends with server 0") {
   Follower run("checkpoints");
   run.start();
   PlayedWorker worker(0);

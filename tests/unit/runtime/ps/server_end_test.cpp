@@ -43,7 +43,7 @@ struct EndedRun : LoneServer {
 
 }  // namespace
 
-TEST_CASE("the replacement of a lost server ends with peers_lost if no worker connects") {
+TEST_CASE("a process that replaces a lost server ends with peers_lost if no worker connects") {
   LoneServer run(1);
   run.server.env.failures = 1;
   run.server.config.patience_seconds = 0;
@@ -68,7 +68,7 @@ TEST_CASE("a server ends when its last worker has been gone for longer than the 
   CHECK(run.server.result().find(R"("done":false,"message":"no worker was heard of")") != std::string::npos);
 }
 
-TEST_CASE("a server that finds the last checkpoint ends as trained if no worker connects") {
+TEST_CASE("if a server finds the last checkpoint and no worker connects, the server ends as trained") {
   LoneServer run(1);
   run.server.config.patience_seconds = 0;
   run.server.env.checkpoints = run.server.file("checkpoints");
@@ -99,7 +99,7 @@ TEST_CASE("a server of a trained run ends when its time to stay is over") {
   run.check_trained();
 }
 
-TEST_CASE("a server of a trained run that gets SIGTERM ends as trained") {
+TEST_CASE("after SIGTERM, a server of a trained run ends as trained") {
   EndedRun run(1);
   PlayedWorker& worker = run.start();
   run.server.request_stop();

@@ -258,7 +258,7 @@ TEST_CASE("a server is seeded again if a worker needs the weights of a step that
   CHECK(run.server.has_logged("server/0 has no weights of step 0"));
 }
 
-TEST_CASE("a worker that is cut off from another server is not a member until it joins again") {
+TEST_CASE("if a worker is cut off from another server, the worker is not a member until it joins again") {
   LoneServer run(2);
   run.server.start();
   PlayedWorker& first = run.come(0);

@@ -186,7 +186,7 @@ TEST_CASE("a run continues when a worker leaves and another takes its place") {
   CHECK(saved.history.restarts == 1);
 }
 
-TEST_CASE("servers that get SIGTERM leave a checkpoint of a complete step") {
+TEST_CASE("after SIGTERM, the servers leave a checkpoint of a complete step") {
   WholeRun run(1, 2);
   run.each([](PsProcess& process) {
     process.config.steps = 1'000'000;

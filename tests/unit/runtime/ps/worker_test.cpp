@@ -250,7 +250,7 @@ TEST_CASE("a worker that gets SIGTERM finishes its slice, reports it, and leaves
         json::parse(R"({"schema":1,"rank":0,"done":false,"message":"terminated"})"));
 }
 
-TEST_CASE("a worker that gets SIGTERM while it waits for work leaves at once") {
+TEST_CASE("if a worker gets SIGTERM while it waits for work, it leaves at once") {
   ServedWorker run(1);
   run.begin();
   run.worker.request_stop();

@@ -65,7 +65,8 @@ TEST_CASE("if its server is lost, a worker continues alone, and reports its step
                               std::to_string(join->clock)));
 }
 
-TEST_CASE("a worker that lacks a server sends `cut_off` to server 0, and joins when all servers are there") {
+TEST_CASE(
+    "if a worker lacks a server, it sends `cut_off` to server 0, and joins when all servers are there") {
   ServedWorker run(1, 2);
   const std::string address = run.servers[1]->address();
   run.servers.pop_back();

@@ -58,7 +58,7 @@ TEST_CASE("LastCheckpoint returns nothing if the checkpoint of the last step is 
   CHECK_FALSE(run.find());
 }
 
-TEST_CASE("a worker that finds the last checkpoint reports its accuracy and ends as trained") {
+TEST_CASE("if a worker finds the last checkpoint, it reports the accuracy and ends as trained") {
   WorkerJob run;
   run.env.checkpoints = run.folder / "checkpoints";
   run.env.result = run.folder / "result";

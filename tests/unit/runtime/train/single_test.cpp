@@ -262,7 +262,8 @@ TEST_CASE("SIGTERM interrupts an evaluation that takes longer than the grace per
   CHECK(bench.result()["message"] == "terminated after step 1");
 }
 
-TEST_CASE("if a run continues late without Adam's state, the first step of Adam is as long as in a new run") {
+TEST_CASE(
+    "if a run continues late in training without Adam's state, its first update is as long as in a new run") {
   Training bench;
   bench.config.optimizer = {.type = OptimizerType::adam, .lr = 0.001};
   REQUIRE(bench.run() == ExitCode::trained);

@@ -36,7 +36,7 @@ TEST_CASE("a peer is dialled at once, and again with growing delays up to a boun
   CHECK(delays == std::vector<long>{50, 100, 200, 400, 400, 400, 400});
 }
 
-TEST_CASE("a round of attempts proves that no process listens if every address has refused") {
+TEST_CASE("if every address has refused in a round of attempts, this proves that no process listens") {
   Dialer dialer = with_target();
   dialer.due(start);
   dialer.attempts(peer, 2, start);

@@ -287,7 +287,8 @@ TEST_CASE("after shut_down_sending() the other end reads an end of the stream, a
 }
 
 TEST_CASE(
-    "within a host, payloads from 16 KiB go through the lane, and a separate frame opens the lane once") {
+    "within a host, payloads of at least 16 KiB go through the lane, and a separate frame opens the lane "
+    "once") {
   const Ends ends(Medium::one_host);
   const Bytes small(16383, std::byte{1}), large(16384, std::byte{2});
   CHECK(ends.link->send(some_header(), small, no_limit) == Link::Sent::yes);

@@ -54,7 +54,7 @@ TEST_CASE("a lost incarnation that comes back in time is not reported as dead") 
   CHECK_FALSE(peers.nobody_listens(zero));
 }
 
-TEST_CASE("a lost peer that has not returned by its time limit is reported as dead once") {
+TEST_CASE("a lost peer that has not returned by its time limit is reported once, as dead") {
   PeerTable peers;
   peers.connected(zero, 1);
   peers.connected(one, 5);

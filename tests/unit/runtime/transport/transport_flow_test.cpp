@@ -331,7 +331,7 @@ TEST_CASE("a peer can be dialled by its name") {
   CHECK(subject.told() == "up server/0 #7 at 192.0.2.7:7070");
 }
 
-TEST_CASE("an unknown name is tried again, and does not delay other peers") {
+TEST_CASE("a peer with an unknown host name delays no other peers, and can be dialled at another address") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(one, "no-such-host.invalid:1");
@@ -345,7 +345,7 @@ TEST_CASE("an unknown name is tried again, and does not delay other peers") {
   CHECK(subject.told() == "up worker/1 #8 at 192.0.2.7:7070");
 }
 
-TEST_CASE("a process that has sent goodbye dials no peer, accepts no peer and has no connections") {
+TEST_CASE("after its goodbye, a process dials no peer, accepts no peer and has no connections") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(server, listener.address());

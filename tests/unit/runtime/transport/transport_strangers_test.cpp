@@ -181,8 +181,8 @@ TEST_CASE("a connection is closed and logged if the dialled process is another p
 }
 
 TEST_CASE(
-    "a peer is disconnected if it sends in the name of another process, or a lane message without a "
-    "descriptor") {
+    "a peer is disconnected if it sends a message in the name of another process, or a lane message without "
+    "a descriptor") {
   struct Wrong {
     const char* why;
     MessageType type;
@@ -312,7 +312,7 @@ TEST_CASE("a stranger beyond the limit replaces the oldest stranger") {
   CHECK_FALSE(second.has_something());
 }
 
-TEST_CASE("a peer that connects while no descriptor is free waits, and is accepted later") {
+TEST_CASE("a peer has to wait if it connects while no descriptor is free, and is accepted later") {
   Subject subject;
   RawPeer known = RawPeer::connected(subject, zero, 7);
   known.dial();

@@ -51,7 +51,7 @@ TEST_CASE("each field of a header has its place, little endian, with the checksu
   CHECK(decoded.sender == PeerId{Role::worker, 0x123456});
 }
 
-TEST_CASE("decoding names the first fault of a header") {
+TEST_CASE("the error for a faulty header names its first fault") {
   struct Wrong {
     std::size_t at;
     WireFault fault;

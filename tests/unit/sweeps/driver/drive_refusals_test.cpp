@@ -300,7 +300,7 @@ TEST_CASE("a dry run of a driven sweep says how many trials there would be, and 
   CHECK(sweeper.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("--retry-failed starts a trial again that was stopped because too many others had failed") {
+TEST_CASE("--retry-failed also starts trials that were stopped because too many others had failed") {
   for (const bool ended_early : {false, true}) {
     INFO(ended_early);
     Sweeper sweeper(refusing_experiment("parallel: 2, max_failures: 0"));

@@ -186,7 +186,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("create() completes the runs that it has begun, and begins no others, if the driver must stop") {
+TEST_CASE("if the driver must stop, create() completes the runs that it has begun, and begins no others") {
   Sweeper sweeper(driven_experiment);
   kube::Client client(sweeper.cluster.config());
   const Definition sweep = sweeper.define({"lr=1..600"});

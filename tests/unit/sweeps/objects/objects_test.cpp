@@ -87,7 +87,7 @@ TEST_CASE("number_of_job() reads the number in the name of a Job, and returns -1
     CHECK_MESSAGE(number_of_job(name, "s-abcde") == -1, name);
 }
 
-TEST_CASE("last_points() returns that ConfigMap of points whose number is the highest") {
+TEST_CASE("last_points() returns the ConfigMap of points with the highest number") {
   const json other = {{"metadata", {{"name", "s-abcde-ledger-99"}}}};
   const SweepObjects objects =
       registered({points_map(1, {1}), points_map(10, {10}), other, points_map(9, {9})});

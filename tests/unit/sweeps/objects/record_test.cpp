@@ -50,7 +50,7 @@ TEST_CASE("a record that is written and read has the same value in every field")
   CHECK_FALSE(read_again(record).driven);
 }
 
-TEST_CASE("a record that is written and read has the same objective, in every form") {
+TEST_CASE("an objective of any form is the same after its record was written and read") {
   for (const Objective::Goal goal : {Objective::Goal::minimize, Objective::Goal::maximize}) {
     for (const Objective::Of of : {Objective::Of::last, Objective::Of::best, Objective::Of::mean}) {
       for (const char* position : {"step", "epoch"}) {
@@ -70,7 +70,7 @@ TEST_CASE("a record that is written and read has the same objective, in every fo
   }
 }
 
-TEST_CASE("a record that is written and read has the same parameters and conditions, of every kind") {
+TEST_CASE("parameters and conditions of any kind are the same after their record was written and read") {
   Record record;
   record.space.parameters = {test::choice("opt", {"sgd", "adam", 3, true}), test::uniform("u", 0.25, 0.5),
                              test::log_uniform("l", 1e-4, 1),
@@ -110,7 +110,7 @@ TEST_CASE("a record stores the first values of each parameter, and has equal spa
   }
 }
 
-TEST_CASE("a record has the default value of each field that is missing or invalid") {
+TEST_CASE("a field that is missing or invalid in a record gets its default value") {
   for (const json& data : {json(), json(""), json("{"), json("[]"), json("{}"), json(7),
                            json(R"({"parallel":"x","trials":null,"driven":"true","objective":[],"kin":3})"),
                            json(R"({"objective":{"of":"best"}})")}) {

@@ -204,7 +204,7 @@ TEST_CASE(
   CHECK(work.progress.run.restarts == 1);
 }
 
-TEST_CASE("lost samples are counted once if both the checkpoint and a worker have them") {
+TEST_CASE("lost samples that both the checkpoint and a worker report are counted once") {
   Run run({.workers = 1, .sync = false, .saves = true});
   run.saved = {30, 1920, {2, 640}, {}};
   JoinMessage join = run.offer(20);
@@ -220,7 +220,7 @@ TEST_CASE("lost samples are counted once if both the checkpoint and a worker hav
 }
 
 TEST_CASE(
-    "a run that starts from the checkpoint of its last step asks for the report, and for no further step") {
+    "if a run starts from the checkpoint of its last step, it asks for the report, and for no further step") {
   Run run({.workers = 1, .steps = 30, .saves = true});
   run.saved = {30, 1920, {}, {}};
   run.join(0);

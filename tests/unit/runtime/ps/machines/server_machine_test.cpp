@@ -162,7 +162,8 @@ TEST_CASE(
   if (!waits_a_day) CHECK(run.end->code == ExitCode::peers_lost);
 }
 
-TEST_CASE("a server that finds the last checkpoint ends after 10 s, and reports the end to waiting workers") {
+TEST_CASE(
+    "if a server finds the last checkpoint, it ends after 10 s, and reports the end to waiting workers") {
   Served alone(0, {.patience = 60}, 0, true);
   alone.pass(seconds(10));
   CHECK_FALSE(alone.end);

@@ -300,7 +300,7 @@ TEST_CASE("a worker that gets SIGTERM finishes and reports its slice, and then e
   CHECK(worker.said_to(0, Type::ready) == 2);
 }
 
-TEST_CASE("a worker that finds the last checkpoint while no server is there ends as trained") {
+TEST_CASE("if a worker finds the last checkpoint while no server is there, the worker ends as trained") {
   Played worker({});
   CHECK(worker.machine.checks_for_last(worker.now));
   worker.act([&](WorkerTurn& turn) { worker.machine.found_last(turn); });
