@@ -25,7 +25,7 @@ class CheckpointStore {
   // outlive this object.
   CheckpointStore(std::string folder, int keep, const Log& log);
 
-  // Tries whether a checkpoint can be written: makes the folder, and writes and removes a small file there.
+  // Tests whether a checkpoint can be written: makes the folder, and writes and removes a small file there.
   // Returns the reason if that fails, such as "Read-only file system"; otherwise an empty text.
   std::string why_unwritable() const;
   // Returns the failure with which a process ends if it cannot write checkpoints. The failure is final.

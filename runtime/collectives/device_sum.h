@@ -62,7 +62,7 @@ class DeviceSum {
 
   const Log& log_;
   kernels::Collectives* const collectives_;
-  const Milliseconds patience_;  // after so long without a finished sum, progress() returns stands_still
+  const Milliseconds patience_;  // after this time without a finished sum, progress() returns stands_still
   Phase phase_ = Phase::off;
   std::size_t members_ = 1, index_ = 0;
   std::unique_ptr<kernels::Communicator> group_;

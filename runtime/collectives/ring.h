@@ -49,8 +49,8 @@ class Ring {
   void forget_from(std::uint32_t rank);
 
  private:
-  // If the vectors of all members together have at most so many floats, latency matters more than the number
-  // of bytes sent.
+  // If the vectors of all members together have at most this many floats, latency matters more than the
+  // number of bytes sent.
   static constexpr std::size_t direct_floats = 32 * 1024;
 
   bool sum_directly(std::span<float> data, const Group& group, const Pump& pump);

@@ -31,7 +31,8 @@ struct Dropout {
   float probability = 0;                 // 0: nothing is dropped
   std::uint64_t seed = 0, position = 0;  // the seed of the run; the position of the first sample in the run
 
-  // The mask of a tensor with so many numbers for each sample. site: the site of the tensor in its model.
+  // The mask of a tensor with `numbers_of_sample` numbers for each sample. site: the site of the tensor in
+  // its model.
   kernels::DropoutMask mask(std::uint64_t site, std::size_t numbers_of_sample) const {
     return {probability, seed, site, position * numbers_of_sample};
   }

@@ -116,7 +116,7 @@ class Object {
 
 constexpr int most_int = 1'000'000;
 constexpr int most_tokens = 1 << 24;  // of a batch, which is counted in int
-// mlk puts the addresses of at most so many servers into the seeds. A process dials no other servers, and
+// mlk puts the addresses of at most this many servers into the seeds. A process dials no other servers, and
 // would wait for ever for them.
 constexpr int most_servers = 64;
 constexpr std::uint64_t most_steps = 1'000'000'000'000;
@@ -331,8 +331,8 @@ Config load_config(const std::string& path, const json& patch, const std::string
   }
 }
 
-// A step may use at most so many times the samples of all epochs. A larger batch was probably meant for other
-// data, so resolve_steps() refuses it.
+// A step may use at most this many times the samples of all epochs. A larger batch was probably meant for
+// other data, so resolve_steps() refuses it.
 constexpr std::uint64_t most_beyond_epochs = 16;
 
 std::uint64_t samples_of_step(const Config& config) {

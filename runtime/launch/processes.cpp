@@ -36,7 +36,7 @@ constexpr std::chrono::seconds stop_patience{20};
 // This is longer than the time for which a process of a trained run stays for other ranks
 // (MLK_LATE_SECONDS).
 constexpr std::chrono::seconds trained_patience{120};
-constexpr std::size_t most_result_bytes = 4096;  // the kubelet reads at most so many
+constexpr std::size_t most_result_bytes = 4096;  // the most that the kubelet reads
 
 [[noreturn]] void fail(const char* doing) { throw std::system_error(errno, std::generic_category(), doing); }
 

@@ -27,7 +27,7 @@ class Cnn final : public Model {
   struct Convolution {
     kernels::ImageShape input, convolved, pooled;  // of one image
     std::size_t weight = 0, bias = 0;              // offsets in the arena
-    // The output of the convolution, the output after pool and ReLU, and the gradients by these two.
+    // The outputs of the convolution and of the ReLU, and the gradients with respect to these two.
     kernels::Buffer<float> before_pool = {}, out = {}, before_pool_delta = {}, out_delta = {};
   };
 

@@ -30,7 +30,7 @@ class DenseLayers {
   // After forward(): the sum of the losses, and the number of labels that the model predicts correctly.
   Evaluation score(int rows, const std::int32_t* labels);
   // After forward() with the same dropout: the gradients of the mean loss. If input_delta is not null, it
-  // becomes the gradient by the input.
+  // becomes the gradient with respect to the input.
   void backward(int rows, const float* input, const std::int32_t* labels, const float* parameters,
                 float* gradients, const Model::Final& final, const Dropout& dropout,
                 float* input_delta = nullptr);
@@ -48,7 +48,7 @@ class DenseLayers {
 
   kernels::Ops& ops_;
   std::vector<Layer> layers_;
-  // For each layer: its output, and the gradient of the loss by that output.
+  // For each layer: its output, and the gradient of the loss with respect to that output.
   std::vector<kernels::Buffer<float>> activations_, deltas_;
   kernels::Buffer<float> loss_;
 };

@@ -69,11 +69,11 @@ class Gpt final : public Model {
   }
   // If the batch has dropout, sets `out` to x after dropout. Otherwise does nothing.
   void drop(std::uint64_t site, float* x, float* out);
-  // Returns the gradient by what was added to the residual stream at this site. If the site drops numbers,
-  // this function writes the gradient to `place`.
+  // Returns the gradient with respect to what was added to the residual stream at this site. If the site
+  // drops numbers, this function writes the gradient to `place`.
   const float* branch_delta(std::uint64_t site, float* place);
 
-  // Places everything in memory_ for a batch of so many sequences.
+  // Places everything in memory_ for a batch of `sequences` sequences.
   void place(std::size_t sequences);
   void forward(const Batch& batch);
   void block_forward(std::size_t i, float* out);
@@ -84,7 +84,8 @@ class Gpt final : public Model {
   // rows of its tokens.
   void over_logits(int begin, int end, const std::function<void(int first, int rows)>& use);
 
-  // Leaves the gradient by the last norm's output in delta_, and the losses of the parts in losses_.
+  // Leaves the gradient with respect to the last norm's output in delta_, and the losses of the parts in
+  // losses_.
   void loss_backward(const Batch& batch);
   // The residual stream's gradient in stream_delta_ becomes the gradient before the block.
   void block_backward(std::size_t i, const Final& final);
@@ -99,7 +100,8 @@ class Gpt final : public Model {
   // For the last layer of one half of a block: out = stream + the layer's output.
   void add_to_stream(const kernels::LinearLayer& ending, std::uint64_t site, float* stream, float* out);
   void normalise(std::size_t norm, const float* x, const Normalised& kept);
-  // Adds the gradient by x to stream_delta_. The gradient by the output is in delta_.
+  // Adds the gradient with respect to x to stream_delta_. The gradient with respect to the output is in
+  // delta_.
   void normalise_backward(std::size_t norm, const float* x, const Normalised& kept);
 
   const int width_, heads_, context_, vocabulary_;
