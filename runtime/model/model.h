@@ -85,7 +85,7 @@ class Model {
   // tensors: only their names and shapes are used. Parameters and gradients begin as zeros.
   Model(std::vector<TensorInfo> tensors, kernels::Ops& ops);
 
-  // Queues all operations of loss_and_gradients(). For a batch in the same memory these are always the same
+  // Queues all operations of loss_and_gradients(). For a batch in the same memory, these are always the same
   // operations, even if the numbers of the batch change.
   virtual void compute_gradients(const Batch& batch, const Final& final) = 0;
   // The mean loss of the batch of the last compute_gradients(). Waits for the device.

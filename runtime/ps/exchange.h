@@ -18,8 +18,8 @@ namespace mlk::rt {
 // Not for two threads at once.
 class WeightExchange {
  public:
-  // All arguments must outlive this object. Posted receives point to members of this object, so the
-  // destructor cancels these receives.
+  // All arguments must outlive this object. The destructor takes back the buffers that were posted for
+  // weights, since they may be members of this object.
   WeightExchange(const Job& job, Peers& peers, Model& model);
 
   void expect(const ExpectWeights& wanted);
@@ -44,7 +44,7 @@ class WeightExchange {
   const std::vector<Chunk> chunks_;
   bool newest_expected_ = false;               // async: new weights may have come since use_newest()
   kernels::Buffer<float> next_;                // sync: weights of the next step, on the host
-  PostedReceivesGuard posted_receives_guard_;  // last: posted receives point to the members above
+  PostedReceivesGuard posted_receives_guard_;  // last: takes posted buffers back before `next_` is freed
 };
 
 }  // namespace mlk::rt

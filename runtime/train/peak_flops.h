@@ -8,9 +8,9 @@
 
 namespace mlk::rt {
 
-// How many additions and multiplications per second the GPU of this name, such as "NVIDIA A100-SXM4-80GB",
-// makes in matrix products of this precision, without sparsity, by NVIDIA's data sheet. Nothing for an
-// unknown GPU, or for a part of a GPU (MIG). Pure.
+// The peak of the GPU of this name (such as "NVIDIA A100-SXM4-80GB") by NVIDIA's data sheet: additions and
+// multiplications per second in matrix products of this precision, without sparsity. Nothing for an unknown
+// GPU, or for a part of a GPU (MIG). Pure.
 std::optional<double> peak_flops(std::string_view gpu, kernels::Precision precision);
 
 }  // namespace mlk::rt

@@ -31,8 +31,8 @@ class Trainer {
   // The mean loss over the samples at [position, position + samples) of the run; model().gradients() becomes
   // their mean gradient. Needs memory for data.micro_batch samples only, or for data.batch samples if
   // micro_batch is 0. Sleeps step_delay_ms first. Throws Failure{diverged} if the loss is NaN or infinite.
-  // final: see Model; compute() may call `final` before it finds that the loss is NaN. Afterwards the clock
-  // counts the time as `compute`.
+  // final: see Model; compute() may call `final` before it finds that the loss is NaN. When compute()
+  // returns, the clock counts time as `compute`.
   double compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final = {});
 
   // Scales model().gradients() to a norm of at most optimizer.clip, if this is above 0. In a run with

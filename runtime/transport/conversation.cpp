@@ -85,7 +85,7 @@ bool Transport::Impl::on_handshake(Connection& connection, const Frame& frame) {
   return !turn.done || promote(connection, connection.handshake->theirs());
 }
 
-// The peer has proved itself: from now on this is the connection for its messages.
+// The peer has proved itself: from now on, this is the connection for its messages.
 bool Transport::Impl::promote(Connection& connection, const Introduction& theirs) {
   const PeerId peer = connection.peer = theirs.id;
   connection.incarnation = theirs.incarnation;

@@ -14,8 +14,7 @@ constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 constexpr std::uint64_t round_up(std::uint64_t position) { return (position + 63) / 64 * 64; }
 
-// Where a payload begins that is put or read at `position`. The position is a multiple of 64. Payloads do not
-// wrap.
+// Where a payload begins if it is put or read at `position`, which is a multiple of 64. Payloads do not wrap.
 constexpr std::uint64_t begin_of(std::uint64_t position, std::size_t length) {
   constexpr std::uint64_t capacity = SharedLane::capacity;
   return position % capacity + length <= capacity ? position : (position / capacity + 1) * capacity;

@@ -37,7 +37,7 @@ struct TransportOptions {
   std::uint32_t max_payload = 8u << 20;
   // The most bytes held for one peer in each direction: received and waiting for receive(), or queued for
   // sending. Beyond this limit, the transport reads nothing more from the peer, and accepts nothing more for
-  // it. One message may exceed each limit.
+  // it. In each direction, one message may exceed the limit.
   std::size_t credit = std::size_t{4} << 20;
   bool unix_sockets = true;  // to peers of this host
   std::function<std::chrono::nanoseconds()> suspended = time_suspended;
@@ -77,11 +77,11 @@ class Transport {
   void dial(PeerId peer, const std::string& host_port);
 
   // Sends messages in order, and fills in sender, length and checksum. Returns false if the peer is not
-  // connected, or not any more. WhenFull::wait: blocks until earlier messages are written, and receives
-  // meanwhile. A blocked sender does not drain its inbox, so only one of two peers may send more than its
-  // credit in this way. WhenFull::refuse, for small messages that cannot be sent later: if the credit is used
-  // up, the transport closes the connection, since a missing message would be worse. checksum: CRC-32C of the
-  // payload, if it is known.
+  // connected, or not any more. WhenFull::wait: blocks until earlier messages are written. Meanwhile,
+  // messages are received up to the credit, since nobody empties the inbox. So only one of two peers may send
+  // more than its credit in this way. WhenFull::refuse, for small messages that cannot be sent later: if the
+  // credit is used up, the transport closes the connection, since a missing message would be worse. checksum:
+  // CRC-32C of the payload, if it is known.
   bool send(PeerId to, const Header& header, std::span<const std::byte> payload = {},
             WhenFull when_full = WhenFull::wait, std::optional<std::uint32_t> checksum = {});
 

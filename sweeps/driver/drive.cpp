@@ -94,8 +94,8 @@ class Driver {
   }
 
  private:
-  // Lists the objects without a watch, for steps that create thousands of objects: to report an object to a
-  // watch costs the server as much as to create the object.
+  // Lists the objects without a watch, for steps that create thousands of objects. For the server, each
+  // report to a watch costs as much as the creation of an object.
   std::optional<SweepObjects> listed() {
     std::optional<SweepObjects> objects;
     attempt([&] {

@@ -23,7 +23,7 @@ std::vector<nlohmann::json> render_driver_rights(const Templates& templates, con
 // The objects as YAML for `kubectl apply -f -`, for an administrator.
 std::string rights_as_yaml(const std::vector<nlohmann::json>& rights);
 
-// Returns one question to the API server for each right of the Role.
+// The questions for the API server, one for each right of the Role.
 std::vector<kube::AccessQuestion> driver_questions(const std::vector<nlohmann::json>& rights);
 
 // The verb and the resource of a question, as messages show them: "create pods/log".

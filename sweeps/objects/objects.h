@@ -1,6 +1,6 @@
 // The objects of a sweep in the cluster. These objects say which trials exist, and which Jobs run them.
 //
-//   ConfigMap digits-abcde                the owner: the record of the sweep, marks of stop and drain
+//   ConfigMap digits-abcde                the owner: the record of the sweep, the marks of a stop or drain
 //   ConfigMap digits-abcde-trials-0       a batch of points: the indexes of Job 0 (never changes)
 //   Job       digits-abcde-trials-0       runs these points, if the cluster runs the sweep
 //   ConfigMap digits-abcde-trials-1       points of trials that are runs (grows)
@@ -76,8 +76,8 @@ std::vector<nlohmann::json> warnings_of(const std::string& sweep, std::vector<nl
 // Sets the sweep's pods; stores pods of a driver separately. Pure.
 void set_pods(SweepObjects& objects, std::vector<nlohmann::json> pods);
 
-// Moves the objects of `from` for which `moves` is true to the end of `to`. Both lists keep their order.
-// Pure.
+// Removes from `from` all objects for which `moves` returns true, and appends them to `to`. Both lists keep
+// their order. Pure.
 void move_if(std::vector<nlohmann::json>& from, std::vector<nlohmann::json>& to,
              const std::function<bool(const nlohmann::json&)>& moves);
 
@@ -120,7 +120,7 @@ std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel);
 bool any_job_goes_on(const std::vector<Batch>& batches);
 // Registers trials of a driven sweep before they are started, so that no number is used twice. A line with an
 // existing number means another try of that trial, in a run of its own. Makes one write, to a ConfigMap of at
-// most `most_bytes`. Returns the number of trials that it has written, from the first one on: 0 if another
+// most `most_bytes`. Returns how many trials it has written: the first ones of `trials`, or 0 if another
 // process has written since `objects` were read. Throws ApiError.
 std::size_t append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
                           const std::vector<TrialLine>& trials, std::size_t most_bytes);

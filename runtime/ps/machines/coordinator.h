@@ -141,7 +141,7 @@ class Coordinator {
 
   bool save_due_ = false;
   SteadyTime saving_since_, next_try_;
-  std::optional<std::uint64_t> tried_step_;  // the step of the newest checkpoint begun since save()
+  std::optional<std::uint64_t> tried_step_;  // the step of the newest checkpoint that was begun since save()
   std::uint64_t restored_step_ = 0;
   bool stopping_ = false;
   std::uint64_t stopping_step_ = 0;

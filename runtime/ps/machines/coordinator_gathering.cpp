@@ -43,7 +43,7 @@ void Coordinator::gather(Turn& turn) {
   if (loading_) return;
   const std::uint64_t newest = offers_.empty() ? 0 : best_offer()->second.clock;
   const bool under_way = newest > 0 || (has_weights_ && leases_.step() > 0);
-  // Only the start of a run needs the minimum. Later one worker is enough.
+  // Only the start of a run needs the minimum. Later, one worker is enough.
   const int minimum = under_way || settings_.trained ? 1 : settings_.config.workers.min;
   // A server that has its weights knows the current workers, and waits for only these. A new process waits
   // for all workers of the run.

@@ -55,7 +55,7 @@ std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t
 struct JoinMessage {
   std::uint64_t clock = 0;     // header.clock: the step of the worker's parameters; 0: as initialised
   std::uint64_t position = 0;  // samples that the run has taken at that step
-  std::uint64_t offline = 0;   // how many steps up to `clock` the worker made offline; no server has them
+  std::uint64_t offline = 0;   // how many of the steps up to `clock` were made offline; no server has them
   std::uint64_t restarts = 0, lost_samples = 0;  // counts of the run, as far as the worker knows
   std::vector<TensorInfo> tensors;
   std::optional<DataSummary> data = {};  // the data with which the worker trains
@@ -96,7 +96,7 @@ struct WorkMessage {
   std::uint64_t position = 0;  // of the slice's first sample
   std::uint32_t samples = 0;
   std::uint64_t own_slices = 0;     // bounded: the slices that the receiver has done
-  std::uint64_t others_slices = 0;  // bounded: done by every other worker, at most own_slices + 1
+  std::uint64_t others_slices = 0;  // bounded: those that every other worker has done, at most own_slices + 1
   std::uint64_t run_position = 0;   // samples that the whole run has taken
   std::uint64_t restored_step = 0;
   std::uint64_t checkpoint = 0;    // the newest step with a checkpoint; 0: none is known

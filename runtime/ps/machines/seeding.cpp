@@ -50,7 +50,7 @@ void Seeding::be_patient(SteadyTime now) {
 void Seeding::from_checkpoint(Turn& turn) {
   turn.decide(SeedFromCheckpoint{open_, round_});
   own_seeded();
-  be_patient(turn.now);  // from now on this server sends the seeds of the other servers
+  be_patient(turn.now);  // from now on, this server sends seeds to the other servers
 }
 
 void Seeding::from_worker(std::uint32_t worker, Turn& turn) {

@@ -28,7 +28,7 @@ class Seeding {
 
   // Opens a round at these servers, which may include server 0. Abandons an earlier round.
   void open(std::set<std::uint32_t> servers, Turn& turn);
-  // After open() the caller calls one of these two functions. Before from_checkpoint() it must have checked
+  // After open(), the caller calls one of these two functions. Before from_checkpoint(), it must have checked
   // that the optimizer's state of the checkpoint fits.
   void from_checkpoint(Turn& turn);
   void from_worker(std::uint32_t worker, Turn& turn);

@@ -38,7 +38,7 @@ class ServerMachine {
   void open_seeding(std::uint64_t round) { model_.open_seeding(round); }
   void loaded(const TrainingState* saved, Turn& turn);  // null: there is no checkpoint
   void unusable(const Failure& why, Turn& turn);
-  void unwritable(const Failure& why);         // before loaded() or unusable(): nothing can be saved
+  void unwritable(const Failure& why);         // nothing can be saved; call before loaded() or unusable()
   void seed_from(const TrainingState& saved);  // this server's part of SeedFromCheckpoint
   void written(const WrittenMessage& written, Turn& turn);  // the result for this server's part
   void disk_done(bool committed, const std::string& why = "");

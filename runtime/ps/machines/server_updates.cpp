@@ -156,8 +156,8 @@ void ServerMachine::on_pull(const Event& event, Turn& turn) {
   send_without(header.clock, turn);
 }
 
-// tag: the step of the weights (sync), or the number of the push or pull that the newest weights answer
-// (async).
+// tag: the step of the weights (sync), or the number of the push or pull that is answered with the newest
+// weights (async).
 void ServerMachine::queue_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, Turn& turn) {
   if (!model_.shard->view(chunk)) return;
   queued_[worker.rank][chunk] = tag;

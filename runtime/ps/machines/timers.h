@@ -11,7 +11,7 @@ using std::chrono::seconds;
 
 // Server 0.
 inline constexpr seconds wait_message_interval{2};  // server 0 repeats `wait` to a worker that waits for work
-inline constexpr seconds drain_patience{3};         // after SIGTERM, for the current step of sync
+inline constexpr seconds drain_patience{3};         // after SIGTERM, for the current step (sync)
 inline constexpr seconds save_retry{2};             // from one attempt of the last checkpoint to the next
 inline constexpr seconds last_save_patience{15};    // after SIGTERM: for attempts of the last checkpoint
 inline constexpr seconds copy_patience{5};          // for all servers to copy their parts
@@ -25,7 +25,7 @@ inline constexpr milliseconds longest_round{20};  // a server with many messages
 // checkpoint. This time is shorter than the grace period of a pod.
 inline constexpr seconds leave_patience{20};
 inline constexpr hours first_worker_patience{24};
-// The longest time that a server that has found the last checkpoint waits for a worker. If workers are
+// A server that has found the last checkpoint waits for a worker for this time at most. If workers are
 // connected, server 0 waits for missing processes for this time at most.
 inline constexpr seconds trained_patience{10};
 

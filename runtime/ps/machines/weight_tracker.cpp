@@ -90,7 +90,7 @@ std::optional<std::uint64_t> WeightBook::abandon_pending(std::uint64_t clock, Wo
     turn.decide(UseNextWeights{});
     return step;
   }
-  ++pushes_;  // from here on answers to the last push are late
+  ++pushes_;  // from here on, an answer to the last push is late
   step = std::min(std::ranges::min(version_), last_step_);
   return step > clock ? std::optional(step) : std::nullopt;
 }

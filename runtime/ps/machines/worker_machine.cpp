@@ -163,7 +163,7 @@ std::vector<std::string> WorkerMachine::missing_servers() const {
   return missing;
 }
 
-// Ends the exchange with the servers: takes posted receives back, and moves the model to the newest step
+// Ends the exchange with the servers: takes posted buffers back, and moves the model to the newest step
 // whose weights have all arrived.
 void WorkerMachine::end_exchange(WorkerTurn& turn) {
   const auto step = book_.abandon_pending(clock_, turn);

@@ -123,7 +123,8 @@ class WorkerMachine {
   // Whether the worker, in its current wait for servers, has logged that it trains offline, and has sent
   // `cut_off`.
   bool told_offline_ = false, told_coordinator_ = false;
-  std::uint64_t offline_made_ = 0, offline_before_ = 0;  // offline steps; those made before awaiting_since_
+  // The number of offline steps: in all, and before awaiting_since_.
+  std::uint64_t offline_made_ = 0, offline_before_ = 0;
 
   std::uint64_t fetched_clock_ = 0;
   bool regress_ = false;  // sync: weights of a later step had arrived

@@ -10,11 +10,11 @@
 
 namespace mlk::rt {
 
-// Post receives for the weights of this tag (WeightBook), so that they arrive without a copy.
+// Post buffers for the weights of this tag (WeightBook), so that the weights arrive without a copy.
 struct ExpectWeights {
   std::uint64_t generation = 0, tag = 0;
 };
-// Take all posted receives back.
+// Take all posted buffers back.
 struct CancelReceives {};
 // Send the header with the floats of chunk header.key: its gradients for a push, its parameters for a seed.
 struct SendChunk {
@@ -25,10 +25,10 @@ struct SendChunk {
 struct StoreWeights {
   std::uint32_t chunk = 0;
 };
-// sync: copy the weights of the next step to the model. Take all posted receives back.
+// sync: copy the weights of the next step to the model. Take all posted buffers back.
 struct UseNextWeights {};
 
-// From now on the step clock counts the time for this activity.
+// From now on, the step clock counts the time for this activity.
 struct TurnClock {
   StepClock::Activity activity = StepClock::Activity::other;
 };
