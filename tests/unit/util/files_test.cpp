@@ -77,7 +77,7 @@ TEST_CASE("visit_folder() visits all entries of a folder, and names a folder tha
   CHECK(problem("loop").starts_with("1: cannot read the folder " + here + "loop: "));
 }
 
-TEST_CASE("a child process reads a named pipe to its end") {
+TEST_CASE("run_process() returns all that a child process reads from a named pipe") {
   const TemporaryFolder folder;
   const auto pipe = folder.path() / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);

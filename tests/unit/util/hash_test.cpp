@@ -11,7 +11,7 @@ TEST_CASE("SHA-256 gives the published digests") {
   CHECK(mlk::sha256_hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST_CASE("names from digests are lower-case base32 with the requested length") {
+TEST_CASE("sha256_base32() returns lower-case base32 of the requested length") {
   // The beginning of the base32 of the digest of "abc".
   CHECK(mlk::sha256_base32("abc", 5) == "xj4bn");
   CHECK(mlk::sha256_base32("abc", 51).size() == 51);

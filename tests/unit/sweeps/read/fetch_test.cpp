@@ -117,7 +117,7 @@ TEST_CASE("mlk reads the Lease of a sweep if the sweep needs a driver to start i
 }
 
 TEST_CASE(
-    "the status says that nobody drives a sweep if mlk can read its Lease, and the Lease has no holder") {
+    "if mlk reads that the Lease of a sweep has no holder, the status says that nobody drives the sweep") {
   Sweeper sweeper(fetched_experiment);
   const std::string sweep = prepare_three(sweeper);
   sweeper.cluster.ask("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases",

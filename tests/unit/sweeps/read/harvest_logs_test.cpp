@@ -89,7 +89,7 @@ json told_result(double accuracy) {
 
 }  // namespace
 
-TEST_CASE("a trial's curve has 64 reports of a long log, with the first, the last and the best one") {
+TEST_CASE("a long log gives a curve of 64 reports: the first, the last, the best and others") {
   Logged logged;
   logged.add_pod(0, false);
   logged.logs[0] = lines_told(500);

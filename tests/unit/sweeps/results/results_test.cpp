@@ -125,7 +125,7 @@ TEST_CASE("a table has columns for trial, state and objective, and then for the 
         ResultNames{"trial", "state", "lr", "steps", "hidden", "duration", "tries", "failure"});
 }
 
-TEST_CASE("the name of a parameter's column is the shortest end of its path that no other name has") {
+TEST_CASE("the name of a parameter's column is the shortest end of its path that is unique") {
   const Point point{{"train.optimizer.lr", 1},
                     {"train.schedule.lr", 2},
                     {"a.b.c", 3},
@@ -156,7 +156,7 @@ TEST_CASE("the name of a parameter's column is the shortest end of its path that
   CHECK(paths.at("metrics.state") == "state");
 }
 
-TEST_CASE("a cell of a table has the exact value, and a duration in seconds if the trial has ended") {
+TEST_CASE("a cell of a table has the exact value, and the duration of a trial is empty until its end") {
   std::vector<Trial> trials{result_trial(3, 1.0 / 3, {{"a", {1, "x"}}}), result_trial(4, {}, {})};
   trials[0].started = mlk::parse_time("2026-11-23T10:00:00Z");
   trials[0].ended = mlk::parse_time("2026-11-23T10:01:00.25Z");

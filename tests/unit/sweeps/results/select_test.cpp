@@ -55,7 +55,7 @@ TEST_CASE("an expression selects trials by parameters, metrics and other columns
   CHECK(numbers_of("hidden == [64]") == "1");
 }
 
-TEST_CASE("the prefixes `parameters` and `metrics` tell a parameter from a metric of the same name") {
+TEST_CASE("the prefixes `parameters` and `metrics` distinguish a parameter and a metric of the same name") {
   Trial trial;
   trial.point = {{"loss", 0.5}};
   trial.metrics = {{"loss", 0.1}};

@@ -63,7 +63,7 @@ TEST_CASE("count_grid() counts a huge grid without building its points") {
   CHECK(grid_points(space, 5).size() == 5);
 }
 
-TEST_CASE("count_grid() returns at most 10^18 points, and says that there may be more") {
+TEST_CASE("count_grid() counts at most 10^18 points, and says that there may be more") {
   Space space;
   for (int i = 0; i < 30; ++i) space.parameters.push_back(integer("p" + std::to_string(i), 1, 1e15));
   CHECK(count_grid(space).points == 1'000'000'000'000'000'000);

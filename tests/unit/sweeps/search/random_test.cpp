@@ -85,7 +85,7 @@ TEST_CASE("random_points() returns each point of a finite space once") {
   CHECK(points.size() == count_grid(space).points);
 }
 
-TEST_CASE("random_points() finds the only point of a large finite space that no exception excludes") {
+TEST_CASE("random_points() finds the only point that the exceptions leave in a large finite space") {
   Space space{{integer("a", 1, 300), integer("b", 1, 300)}, {{{"a", {}}}, {{"b", {}}}}};
   for (int i = 1; i <= 300; ++i) {
     if (i != 123) space.except[0][0].values.push_back(i);

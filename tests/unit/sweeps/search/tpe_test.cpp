@@ -127,7 +127,7 @@ TEST_CASE("search tpe finds much better points than a random search") {
   }
 }
 
-TEST_CASE("search tpe gives the same points if a function is maximized or its negative is minimized") {
+TEST_CASE("search tpe gives the same points for minimizing a function and for maximizing its negative") {
   const auto least = search(bowl_space(), bowl, 30, {2});
   const auto most = search(
       bowl_space(), [](const Point& point) { return -bowl(point); }, 30, {2}, Objective::Goal::maximize);

@@ -17,7 +17,7 @@ using mlk::test::log_uniform;
 using mlk::test::uniform;
 using nlohmann::json;
 
-TEST_CASE("an axis maps places from 0 to 1 to the numbers of a range in equal steps") {
+TEST_CASE("an axis spreads the numbers of a range evenly over the places from 0 to 1") {
   const Parameter parameter = uniform("x", -1, 3);
   const Axis axis(parameter);
   CHECK(axis.value_at(0) == -1.0);

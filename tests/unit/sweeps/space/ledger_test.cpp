@@ -109,7 +109,7 @@ TEST_CASE("the ledger stores a failure as one printable line of at most 300 byte
   CHECK(ledger_read(to_line(trial)).failure == std::string(299, 'x'));
 }
 
-TEST_CASE("to_line() reduces a long curve to 64 points, with the first and the last") {
+TEST_CASE("to_line() reduces a long curve to 64 points, and keeps the first and the last") {
   Trial trial;
   for (int i = 0; i < 1000; ++i) trial.curve.emplace_back(i, i);
   const Trial read = ledger_read(to_line(trial));

@@ -34,7 +34,7 @@ std::string meaning_of(const std::string& written, const std::string& text = nam
 
 }  // namespace
 
-TEST_CASE("resolve() accepts the NAME of a ${sweep.NAME}, a whole path, and a word that ends only one path") {
+TEST_CASE("resolve() accepts the NAME of a ${sweep.NAME}, a whole path, and the unique last word of a path") {
   for (const char* own : {"lr", "depth", "size", "repeat"}) CHECK(meaning_of(own) == own);
   CHECK(meaning_of("A") == "env.A");
   CHECK(meaning_of("env.NEW") == "env.NEW");

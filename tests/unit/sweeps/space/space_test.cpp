@@ -51,7 +51,7 @@ TEST_CASE("the hash of a point depends on its values, and not on the order of pa
   CHECK(hash_of({}).size() == 12);
 }
 
-TEST_CASE("equal values have the same hash, with any spelling") {
+TEST_CASE("equal values have the same hash, however they are spelled") {
   const json point{{"a", 8.0}, {"b", {1.0, {{"c", -0.0}}}}, {"d", 0.5}, {"e", "8.0"}, {"f", 1e300},
                    {"g", true}};
   CHECK(normal_form(point).dump() == R"({"a":8,"b":[1,{"c":0}],"d":0.5,"e":"8.0","f":1e+300,"g":true})");

@@ -76,7 +76,7 @@ TEST_CASE("--retry-failed also starts the trials that an ended Job has never sta
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 3);
 }
 
-TEST_CASE("--retry-failed starts a trial again that exited with 0 but never reported the objective") {
+TEST_CASE("--retry-failed also retries a trial that exited with 0 but never reported the objective") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0-1");
@@ -163,7 +163,7 @@ TEST_CASE("the next start completes a start that was cut off at any request, and
       });
 }
 
-TEST_CASE("each added point has one trial if the command is cut off at any request and repeated") {
+TEST_CASE("each added point has one trial if the command is cut off at any request and then repeated") {
   cut_everywhere(
       "lr=0.1,0.2,0.3,0.4",
       [](Sweeper& sweeper) {
@@ -177,7 +177,7 @@ TEST_CASE("each added point has one trial if the command is cut off at any reque
       });
 }
 
-TEST_CASE("each failed trial gets one more try if --retry-failed is cut off at any request and repeated") {
+TEST_CASE("each failed trial gets one more try if --retry-failed is cut off at any request, then repeated") {
   cut_everywhere(
       "lr=0.1,0.2",
       [](Sweeper& sweeper) {

@@ -105,7 +105,7 @@ int cut_off_everywhere(bool driven, const Change& before, const Change& change, 
 
 }  // namespace
 
-TEST_CASE("all Jobs of a sweep are suspended if a stop is cut off at any request and repeated") {
+TEST_CASE("a stop that is cut off at any request, and then repeated, suspends all Jobs of the sweep") {
   for (const bool driven : {false, true}) {
     INFO(driven);
     const int requests = cut_off_everywhere(
@@ -121,7 +121,7 @@ TEST_CASE("all Jobs of a sweep are suspended if a stop is cut off at any request
   }
 }
 
-TEST_CASE("all Jobs of a sweep are resumed if a resume is cut off at any request and repeated") {
+TEST_CASE("a resume that is cut off at any request, and then repeated, resumes all Jobs of the sweep") {
   for (const bool driven : {false, true}) {
     INFO(driven);
     const int requests = cut_off_everywhere(
@@ -164,7 +164,7 @@ TEST_CASE("a stop leaves ended trials unchanged, and a second stop writes nothin
   CHECK(writes == 0);
 }
 
-TEST_CASE("a stop or resume of one trial completes if it is cut off at any request and repeated") {
+TEST_CASE("a stop or resume of one trial is completed if it is cut off at any request and then repeated") {
   const auto front = [](Controlled& controlled) { return controlled.runs().front(); };
   const auto stop = [&](Controlled& controlled) {
     stop_trial(controlled.client, "default", front(controlled));

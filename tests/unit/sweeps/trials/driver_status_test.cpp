@@ -73,7 +73,7 @@ TEST_CASE("the status of a driver says whether it is being started, runs, or has
   CHECK(drivers.status().goes_on);  // its Job does not show the end yet
 }
 
-TEST_CASE("the status of a driver comes from its newest pod, in any order of the list") {
+TEST_CASE("the status of a driver comes from its newest pod, in whatever order the pods are listed") {
   Drivers drivers;
   drivers.add_job();
   drivers.add_pod("Running", driver_job, 5);

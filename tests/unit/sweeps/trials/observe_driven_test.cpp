@@ -99,7 +99,7 @@ TEST_CASE("a drained sweep is stopped when all started trials have ended") {
   CHECK(running.status().phase == Phase::succeeded);
 }
 
-TEST_CASE("use_objective() makes the last value of the metric the objective of each trial") {
+TEST_CASE("use_objective() gives each trial an objective: the last value of the metric") {
   SweepStatus status;
   status.record.objective = Objective{};
   for (int i = 0; i < 3; ++i) {

@@ -41,7 +41,7 @@ TEST_CASE("a sweep has failed if too many of its trials have failed, or all of t
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::failed);
 }
 
-TEST_CASE("the status of a sweep says that its start was cut off if a Job is missing") {
+TEST_CASE("if a Job of a sweep is missing, the status says that the start of the sweep was cut off") {
   Sweep sweep;
   sweep.add_map(1, R"({"trial": 4, "parameters": {"lr": 4}})");
   const SweepStatus status = observe_sweep(sweep.objects, {});
@@ -204,7 +204,7 @@ TEST_CASE("a sweep without a running trial is in the phase `scheduling` or `star
   CHECK(observe_sweep(sweep.objects, {}).why == "");  // a trial runs
 }
 
-TEST_CASE("the status of a sweep says that a missing Job is gone if mlk has searched for it twice") {
+TEST_CASE("if mlk has searched twice for a missing Job, the status of the sweep says that the Job is gone") {
   Sweep sweep;
   json& annotations = sweep.objects.owner["metadata"]["annotations"];
   const json job = sweep.objects.jobs[0];

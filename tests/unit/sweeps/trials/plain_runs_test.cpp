@@ -26,7 +26,7 @@ RunStatus plain_run(const std::string& name, double lr, int age, const json& met
 }  // namespace
 
 TEST_CASE(
-    "trials_of() turns each run into a trial, and each value in which the runs differ into a parameter") {
+    "trials_of() makes a trial of each run, and a parameter of each value that differs between the runs") {
   const std::vector<RunStatus> runs{plain_run("x-b", 0.1, 1, {{"accuracy", 0.8}}),
                                     plain_run("x-a", 0.9, 9, {{"accuracy", 0.7}})};
   const Objective objective = usual_objective(runs);

@@ -203,7 +203,7 @@ TEST_CASE("a run of an earlier sweep of the same name is not mistaken for the ru
       Error);
 }
 
-TEST_CASE("a point that cannot be run is reported, at any position in the list of points") {
+TEST_CASE("a point that cannot be run is reported, wherever it is in the list of points") {
   test::Sweeper sweeper(experiment_of_runs);
   kube::Client client(sweeper.cluster.config());
   for (const char* values : {"lr=fast,0.1,0.2", "lr=0.1,fast,0.2", "lr=0.1,0.2,fast"}) {

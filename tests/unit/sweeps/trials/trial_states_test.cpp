@@ -20,7 +20,8 @@ using nlohmann::json;
 using test::second_of;
 using test::Sweep;
 
-TEST_CASE("the log of a trial comes from the program's container, at any position in the pod") {
+TEST_CASE(
+    "the log of a trial comes from the program's container, even if another container is first in the pod") {
   Sweep sweep;
   sweep.add_pod(2, "Running");
   json& pod = sweep.objects.pods.back();
