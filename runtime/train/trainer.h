@@ -96,7 +96,7 @@ class RunReports {
 
   void add_loss(double sum, std::uint64_t count);
   // Call this when the model is at `step`. If an evaluation is due, evaluates. If an evaluation or a report
-  // is due, prints a report. At the end (`last`) both are due, unless this step already has them; then
+  // is due, prints a report. With `last`, both are due, unless this step already has them. With `last`,
   // at_step() also logs a sample of the model if the configuration asks for one, and writes the weights to a
   // file if there is a folder for checkpoints. Returns false if the process got a signal to stop during the
   // evaluation.

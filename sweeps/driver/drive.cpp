@@ -40,7 +40,7 @@ constexpr std::chrono::seconds poll_interval{5};
 // Limits the time of a step, since a step may have thousands of trials to start or to settle. The driver
 // continues in its next round, and that round also notices a request to stop the sweep.
 constexpr std::chrono::seconds longest_step{20};
-// If no watch has reported a run for this time, the driver creates the run again.
+// If a created run has not appeared in a watch after this time, the driver creates it again.
 constexpr std::chrono::seconds longest_news{60};
 
 using Runs = std::map<std::string, RunObjects>;

@@ -79,7 +79,7 @@ TEST_CASE("importance() gives each parameter its share of the variance if each p
   CHECK(found.effects.front().path == "p0");
 }
 
-TEST_CASE("importance() reports an effect that needs two parameters together as an interaction of both") {
+TEST_CASE("importance() reports an interaction of two parameters if an effect needs both of them") {
   const Space space = uniform_space(3);
   const Importance found = importance(
       space, sampled(space, 600, [](const auto& x) { return (x[0] > 0.5) != (x[1] > 0.5) ? 1.0 : 0.0; }), {});

@@ -167,7 +167,7 @@ TEST_CASE("report_data() writes numbers as numbers, and other values of a point 
 }
 
 TEST_CASE(
-    "report_data() counts the states, names the best trial, and lists the metrics beside the objective") {
+    "report_data() counts the states, names the best trial, and lists the metrics other than the objective") {
   ReportData data = sample_data(5);
   data.trials[4].state = TrialState::failed;
   data.trials[4].failure = "out of memory";

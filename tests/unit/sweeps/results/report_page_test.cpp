@@ -144,7 +144,7 @@ TEST_CASE("charts show trials that have a value of the objective, and curves sho
              "trials in charts of the parameters, the best ones and an even sample: 1 of 2"});
 }
 
-TEST_CASE("the report has the times for each count of workers and nodes") {
+TEST_CASE("the report lists the times of trials by the counts of workers and nodes") {
   ReportData data = page_data();
   data.space.parameters = {{"workers.count", Parameter::Kind::choice, {1, 2}, 0, 0, {}},
                            {"nodes", Parameter::Kind::choice, {1, 2}, 0, 0, {{"workers.count", {2}}}}};
