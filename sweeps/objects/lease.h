@@ -49,8 +49,8 @@ class DriverLease {
 
   // Acquires or renews the Lease. Returns true while this process holds the Lease. Call this function at
   // least every 5 s; if the last request is recent, a call sends none. Gives up the Lease if the server fails
-  // for renew_deadline. Throws ApiError for 401 and 403. If the server has allowed requests before, throws only
-  // if it has refused all requests for longest_refusal.
+  // for renew_deadline. Throws ApiError for 401 and 403. If the server has allowed requests before, throws
+  // only if it has refused all requests for longest_refusal.
   bool hold();
   void release();  // so that another process may acquire the Lease at once; best effort
 

@@ -111,8 +111,8 @@ std::vector<Batch> batches_of(const SweepObjects& objects);
 // unfinished trials if this number is smaller. Pure.
 int places_taken(const std::vector<Batch>& batches);
 
-// The parallelism of each Job that is still to be made; the key is the number of the Job. These new
-// Jobs share equally what the existing Jobs leave free of the `parallel` places. Each new Job gets at least 1
+// The parallelism of each Job that is still to be made; the key is the number of the Job. These new Jobs
+// share equally what the existing Jobs leave free of the `parallel` places. Each new Job gets at least 1
 // place, and at most one for each of its trials. Pure.
 std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel);
 
