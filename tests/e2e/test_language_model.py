@@ -8,7 +8,7 @@ STEPS, CONTEXT = 250, 32  # 20 s on two processors; with the 256 bytes of the ex
 
 
 @pytest.mark.timed
-def test_the_example_gpt_predicts_an_unseen_text_better_than_a_bigram_model_after_250_steps(embedded, name):
+def test_after_250_steps_the_example_gpt_predicts_an_unseen_text_better_than_a_bigram_model(embedded, name):
     example = mlk.EXAMPLES / "gpt-cpu.yaml"
     run = embedded.mlk("submit", "--wait", "--set", f"name={name}", "--set", f"train.steps={STEPS}", "--set",
                        f"train.model.context={CONTEXT}", "--set", f"train.evaluate_every={STEPS}", example, check=0, timeout=900).stdout.strip()

@@ -193,7 +193,7 @@ while :; do sleep 0.1; done"""
 
 
 @pytest.mark.nodes
-def test_mlk_wait_for_a_run_that_is_being_stopped_lasts_until_its_results_are_recorded(cluster, name, experiment):
+def test_mlk_wait_lasts_until_the_results_of_a_run_are_recorded_if_the_run_is_being_stopped(cluster, name, experiment):
     file = experiment(program(name, SLOW_TO_STOP).replace("retries: 0", "retries: 3"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")

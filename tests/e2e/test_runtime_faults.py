@@ -465,7 +465,7 @@ def test_rank_0_does_not_count_the_other_ranks_as_dead_if_they_connect_late_afte
         run.finish([], workers)
 
 
-def test_a_server_goes_back_to_an_earlier_step_if_it_is_ahead_of_all_other_processes_that_are_left(tmp_path):
+def test_a_server_goes_back_to_an_earlier_step_if_it_is_ahead_of_all_other_surviving_processes(tmp_path):
     with Run(tmp_path, "ps", workers=3, minimum=1, servers=2, consistency="sync", steps=ENDLESS, step_delay_ms=15,
              offline_seconds=0) as run:
         servers, workers = run.start_all()

@@ -118,7 +118,7 @@ def test_losses_with_bfloat16_products_on_a_gpu_nearly_match_those_of_a_processo
 @HEAVY
 @pytest.mark.parametrize(("mode", "clip", "parts"), [("ps", {}, {}), ("ps", {"clip": 0.5}, {}), ("ps", {}, {"micro_batch": 2}), ("allreduce", {}, {})],
                          ids=["ps", "ps-clips", "ps-parts", "allreduce"])
-def test_losses_on_a_gpu_match_those_of_a_processor_if_gradients_are_copied_while_others_are_computed(tmp_path, mode, clip, parts):
+def test_losses_on_a_gpu_match_those_of_a_processor_if_gradients_are_copied_while_other_gradients_are_computed(tmp_path, mode, clip, parts):
     config = {"model": {"type": "mlp", "hidden": [1024, 1024]}, "data": {"format": "idx", "batch": 4, **parts}, "steps": 5,
               "optimizer": {"type": "sgd", "lr": 0.02, "momentum": 0.9, **clip}}
     losses = [losses_of(tmp_path / name, env, mode, 2, consistency="sync", servers=2, **config)

@@ -100,7 +100,7 @@ def test_a_run_is_trained_even_if_nccl_hangs_or_fails(tmp_path, fault, words):
     ({"MLK_NCCL_LIBRARY": "/nowhere/libnccl.so"}, "NCCL cannot be used, so sums go through the hosts: /nowhere/libnccl.so: "),
     ({"MLK_FAKE_NCCL": "join-fails"}, "NCCL is given up for now: NCCL cannot join a group: unhandled system error"),
 ], ids=["another-version", "too-old", "no-library", "join-fails"])
-def test_sums_go_through_the_hosts_if_one_rank_cannot_use_the_same_nccl(tmp_path, env, words):
+def test_sums_go_through_the_hosts_if_one_rank_cannot_use_the_nccl_of_the_other_ranks(tmp_path, env, words):
     with slow(tmp_path) as run:
         workers = [run.enter(0), run.enter(1, **env), run.enter(2)]
         assert_trained(workers, run.steps, workers[0])

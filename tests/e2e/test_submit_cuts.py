@@ -274,7 +274,7 @@ def test_a_signal_interrupts_a_command_that_waits_for_an_answer(cluster, proxy, 
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-def test_mlk_abandons_an_api_server_that_does_not_answer_and_says_so(cluster, proxy, name, file):
+def test_mlk_fails_and_names_the_api_server_if_the_server_does_not_answer(cluster, proxy, name, file):
     """One server does not even answer the TLS handshake. The other server falls silent in the middle. Both are tried at the same time,
     since both take long."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:

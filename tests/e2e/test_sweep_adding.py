@@ -7,7 +7,7 @@ from test_sweeps import handle, program, results, start, status
 
 
 @pytest.mark.nodes
-def test_points_that_are_added_to_a_running_sweep_become_trials_like_the_others(cluster, name, experiment):
+def test_points_that_are_added_to_a_running_sweep_become_trials_like_its_first_points(cluster, name, experiment):
     file = experiment(program(name, "sleep 2; echo accuracy=0.$LR", parallel=1))
     sweep = start(cluster, file, "lr=1,2").stdout.strip()
     added = cluster.mlk("sweep", file, "lr=1,2,3", timeout=150)

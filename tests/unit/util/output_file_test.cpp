@@ -41,7 +41,7 @@ struct Umask {
 
 }  // namespace
 
-TEST_CASE("way_to_write() allows replacement only for a plain file of the user that has no second link") {
+TEST_CASE("way_to_write() allows replacement only for the user's plain files that have no second link") {
   CHECK(way_to_write(std::nullopt) == WriteWay::as_new);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 1, true}) == WriteWay::replaced);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 2, true}) == WriteWay::in_place);

@@ -70,7 +70,7 @@ TEST_CASE("a character or sequence that is written in pieces is checked as a who
   CHECK(same);
 }
 
-TEST_CASE("a stream still reports that its target is full after its PrintableStream is destroyed") {
+TEST_CASE("a stream still reports that its target is full, even after its PrintableStream is destroyed") {
   Full full;
   std::ostream out(&full);
   {
