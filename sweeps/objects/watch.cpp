@@ -27,7 +27,7 @@ struct SweepWatch::State {
   bool dirty = true;
   std::optional<Clock::time_point> looking_since;  // needs no mutex: only the thread that waits uses it
   Clock::time_point rest_until{};
-  // Declared last, so that the reflectors stop before the members that their callbacks use are destroyed.
+  // Declared last, so that the reflectors are destroyed first: their callbacks use the other members.
   std::unique_ptr<kube::Reflector> config_maps, jobs, pods, events;
 
   void mark() {

@@ -20,7 +20,7 @@ enum class Harvest {
 void harvest_ended(kube::Client& client, const std::string& name_space, SweepStatus& status,
                    std::map<int, Trial>& told);
 
-// Reads the logs of running trials for a short time, and adds their reports to `told`.
+// For a short time, reads the logs of running trials, and adds their reports to `told`.
 void harvest_running(kube::Client& client, const std::string& name_space, const SweepStatus& status,
                      std::map<int, Trial>& told);
 

@@ -18,15 +18,16 @@
 namespace mlk::sweeps {
 namespace {
 
-// Chosen by measuring on the functions of `make bench` and eight others, with other seeds.
+// Chosen by measuring on the functions of `make bench` and on eight other functions, but with seeds that
+// `make bench` does not use.
 constexpr double good_share = 0.1;
 constexpr std::size_t most_good = 25, most_others = 200;  // a density with more points takes longer
 constexpr double good_prior = 0.3, other_prior = 1;
 constexpr std::size_t largest_scored = 2000;  // if the space has at most so many points, all are scored
 constexpr std::size_t most_fitted = 150;      // the time to fit a trend grows with its third power
 constexpr double trend_weight = 50;
-// The loss of failed trials is this quantile of all losses. A larger loss would bend the trend far around
-// them.
+// The loss of failed trials is this quantile of the finite losses. A larger loss would bend the trend far
+// around the failed trials.
 constexpr double failed_quantile = 0.75;
 
 // The numbers of candidates that are drawn from the density of good points, from the whole space, near each

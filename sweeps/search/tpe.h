@@ -1,6 +1,6 @@
 // Search tpe: a Tree-structured Parzen Estimator proposes points that resemble the best points so far. A
-// smooth function is fitted to the values of the best points, which may be noisy. The fitted function mainly
-// decides which of the proposed points to try. Pure.
+// smooth function is fitted to the values of the best points, since these values may be noisy. The fitted
+// function mainly decides which of the proposed points to try. Pure.
 #pragma once
 
 #include <cstdint>

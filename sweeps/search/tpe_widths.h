@@ -7,9 +7,9 @@
 
 namespace mlk::sweeps {
 
-// Sets the widths for the good points, which are few. A point has the same width on all axes: the distance to
-// the second nearest other good point. So groups of points that are far from each other stay separate, and a
-// group whose points come closer gets narrow kernels.
+// Sets the widths for the good points, which are few. A point has the same width on all axes: its distance to
+// the second nearest of the other good points. So groups of points that are far from each other stay
+// separate, and a group whose points come closer gets narrow kernels.
 void widen_by_neighbours(const std::vector<Axis>& axes, std::vector<Observation>& observations);
 
 // Sets the widths for the other points, which are many. The width of a point on each axis follows from the

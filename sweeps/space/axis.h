@@ -42,9 +42,9 @@ class Axis {
   double place_at(double cells) const;
 
   const Parameter* parameter_;
-  std::vector<nlohmann::json> values_;  // of a choice
-  double low_ = 0, high_ = 1;           // of the other kinds; logarithms for log_uniform and log_integer
-  std::int64_t first_ = 0;              // the smallest of the whole numbers
+  std::vector<nlohmann::json> values_;  // the values of a choice
+  double low_ = 0, high_ = 1;  // the bounds of other kinds; their logarithms for log_uniform and log_integer
+  std::int64_t first_ = 0;     // the smallest of the whole numbers
   std::uint64_t cells_ = 0;
   bool ordered_ = true;
 };

@@ -165,7 +165,7 @@ std::optional<double> value_of(const Objective& objective,
     }
     return best;
   }
-  // For Objective::Of::last the mean is over one value.
+  // For Objective::Of::last, this is the mean of one value.
   const std::size_t wanted =
       objective.of == Objective::Of::mean ? static_cast<std::size_t>(std::max(objective.count, 1)) : 1;
   const std::size_t count = std::min(wanted, reports.size());

@@ -36,9 +36,9 @@ std::string why_no_regex(const std::string& text);
 bool is_better(const Objective& objective, double a, double b);
 
 // The one number of a trial, from its reports (step and value) in the order of reporting. If there are fewer
-// than `count` reports, the mean is over all reports. `best` uses only the finite values. nullopt if there
-// are no reports, or if the trial diverged: the last value, a value in the mean, or, for `best`, every value
-// is NaN or infinite.
+// than `count` reports, the mean is over all reports. `best` uses only the finite values. nullopt without
+// reports, and for a trial that diverged. A trial diverged if the last value (for `last`), any value in the
+// mean (for `mean`), or every value (for `best`) is NaN or infinite.
 std::optional<double> value_of(const Objective& objective,
                                const std::vector<std::pair<std::int64_t, double>>& reports);
 

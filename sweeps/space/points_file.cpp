@@ -162,7 +162,7 @@ void read_table(const std::shared_ptr<const Source>& source, char separator, Poi
   const std::size_t known_problems = problems.size();
   std::vector<std::string> names;
   if (reader.next(record)) names = read_header(record, builder, problems);
-  if (problems.size() > known_problems) return;  // the lines below would only repeat the problem
+  if (problems.size() > known_problems) return;  // the code below would only repeat the problem
   while (reader.next(record)) {
     if (record.size() == 1 && record[0].text.empty() && !record[0].quoted) continue;  // a line of blanks
     if (record.size() != names.size()) {

@@ -13,7 +13,7 @@ namespace mlk::sweeps {
 
 // One report of a metric.
 struct Reported {
-  std::optional<std::int64_t> step;  // or the epoch; absent if the line has neither, and always with a regex
+  std::optional<std::int64_t> step;  // or the epoch; absent with a regex, and for a line with neither
   double value = 0;                  // as printed; may be NaN or infinite
 };
 

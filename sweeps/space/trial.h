@@ -31,8 +31,8 @@ struct Trial {
   std::int64_t step = 0;   // the step of the last metrics
   nlohmann::json metrics;  // the last metrics, {"loss": 0.1}; null before the first metrics
   std::optional<double> objective;                     // the trial's value of the sweep's objective, if known
-  std::vector<std::pair<std::int64_t, double>> curve;  // thinned: step, and the metric of the objective
-  std::string failure;                                 // one line, printable: why it failed or was stopped
+  std::vector<std::pair<std::int64_t, double>> curve;  // the objective's metric at some of the steps
+  std::string failure;                                 // why it failed or was stopped: one printable line
   std::optional<Time> started, ended;
 
   bool operator==(const Trial&) const = default;

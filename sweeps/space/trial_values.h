@@ -55,8 +55,8 @@ struct Delta {
 // The common part of the trials of one Job.
 class CommonPart {
  public:
-  // `base`: as for Experiments; `first`: the experiment of any point of the sweep; `config`: the
-  // configuration of the runtime that the deltas of `train:` change.
+  // `base`: as for Experiments; `first`: the experiment of any point of the sweep; `config`: the runtime's
+  // configuration, which the deltas of `train:` change.
   CommonPart(const YamlNode& base, const Space& space, const Experiment& first, nlohmann::json config);
 
   // The delta depends only on the trial and the configuration, so the objects of a Job may come from any of

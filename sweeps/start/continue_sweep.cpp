@@ -55,8 +55,8 @@ std::vector<json> of_kin(std::vector<json> owners, const std::string& kin) {
 void adopt(Definition& definition, const json& owner) {
   definition.identity = {kube::name_of(owner), kube::label_of(owner, labels::hash)};
   definition.files_of = definition.identity.run;
-  // A sweep's copies of files never change, so other files get copies with another name. The name does not
-  // depend on the code, since the copy of the code has its own name.
+  // The copies of a sweep's files never change. So if the files have changed, their new copies get another
+  // name. This name does not depend on the code, since the copy of the code has its own name.
   constexpr std::size_t suffix = 5;
   const json digests = without_code(digests_of(definition.first, definition.files));
   if (without_code(stored_digests(owner)) != digests)

@@ -44,8 +44,8 @@ bool goes_on_later(const nlohmann::json& owner);
 // Pure.
 std::int64_t rung_of(const nlohmann::json& owner, const char* annotation);
 
-// Writes into a trial's owner up to which step or epoch the trial may train from now on. Does nothing if the
-// owner has changed since it was read. Does not change the Jobs: apply_pause() resumes them.
+// Lets a trial train up to `until`, a step or an epoch: writes this limit into the trial's owner. Does
+// nothing if the owner has changed since it was read. Does not change the Jobs: apply_pause() resumes them.
 void let_train(kube::Client& client, const std::string& name_space, const RunObjects& run,
                std::int64_t until);
 

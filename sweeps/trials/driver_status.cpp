@@ -43,9 +43,9 @@ std::string words_of_job(const JobFacts& job, const Facts& facts, Time now) {
   return "failed: " + words_of_end(*newest, describe_end(*newest, job, true), now);
 }
 
-// The reason if the Lease, or its absence, shows that nobody drives the sweep; otherwise empty. A driver that
-// ends releases its Lease. A killed driver cannot release its Lease, so the function also checks whether the
-// last renewal was long ago.
+// Says that nobody drives the sweep, if the Lease or its absence shows this; otherwise empty. When a driver
+// ends, it releases its Lease. A killed driver cannot do this, so the function also checks whether the last
+// renewal was long ago.
 std::string words_of_lease(const SweepObjects& objects, Time now) {
   if (!objects.lease) return "";
   const std::string holder = text_of(*objects.lease, {"spec", "holderIdentity"});

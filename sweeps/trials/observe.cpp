@@ -399,7 +399,7 @@ void use_objective(SweepStatus& status, const Objective& objective) {
     const json& value = at_path(trial.metrics, {objective.metric.c_str()});
     trial.objective = metric_number(value);
     if (trial.objective && !std::isfinite(*trial.objective)) trial.objective.reset();
-    trial.curve.clear();  // the curve belonged to the other metric
+    trial.curve.clear();  // the curve shows the earlier metric
   }
 }
 

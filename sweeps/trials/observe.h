@@ -43,7 +43,7 @@ struct SweepStatus {
   // For trials that are runs.
   std::map<std::string, RunStatus> runs;  // by name
   // By the number of the trial.
-  std::map<int, std::string> newest_runs;  // the run of the newest try, even if this run does not exist
+  std::map<int, std::string> newest_runs;  // the run of the newest try; this run may not exist
   std::map<int, std::string> waits_for;    // the reason, or "", for each trial whose run waits for its start
   std::map<int, std::string> cannot_start_of;  // the reason, for each trial that waits in vain
 };
@@ -70,7 +70,8 @@ const RunObjects* run_of(const Trial& trial, const std::map<std::string, RunObje
 // Removes all trials except the trial with this number. Throws Error{not_found} if no trial has this number.
 void select_trial(SweepStatus& status, int number);
 
-// Replaces the objective of the sweep: the objective of each trial is then the last value of another metric.
+// Replaces the objective of the sweep. Then the objective of each trial is the last value of
+// objective.metric.
 void use_objective(SweepStatus& status, const Objective& objective);
 
 // Whether a driven sweep stands still until somebody drives it: the sweep has neither ended nor been stopped,

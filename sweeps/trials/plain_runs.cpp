@@ -55,7 +55,8 @@ std::vector<Trial> trials_of(std::vector<RunStatus> runs, const Objective& objec
     trial.point["run"] = runs[i].run;
     for (const std::string& path : differing) {
       if (const auto value = values[i].find(path); value != values[i].end())
-        // The parameter `run` is the name of the run, so the program gets the name `program`.
+        // The parameter `run` is the name of the run. So the program, which the experiment has in its key
+        // `run`, becomes the parameter `program`.
         trial.point[path == "run" ? "program" : with_short_role(path)] = value->second;
     }
     trial.hash = hash_of(trial.point);

@@ -1,4 +1,4 @@
-// Treats runs that were submitted separately as the trials of one sweep, for the same tables. Pure.
+// Turns runs that were submitted separately into trials, so that the tables of sweeps can show them. Pure.
 #pragma once
 
 #include <vector>

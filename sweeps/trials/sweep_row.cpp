@@ -57,7 +57,7 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   bool ended = !facts.jobs.empty(), hopeless = false, active = false;
   std::string ending;  // why a Job gave up
   for (const JobFacts& job : facts.jobs) {
-    const bool of_run = !is_of_trials(job);  // of the Jobs of a run, one decides the end of the run
+    const bool of_run = !is_of_trials(job);  // a run may have several Jobs; only one decides its end
     if (of_run && !job.decides && job.role != "worker") continue;
     succeeded +=
         of_run ? static_cast<std::size_t>(job.end == JobFacts::End::succeeded) : job.completed.size();
