@@ -141,7 +141,7 @@ def test_a_click_on_the_button_of_a_state_filters_the_trials_by_this_state(page)
     assert count(page) == 120
 
 
-def test_a_range_drawn_on_an_axis_filters_the_trials_and_a_click_removes_the_range(page):
+def test_a_range_that_is_drawn_on_an_axis_filters_the_trials_and_a_click_removes_the_range(page):
     box = page.evaluate("""(() => {
         document.getElementById("parallel-chart").scrollIntoView({block: "center"});
         const strips = document.querySelectorAll("#parallel-chart .strip");
