@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <optional>
 
@@ -42,7 +41,7 @@ std::string scheme_of(std::string_view text) {
   return out;
 }
 
-// The path of a URL "file:...", with each %XX decoded.
+// The path of a URL "file:...".
 std::string path_of_url(std::string_view url) {
   constexpr std::string_view this_machine = "//localhost/", no_host = "//";
   std::string_view path = url.substr(0, url.find_first_of("?#"));
@@ -50,16 +49,7 @@ std::string path_of_url(std::string_view url) {
   path.remove_prefix(path.starts_with(this_machine) ? this_machine.size() - 1
                      : path.starts_with(no_host)    ? no_host.size()
                                                     : 0);
-  std::string out;
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    const std::string_view digits = path[i] == '%' ? path.substr(i + 1, 2) : "";
-    const char* const after = digits.data() + digits.size();
-    unsigned code = 0;
-    const bool is_escape = digits.size() == 2 && std::from_chars(digits.data(), after, code, 16).ptr == after;
-    out += is_escape ? static_cast<char>(code) : path[i];
-    if (is_escape) i += 2;
-  }
-  return out;
+  return percent_decode(path);
 }
 
 NamedSource classify_url(const std::string& url) {

@@ -1,8 +1,10 @@
 #include "cli/util/text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numeric>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -177,6 +179,19 @@ std::string escape_controls(std::string_view text) {
       out += text.substr(0, read.bytes);
     }
     text.remove_prefix(read.bytes);
+  }
+  return out;
+}
+
+std::string percent_decode(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view digits = text.front() == '%' ? text.substr(1, 2) : "";
+    unsigned char byte = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    const bool is_escape = error == std::errc() && end == digits.data() + 2;
+    out += is_escape ? static_cast<char>(byte) : text.front();
+    text.remove_prefix(is_escape ? 3 : 1);
   }
   return out;
 }

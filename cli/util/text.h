@@ -28,6 +28,9 @@ std::string lower_case(std::string text);  // changes only the letters A to Z
 // The text as a part of the name of a variable: letters in upper case, and '_' in the place of '-'.
 std::string as_variable_name(std::string text);
 
+// Replaces each %XX, where XX are two hex digits, by the byte of this number (RFC 3986). Any other '%' stays.
+std::string percent_decode(std::string_view text);
+
 // The candidate nearest to `word` by edit distance, for "did you mean"; empty if none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 // The end of a message: "; did you mean 'NEAREST'?". Empty if no candidate is near.

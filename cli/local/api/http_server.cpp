@@ -1,7 +1,6 @@
 #include "cli/local/api/http_server.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -92,20 +91,9 @@ bool use_credentials(SSL_CTX& context, const Credentials& credentials) {
 }
 
 // Decodes "%3D" and "+" in a query.
-std::string decoded(const std::string& text) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned char byte = 0;
-    const char* const digits = text.data() + i + 1;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
-      result += static_cast<char>(byte);
-      i += 2;
-    } else {
-      result += text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return result;
+std::string decoded(std::string text) {
+  std::replace(text.begin(), text.end(), '+', ' ');
+  return percent_decode(text);
 }
 
 Request to_request(const httplib::Request& from, std::string body) {

@@ -92,3 +92,11 @@ TEST_CASE("join_or() puts commas between choices, and `or` before the last choic
   CHECK(mlk::join_or({"a", "b"}) == "a or b");
   CHECK(mlk::join_or({"a", "b", "c"}) == "a, b or c");
 }
+
+TEST_CASE("percent_decode() replaces % and two hex digits by a byte, and keeps any other %") {
+  CHECK(mlk::percent_decode("a%3Db%2c%21") == "a=b,!");
+  CHECK(mlk::percent_decode("%C3%bc%00") == std::string("\xc3\xbc\0", 3));
+  for (const std::string same : {"", "%", "%4", "100%", "%4g", "%g4", "%-1", "% 1", "%%%"})
+    CHECK(mlk::percent_decode(same) == same);
+  CHECK(mlk::percent_decode("%%41%2541") == "%A%41");
+}
