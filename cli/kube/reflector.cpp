@@ -317,8 +317,11 @@ std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
   if (options.transform) options.transform(object);
   if (type == "DELETED" && removed) removed(object);
   const std::lock_guard lock(mutex);
-  if (type == "ADDED" || type == "MODIFIED") put(std::move(object));
-  if (type == "DELETED") store.erase(key_of(object));
+  if (type == "ADDED" || type == "MODIFIED") {
+    put(std::move(object));
+  } else if (type == "DELETED") {
+    store.erase(key_of(object));
+  }
   return std::nullopt;
 }
 

@@ -15,9 +15,9 @@ constexpr std::size_t hex_digits = 4, pair_length = 2 * (2 + hex_digits);
 // half of a pair. Sets `out` to this number.
 bool is_half(std::string_view text, unsigned first, unsigned& out) {
   if (text.size() < hex_digits) return false;
-  const char* end = text.data() + hex_digits;
-  const auto [read, error] = std::from_chars(text.data(), end, out, 16);
-  return error == std::errc() && read == end && out >= first && out <= first + 0x3ff;
+  text = text.substr(0, hex_digits);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out, 16);
+  return error == std::errc() && end == text.data() + text.size() && out >= first && out <= first + 0x3ff;
 }
 
 bool is_high(std::string_view text, unsigned& out) { return is_half(text, 0xd800, out); }

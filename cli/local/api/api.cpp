@@ -234,7 +234,7 @@ Answer Api::watch(const Request& request, const Target& target) {
   // Parses the selectors now, since a mistake in them must be reported before the stream begins.
   const LabelSelector labels(options.label_selector);
   const FieldSelector fields(options.field_selector, *target.kind);
-  if (options.revision != "" && options.revision != "0" && !options.initial_events) {
+  if (!options.revision.empty() && options.revision != "0" && !options.initial_events) {
     std::uint64_t revision = number_parameter<std::uint64_t>(request, "resourceVersion").value_or(0);
     store_.changes_after(revision, target.kind->plural,
                          std::chrono::steady_clock::now());  // throws 410 if the version is too old
