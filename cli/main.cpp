@@ -1,11 +1,11 @@
 // Connects the process (arguments, streams, signals, exit code) with the command tree.
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <iostream>
 #include <malloc.h>
-#include <signal.h>
 #include <string>
 #include <unistd.h>
 #include <vector>

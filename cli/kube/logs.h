@@ -22,7 +22,8 @@ struct LogOptions {
   std::string container{};  // empty: the only container of the pod
   std::optional<int> tail_lines{};
   std::optional<std::chrono::seconds> since{};
-  std::optional<Time> from{};  // a whole second; replaces tail_lines and since
+  std::optional<Time>
+      from{};  // without a fraction of a second; if it is set, tail_lines and since are ignored
   bool follow = false;
   bool previous = false;  // true: the log of the container's previous incarnation
   std::optional<std::size_t> limit_bytes{};

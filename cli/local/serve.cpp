@@ -50,15 +50,15 @@ int serve(const std::filesystem::path& program) {
   const std::string url = "https://127.0.0.1:" + std::to_string(server.port());
   write_file_atomically(paths.kubeconfig(), kubeconfig_text(credentials, url), 0600);
   write_address(paths, {::getpid(), server.port()});
-  std::cerr << "listening on " << url << std::endl;
+  std::cerr << "listening on " << url << '\n';
 
   int number = 0;
   ::sigwait(&signals, &number);
-  std::cerr << "ended by signal " << number << std::endl;
+  std::cerr << "ended by signal " << number << '\n';
   try {
     write_address(paths, {0, server.port()});
   } catch (const Error& error) {  // for example a full disk; `mlk local down` also tries to write this
-    std::cerr << error.what() << std::endl;
+    std::cerr << error.what() << '\n';
   }
   // All objects are on disk at any time, so the server does not wait for the ends of streams.
   ::_exit(0);

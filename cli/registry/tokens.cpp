@@ -105,7 +105,7 @@ Token Tokens::fetch(const Scope& scope) {
   const std::string server = "the token server " + printable(parts->authority);
   const auto service = challenge_->parameters.find("service");
   const std::string query = as_query(service == challenge_->parameters.end() ? "" : service->second, scope);
-  const auto ask = [&](http::Call call) {
+  const auto ask = [&](const http::Call& call) {
     http::Reply reply = ask_(call);
     if (reply.failure.kind == http::Failure::Kind::closed) throw Error(ExitCode::interrupted, "interrupted");
     if (reply.failure.kind != http::Failure::Kind::none)

@@ -33,7 +33,7 @@ bool wants_ascii(const std::function<std::string(const std::string&)>& env) {
 bool Session::local() const {
   if (global.local) return true;
   const std::string value = env("MLK_LOCAL");
-  if (value != "" && value != "0" && value != "1")
+  if (!value.empty() && value != "0" && value != "1")
     throw Error(ExitCode::usage, "MLK_LOCAL must be 1 or 0, not '" + value + "'", "unset MLK_LOCAL");
   return value == "1" && global.cluster.kubeconfig.empty() && global.cluster.context.empty();
 }

@@ -36,7 +36,7 @@ def test_a_dry_run_of_a_sweep_shows_how_many_trials_are_new_and_what_they_need(c
     assert cluster.mlk("ls", name, "-o", "name", check=0).stdout == ""
 
 
-def test_the_option_named_same_continues_a_sweep_with_another_program(embedded, name, experiment):
+def test_a_sweep_goes_on_with_the_option_same_even_if_its_program_has_changed(embedded, name, experiment):
     sweep = start(embedded, "--wait", experiment(program(name)), "lr=1").stdout.strip()
     changed = experiment(program(name, "echo accuracy=0.9"), "changed.yaml")
     told = embedded.mlk("sweep", "--dry-run=server", changed, "lr=1,2", "-o", "json", check=0).json()

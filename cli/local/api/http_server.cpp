@@ -261,9 +261,10 @@ HttpServer::HttpServer(Api& api, const Credentials& credentials, int port)
   server.Put(".*", with_body);
   server.Patch(".*", with_body);
   server.Delete(".*", with_body);
-  server.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
-    refuse(StatusError(500, "InternalError", "Internal error occurred"), response);
-  });
+  server.set_exception_handler(
+      [](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) {
+        refuse(StatusError(500, "InternalError", "Internal error occurred"), response);
+      });
   state.port =
       port > 0 && server.bind_to_port("127.0.0.1", port) ? port : server.bind_to_any_port("127.0.0.1");
   if (state.port <= 0) throw Error(ExitCode::failure, "cannot listen on 127.0.0.1");

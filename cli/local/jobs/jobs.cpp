@@ -52,7 +52,7 @@ void attempt(const Action& action) {
   } catch (const StatusError&) {
     return;
   } catch (const std::exception& error) {
-    std::cerr << "job controller: " << error.what() << std::endl;
+    std::cerr << "job controller: " << error.what() << '\n';
   }
 }
 

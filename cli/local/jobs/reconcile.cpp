@@ -199,7 +199,7 @@ class JobSync {
       return Verdict{"Failed", "MaxFailedIndexesExceeded",
                      "Job has exceeded the specified maximal number of failed indexes"};
     }
-    if (failed_indexes_.size() > 0 &&
+    if (!failed_indexes_.empty() &&
         static_cast<int>(completed_.size() + failed_indexes_.size()) >= completions_)
       return Verdict{"Failed", "FailedIndexes", "Job has failed indexes"};
     const auto rule = matched_success_rule(spec_, completed_);
@@ -352,7 +352,7 @@ class JobSync {
     put("ready", ready, true);
     put("terminating", terminating, true);
     put("succeeded", static_cast<int>(completed_.size()), false);
-    if (completed_.size() > 0) status_["completedIndexes"] = completed_.text();
+    if (!completed_.empty()) status_["completedIndexes"] = completed_.text();
     if (by_index_) status_["failedIndexes"] = failed_indexes_.text();
   }
 

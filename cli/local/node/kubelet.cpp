@@ -96,7 +96,7 @@ void Kubelet::step(Time now, bool sweep) {
     } catch (const StatusError&) {
       continue;                              // the pod has changed meanwhile: the next step reads it again
     } catch (const std::exception& error) {  // for example a full disk; the loop continues
-      std::cerr << name_of(*pod) << ": " << error.what() << std::endl;
+      std::cerr << name_of(*pod) << ": " << error.what() << '\n';
     }
   }
   if (sweep) clear_up();

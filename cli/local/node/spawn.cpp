@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "cli/util/error.h"

@@ -23,7 +23,7 @@
 #include "cli/util/error.h"
 #include "cli/util/time.h"
 
-extern char** environ;
+extern char** environ;  // NOLINT: POSIX has no header that declares it
 
 namespace mlk::local {
 namespace {
@@ -179,7 +179,7 @@ class Supervisor {
       folder_.write(Started{started_at_, child_.pid, self_});
       start_is_recorded_ = true;
     } catch (const Error& error) {
-      std::cerr << error.what() << std::endl;
+      std::cerr << error.what() << '\n';
     }
   }
 
@@ -194,7 +194,7 @@ class Supervisor {
         folder_.write(exit);
         return notices_.send();
       } catch (const Error& error) {
-        std::cerr << error.what() << std::endl;
+        std::cerr << error.what() << '\n';
       }
       std::error_code ignored;
       if (!std::filesystem::exists(folder_.path(), ignored))

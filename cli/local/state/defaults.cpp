@@ -128,7 +128,7 @@ class Rules {
       for (const json& variable : container.value("env", json::array())) {
         require(!variable.value("name", "").empty(), at + ".env.name", "Required value");
         require(variable.value("name", "").find('=') == std::string::npos, at + ".env.name", "Invalid value");
-        require(!(variable.contains("value") && variable.contains("valueFrom") && variable.at("value") != ""),
+        require(!variable.contains("valueFrom") || text_of(variable, {"value"}).empty(),
                 at + ".env.valueFrom", "Invalid value: may not be specified when `value` is not empty");
       }
     }
@@ -244,7 +244,8 @@ void set_defaults(const Kind& kind, json& object) {
       for (json& port : spec["ports"]) {
         put_if_missing(port, "protocol", "TCP");
         const json target = port.value("targetPort", json());
-        if (target.is_null() || target == 0 || target == "") port["targetPort"] = port.value("port", 0);
+        const bool is_empty_name = target.is_string() && target.get_ref<const std::string&>().empty();
+        if (target.is_null() || target == 0 || is_empty_name) port["targetPort"] = port.value("port", 0);
       }
     }
     put_if_missing(object, "status", {{"loadBalancer", json::object()}});

@@ -70,8 +70,7 @@ std::string code_in_image(const StoredRun& run, const registry::Access& access) 
 // written the record. Returns the mistake; empty if there is none.
 std::string wrong_with_places(const json& experiment) {
   if (experiment.contains("code")) {
-    const json& path = at_path(experiment, {"code", "path"});
-    if (!path.is_string() || path == "") return "code.path is not the name of a folder";
+    if (text_of(experiment, {"code", "path"}).empty()) return "code.path is not the name of a folder";
   }
   if (!experiment.contains("data")) return "";
   if (!experiment["data"].is_array()) return "data is not a list";
@@ -79,7 +78,7 @@ std::string wrong_with_places(const json& experiment) {
     if (!entry.is_object()) return "an entry of data is not an object";
     const json name = entry.value("name", json());
     if (!name.is_string() || !is_label(name.get<std::string>())) return "an entry of data has no name";
-    if (entry.contains("files") && (!entry["files"].is_string() || entry["files"] == ""))
+    if (entry.contains("files") && text_of(entry, {"files"}).empty())
       return "data '" + name.get<std::string>() + "': files is not the name of a folder";
   }
   return "";

@@ -152,9 +152,8 @@ std::optional<image::Platform> platform_of_nodes(const std::vector<json>& nodes,
         std::all_of(selector.items().begin(), selector.items().end(),
                     [&](const auto& wanted) { return label(wanted.key()) == wanted.value(); });
     const bool is_linux = !labels.contains(os_label) || label(os_label) == "linux";
-    const json architecture = label(architecture_label);
-    if (chosen && is_linux && architecture.is_string() && architecture != "")
-      there.insert(architecture.get<std::string>());
+    const std::string architecture = text_of(labels, {architecture_label});
+    if (chosen && is_linux && !architecture.empty()) there.insert(architecture);
   }
   if (there.size() != 1) return std::nullopt;
   return image::Platform{"linux", *there.begin(), ""};

@@ -1,6 +1,7 @@
 // Helpers for tests that run parts of mlk-mpi in processes, and play the other ends of the connections.
 #pragma once
 
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -8,7 +9,6 @@
 #include <functional>
 #include <iterator>
 #include <poll.h>
-#include <signal.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/socket.h>

@@ -1,8 +1,8 @@
 #include "cli/util/process.h"
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
-#include <signal.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <signal.h>
 #include <thread>
 
 #include <doctest/doctest.h>

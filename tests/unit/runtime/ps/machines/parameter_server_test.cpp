@@ -187,7 +187,7 @@ TEST_CASE("a join message decodes with its tensors, and malformed payloads are r
   }
 }
 
-TEST_CASE("a join message is refused if the flag for a data summary does not fit the bytes") {
+TEST_CASE("a join message is refused if it announces a data summary and has none, or the reverse") {
   Header header;
   const Bytes without = encode(JoinMessage{7, 70, 3, 2, 64, {}, {}});
   REQUIRE(decode_join(header, without));
