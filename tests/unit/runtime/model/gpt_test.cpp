@@ -208,7 +208,12 @@ TEST_CASE("a small GPT learns to predict the bytes of a text better than a table
   const DataSplit data = load_text(folder.path().string(), 32);
   auto ops = kernels::make_cpu_ops();
   Gpt model(gpt_of(2, 32, 2, 32), data.train->shape(), 1, *ops);
-  const std::uint64_t steps = 300, batch = 16;
+#ifdef MLK_SANITIZED  // the first steps have all the faults that a sanitizer can find
+  constexpr std::uint64_t steps = 30;
+#else
+  constexpr std::uint64_t steps = 300;
+#endif
+  constexpr std::uint64_t batch = 16;
   const Optimizer optimizer({.type = OptimizerType::adamw,
                              .lr = 0.005,
                              .schedule = {.type = ScheduleType::cosine, .warmup = 20, .final = 0.1}},
@@ -223,6 +228,10 @@ TEST_CASE("a small GPT learns to predict the bytes of a text better than a table
     optimizer.apply(*ops, model.parameters(), model.gradients(), state, {step, step});
   }
   const Evaluation after = model.evaluate(*data.held_out).value();
+#ifdef MLK_SANITIZED
+  CHECK(after.loss < std::log(256));
+#else
   CHECK(after.loss < 0.8 * loss_of_pairs(text));
   CHECK(after.accuracy > 0.5);
+#endif
 }
