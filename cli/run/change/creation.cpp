@@ -33,8 +33,9 @@ constexpr std::chrono::seconds post_timeout{60};  // after this time, a POST is 
 const kube::Resource* usual_resource(const json& object) {
   using namespace kube::resources;
   for (const kube::Resource* resource : {&config_maps, &secrets, &services, &jobs}) {
-    if (resource->kind == object.at("kind") && kube::api_version_of(*resource) == object.at("apiVersion"))
-      return resource;
+    const bool fits = resource->kind == text_of(object, {"kind"}) &&
+                      kube::api_version_of(*resource) == text_of(object, {"apiVersion"});
+    if (fits) return resource;
   }
   return nullptr;
 }

@@ -281,8 +281,9 @@ class Reader {
   }
 
   std::string error_of_traceback() const {
-    std::string last, blaming;
-    for (std::size_t i = lines_.size(); i-- > 0 && is_near_the_end(i);) {
+    std::string blaming;
+    for (std::size_t end = lines_.size(); end > 0 && is_near_the_end(end - 1); --end) {
+      const std::size_t i = end - 1;
       const std::string_view line = lines_[i].text;
       if (!line.ends_with(traceback_head) || is_ignored(i)) continue;
       if (lines_[i].by_launcher && !holds(line, "traceback : ")) continue;

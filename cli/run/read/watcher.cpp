@@ -116,7 +116,7 @@ struct RunWatcher::State {
   std::array<const kube::Reflector*, 3> needed() const { return {owner.get(), jobs.get(), pods.get()}; }
 };
 
-RunWatcher::RunWatcher(kube::Client& client, std::string name_space, std::string run)
+RunWatcher::RunWatcher(kube::Client& client, std::string name_space, const std::string& run)
     : state_(std::make_unique<State>(client, name_space, run)) {
   using namespace kube::resources;
   State& state = *state_;

@@ -41,7 +41,7 @@ RunObjects with_ended_jobs(RunObjects objects, const std::map<std::string, nlohm
 class RunWatcher {
  public:
   // The client must outlive the watcher. Watching starts at once; the constructor does not wait.
-  RunWatcher(kube::Client& client, std::string name_space, std::string run);
+  RunWatcher(kube::Client& client, std::string name_space, const std::string& run);
   ~RunWatcher();
   RunWatcher(const RunWatcher&) = delete;
   RunWatcher& operator=(const RunWatcher&) = delete;
