@@ -80,6 +80,13 @@ def test_a_detached_sweep_continues_after_the_command_that_started_it_has_ended(
     mlk.wait_until(lambda: f"driver/0 driving {sweep}" in cluster.mlk("logs", sweep, "--role", "driver").stdout, "its log")
 
 
+def test_mlk_sweep_suggests_detach_only_if_a_cluster_keeps_fewer_ended_pods_than_the_sweep_has_trials(embedded, name, experiment):
+    file = experiment(f"name: {name}\nmode: single\nimage: i\nrun: sleep 600 ${{sweep.lr}}\nsweep: {{objective: maximize accuracy, parallel: 2}}\n")
+    words = "and --detach does so in the cluster"
+    assert words in embedded.mlk("sweep", file, "lr=1..12501", check=0, timeout=120).stderr
+    assert words not in embedded.mlk("sweep", "--set", "run=sleep ${sweep.lr}", file, "lr=1..100", check=0).stderr
+
+
 @pytest.mark.nodes
 def test_mlk_sweep_extends_a_detached_sweep_and_mlk_delete_removes_its_driver_too(embedded, name, experiment):
     file = experiment(program(name, seconds=0))

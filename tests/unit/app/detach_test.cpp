@@ -243,15 +243,6 @@ TEST_CASE("the driver's image comes from the flag, else from the environment, el
   CHECK(image_after({"--driver-image", "f"}, "e") == "f");
 }
 
-TEST_CASE("mlk sweep suggests --detach for a large sweep") {
-  Rbac cluster;
-  std::ofstream(cluster.file()) << "name: x\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n"
-                                   "sweep: {objective: maximize accuracy}\n";
-  const std::string words = "and --detach does so in the cluster";
-  CHECK(includes(cluster.mlk({"sweep", cluster.file(), "lr=1..12501"}).err, words));
-  CHECK_FALSE(includes(cluster.mlk({"sweep", cluster.file(), "--set", "name=y", "lr=1..100"}).err, words));
-}
-
 TEST_CASE("mlk logs accepts --role driver for a detached sweep") {
   Rbac cluster;
   const std::string sweep = cluster.detach().out.substr(0, 7);
