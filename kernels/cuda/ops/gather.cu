@@ -7,7 +7,8 @@ namespace {
 __global__ void gather_rows_kernel(std::size_t size, std::size_t columns, const std::uint64_t* ids,
                                    const std::uint8_t* table, float factor, float* out) {
   for_each(size, [=](std::size_t i) {
-    out[i] = static_cast<float>(table[ids[i / columns] * columns + i % columns]) * factor;
+    const std::size_t at = ids[i / columns] * columns + i % columns;
+    out[i] = static_cast<float>(table[at]) * factor;
   });
 }
 

@@ -38,6 +38,7 @@ struct CublasLt::Library {
     return reinterpret_cast<Function*>(found);
   }
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration, not an expression
 #define MLK_FUNCTION(name) decltype(name)* name##_ = function<decltype(name)>(#name)
   MLK_FUNCTION(cublasLtGetVersion);
   MLK_FUNCTION(cublasLtCreate);
@@ -85,8 +86,8 @@ struct CublasLt::Plan {
 
   template <typename Value>
   bool set(cublasLtMatmulDescAttributes_t attribute, Value value) const {
-    return library.cublasLtMatmulDescSetAttribute_(product, attribute, &value, sizeof value) ==
-           CUBLAS_STATUS_SUCCESS;
+    return library.cublasLtMatmulDescSetAttribute_(product, attribute, static_cast<const void*>(&value),
+                                                   sizeof value) == CUBLAS_STATUS_SUCCESS;
   }
   bool describe(const Key& key, cublasComputeType_t compute);
   // Sets the tensors of the epilogue, which may differ from product to product.
