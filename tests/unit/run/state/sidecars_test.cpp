@@ -470,6 +470,10 @@ TEST_CASE("is_settling() is true for 30 s if a pod was being started on its node
   state = {{"waiting", {{"reason", "ContainerCreating"}}}};
   pod["spec"].erase("nodeName");
   CHECK_FALSE(settles(0));
+  pod["spec"]["nodeName"] = "n1";
+  CHECK(settles(0));
+  pod["metadata"]["deletionTimestamp"] = "2026-07-21T12:00:00Z";
+  CHECK_FALSE(settles(0));
 }
 
 TEST_CASE("the only container of a pod counts as `main`") {
