@@ -156,7 +156,7 @@ Kubeconfig parse_kubeconfig(std::string_view text, const std::filesystem::path& 
   Kubeconfig out;
   if (config.is_null()) return out;
   if (!config.is_object()) throw broken(file, "not a map: is this a kubeconfig?");
-  if (const std::string kind = text_of(config, {"kind"}); !kind.empty() && kind != "Config")
+  if (const std::string kind = mlk::text_of(config, {"kind"}); !kind.empty() && kind != "Config")
     throw broken(file, "kind is \"" + kind + "\", not Config");
   out.clusters = entries_of(config, "clusters", "cluster", file);
   out.users = entries_of(config, "users", "user", file);
