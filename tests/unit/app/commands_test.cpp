@@ -118,7 +118,7 @@ TEST_CASE("a flag that is typed like --namespace= has an empty value") {
   CHECK_FALSE(contains(said, "in namespace 'y'"));
 }
 
-TEST_CASE("the error for an invalid number in a flag names the valid numbers") {
+TEST_CASE("if the number in a flag is invalid, the error names the valid numbers") {
   Tree tree;
   CHECK(tree.run({"sweep", "--parallel", "0", "x.yaml"}) == 2);
   CHECK(contains(tree.err.str(), "must be a whole number from 1 on, not '0'"));
@@ -243,7 +243,7 @@ TEST_CASE("mlk delete names the remaining objects if it times out") {
   CHECK(!contains(said, "foregroundDeletion"));
 }
 
-TEST_CASE("the error of mlk logs for an unknown role or rank lists those that the run has") {
+TEST_CASE("if the role or rank is unknown, the error of mlk logs lists the roles or ranks of the run") {
   Cluster cluster;
   const json roles = {{"metadata", {{"annotations", {{"mlk.dev/roles", R"({"server":1,"worker":3})"}}}}}};
   cluster.ask("PATCH", config_maps_path + "/x-abcde", roles, merge);

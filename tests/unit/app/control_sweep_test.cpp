@@ -103,7 +103,7 @@ void count_changes(Sweeper& sweeper, std::atomic<int>& changes) {
 
 }  // namespace
 
-TEST_CASE("mlk stop, resume and delete refuse a trial that is only an index of a Job") {
+TEST_CASE("mlk stop, mlk resume and mlk delete refuse a trial that is only an index of a Job") {
   OfCluster console;
   const std::string before = console.everything();
   for (const std::string doing : {"stop", "resume", "delete"}) {
@@ -143,7 +143,8 @@ TEST_CASE("mlk logs says why there are no lines if a sweep has no pods") {
                       console.sweep + console.flags() + "\n");
 }
 
-TEST_CASE("mlk stop, resume and delete fail with exit code 3 if the sweep has no trial of this number") {
+TEST_CASE(
+    "mlk stop, mlk resume and mlk delete fail with exit code 3 if the sweep has no trial of this number") {
   TwoRun console;
   const std::string run = console.status().newest_runs.at(0);
   for (const std::string doing : {"stop", "resume", "delete"}) {
@@ -198,7 +199,7 @@ TEST_CASE("mlk stop and mlk resume change no trial if one of the typed names is 
   }
 }
 
-TEST_CASE("if a stop or resume of a trial was cut off, the same command completes it") {
+TEST_CASE("if mlk stop or mlk resume of a trial was cut off, a second call completes the work") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = 0; which < 2; ++which) {
       INFO(which);
@@ -326,7 +327,7 @@ TEST_CASE("a command asks no question if --where selects no run") {
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("mlk stop, resume and delete refuse --yes without --where") {
+TEST_CASE("mlk stop, mlk resume and mlk delete refuse --yes without --where") {
   TwoRun console;
   for (const std::string doing : {"stop", "resume", "delete"}) {
     const auto yes = console.type({doing, console.sweep, "--yes"});

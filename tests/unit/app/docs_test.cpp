@@ -151,7 +151,7 @@ TEST_CASE("a flag that may be repeated takes one value each time") {
   CHECK(tree.out.str().starts_with("other-"));
 }
 
-TEST_CASE("the error for a word in the place of a whole number names the flag") {
+TEST_CASE("if a flag has a word in the place of a whole number, the error names the flag") {
   Tree tree;
   CHECK(mlk::run({"logs", "digits", "--rank", "x"}, tree.session) == 2);
   CHECK(tree.err.str() ==
@@ -169,7 +169,7 @@ TEST_CASE("commands refuse an invalid namespace even if they use no cluster") {
   }
 }
 
-TEST_CASE("the error for an unknown or missing command after mlk local names mlk local --help") {
+TEST_CASE("if the command after mlk local is unknown or missing, the error names mlk local --help") {
   Tree tree;
   CHECK(mlk::run({"local", "bogus"}, tree.session) == 2);
   CHECK(mlk::run({"local"}, tree.session) == 2);

@@ -141,7 +141,8 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 }  // namespace
 
-TEST_CASE("mlk delete and mlk stop spare a selected run that ends between the question and the answer") {
+TEST_CASE(
+    "mlk delete and mlk stop do not change a selected run if it ends between the question and the answer") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -160,7 +161,7 @@ TEST_CASE("mlk delete and mlk stop spare a selected run that ends between the qu
   }
 }
 
-TEST_CASE("mlk delete and mlk stop spare a run that is created between the question and the answer") {
+TEST_CASE("mlk delete and mlk stop do not change a run that is created between the question and the answer") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -172,7 +173,7 @@ TEST_CASE("mlk delete and mlk stop spare a run that is created between the quest
   }
 }
 
-TEST_CASE("mlk delete and mlk stop spare a new run that has taken the name of a selected run") {
+TEST_CASE("mlk delete and mlk stop do not change a new run that has taken the name of a selected run") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;

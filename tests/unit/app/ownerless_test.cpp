@@ -99,7 +99,7 @@ TEST_CASE("mlk delete deletes the trials of a sweep whose owner is gone") {
   CHECK_MESSAGE(cluster.deleted == std::vector<std::string>{"y-12345"}, said);
 }
 
-TEST_CASE("mlk delete spares an object with a run's label if mlk has not created the object") {
+TEST_CASE("mlk delete does not delete an object with a run's label if mlk has not created the object") {
   Cluster cluster(false, false);
   cluster.store.modify("pods", "default", pod, [](json& object) {
     object["metadata"]["labels"].erase("app.kubernetes.io/managed-by");

@@ -9,7 +9,7 @@ TEST_SUITE_BEGIN("app/submitted");
 namespace mlk {
 namespace {
 
-TEST_CASE("mlk submit of an ended run says when and why the run ended") {
+TEST_CASE("if the submitted run has already ended, mlk submit says when and why it ended") {
   const Time now = Time() + std::chrono::hours(1000);
   struct Row {
     Phase phase;

@@ -43,7 +43,7 @@ TEST_CASE("the error for a flag without a value shows the form of the value") {
         "mlk: error: there is no value after '-n'\nhint: it takes one: mlk ls -n NAME\n");
 }
 
-TEST_CASE("the error for a surplus or wrong value of a flag names the flag") {
+TEST_CASE("if a value of a flag is wrong or superfluous, the error names the flag") {
   CHECK(refusal({"submit", "x.yaml", "--follow=often"}) ==
         "mlk: error: '--follow' takes no value\nhint: use the flag alone: --follow\n");
   CHECK(refusal({"ls", "--tag", "a", "--tag", "b"}) ==
@@ -78,7 +78,7 @@ TEST_CASE("mlk reports errors in flags and arguments without a request to the cl
   }
 }
 
-TEST_CASE("the error for a bad flag of mlk sweep names the flag and shows the value") {
+TEST_CASE("if a flag of mlk sweep is wrong, the error names the flag and shows its value") {
   const TemporaryFolder folder;
   const std::string path =
       folder.write("x.yaml", "name: x\nmode: single\nrun: echo ${sweep.lr}\nsweep: {search: grid}\n");

@@ -69,7 +69,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-TEST_CASE("mlk status shows every part of a failed run if it writes into a pipe") {
+TEST_CASE("mlk status shows every part of a failed run if its output is a pipe") {
   CHECK(shown(failed_run(), 0) ==
         "mnist-abcde  Failed  ps  took 1m\n"
         "  why           worker/1: exit code 3: cannot open /data/mnist/train-images (2 of 2 tries failed)\n"
@@ -146,7 +146,7 @@ TEST_CASE("mlk status never breaks a line between the name and the value of a me
   }
 }
 
-TEST_CASE("mlk status folds many running ranks into one line if it writes on a terminal") {
+TEST_CASE("mlk status folds many running ranks into one line if its output is a terminal") {
   RunStatus status = failed_run();
   for (int i = 2; i < 40; ++i) {
     RankStatus rank = status.ranks[0];
@@ -232,7 +232,7 @@ TEST_CASE("untimed() makes two lines equal if only the time until the next retry
   CHECK(untimed("next in ") == "");
 }
 
-TEST_CASE("mlk ls -o wide shows the tags and differing values of runs") {
+TEST_CASE("mlk ls -o wide shows the tags of runs, and the values in which the runs differ") {
   RunStatus first = failed_run(), second = failed_run(), other = failed_run();
   first.run = "mnist-aaaaa", second.run = "mnist-bbbbb", other.run = "cifar-aaaaa";
   first.name = second.name = "mnist", other.name = "cifar";

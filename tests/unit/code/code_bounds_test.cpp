@@ -53,7 +53,8 @@ TEST_CASE("pack_code() makes no archive of more than the allowed number of bytes
   CHECK(std::string(error.what()).find(" has more when it is compressed, but at most ") != std::string::npos);
 }
 
-TEST_CASE("pack_code() makes no archive of code that has over sixteen times the allowed archive size") {
+TEST_CASE(
+    "pack_code() makes no archive if the code is more than sixteen times as large as an archive may be") {
   const TemporaryFolder folder;
   constexpr std::size_t most = 64 << 10;
   const auto packed = [&](std::size_t size) {
@@ -87,7 +88,7 @@ TEST_CASE("pack_code() warns of files above 10 MiB, and names the three largest 
             .ends_with("; the largest files are large (60.0 MiB), more (10.1 MiB), exact (10.0 MiB)"));
 }
 
-TEST_CASE("pack_code() refuses code above 64 MiB without an image, and above 16 GiB in any case") {
+TEST_CASE("pack_code() refuses code above 64 MiB if there is no image, and code above 16 GiB in any case") {
   const TemporaryFolder folder;
   const auto told = [&](std::uintmax_t size) {
     write(folder.path() / "zeros", "");

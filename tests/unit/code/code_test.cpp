@@ -160,7 +160,7 @@ TEST_CASE("pack_code() leaves out pipes and sockets, and warns of each") {
   CHECK(code.warnings[0].find("pipe is a socket, a pipe or a device") != std::string::npos);
 }
 
-TEST_CASE("the error for code that is too large names the bound and the largest files") {
+TEST_CASE("if the code is too large, the error names the bound and the largest files") {
   const TemporaryFolder folder;
   write(folder.path() / "small");
   write(folder.path() / "noise", mlk::random_bytes(200'000));

@@ -127,7 +127,7 @@ TEST_CASE("a pattern of many stars is matched in a short time") {
   CHECK_FALSE(leaves_out(deep + "b", path + "c"));
 }
 
-TEST_CASE("patterns of Includes match paths from the top, and a matching folder includes its content") {
+TEST_CASE("the patterns of `Includes` match paths from the top, and a matching folder includes its content") {
   Includes includes({"data/vocabulary.txt", "models/", "**/*.json"});
   CHECK(includes.matches("data/vocabulary.txt"));
   CHECK_FALSE(includes.matches("x/data/vocabulary.txt"));

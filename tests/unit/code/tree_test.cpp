@@ -273,7 +273,8 @@ TEST_CASE("a tree has the size and the executable bit of each file, and the targ
   CHECK(tree.no_files.empty());
 }
 
-TEST_CASE("`no_files` lists pipes in order, and the error for a link that leads out has a hint") {
+TEST_CASE(
+    "`no_files` lists pipes in order, and a link that leads out of the folder causes an error with a hint") {
   const TemporaryFolder folder;
   for (const char* name : {"z", "b", "m"}) {
     folder.write(std::string(name) + "d/f", "");

@@ -73,7 +73,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("products with bfloat16 and a long inner dimension agree with the reference on the device") {
+TEST_CASE("on the device, products with bfloat16 and a long inner dimension agree with the reference") {
   in_each_order([] {
     const auto ops = device_ops(Precision::bfloat16), reference = make_reference_ops();
     Numbers numbers;

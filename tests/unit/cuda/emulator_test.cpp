@@ -28,7 +28,8 @@ void reverse(const float* in, float* out, bool waits) {
 }  // namespace
 
 TEST_CASE(
-    "a thread reads what other threads of the block wrote before a barrier, and NaN without the barrier") {
+    "after a barrier, a thread reads what other threads of the block wrote; without the barrier, it reads "
+    "NaN") {
   std::vector<float> in(128), out(128);
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
   const Launch launch{{2}, {64}, 64 * sizeof(float)};
@@ -74,8 +75,8 @@ TEST_CASE("the emulator reports a fault if the first or the last thread of a blo
 }
 
 TEST_CASE(
-    "__shfl_xor_sync() exchanges values between lanes, and the use of a lane that is missing or not in the "
-    "mask is a fault") {
+    "__shfl_xor_sync() exchanges values between lanes; a lane that is missing or not in the mask causes a "
+    "fault") {
   std::vector<int> sums(2);
   run_grid({{1}, {64}}, [&] {
     int value = static_cast<int>(threadIdx.x);

@@ -20,7 +20,7 @@ using mlk::test::Numbers;
 using mlk::test::on_device;
 using mlk::test::on_host;
 
-TEST_CASE("convolutions and their gradients agree with the reference on the device") {
+TEST_CASE("on the device, convolutions and their gradients agree with the reference") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;

@@ -13,7 +13,7 @@ using mlk::test::in_each_order;
 using mlk::test::LayerSize;
 
 TEST_CASE(
-    "linear layers and their gradients agree with the reference on the device, also if sizes do not fill "
+    "on the device, linear layers and their gradients agree with the reference, also if sizes do not fill "
     "whole tiles") {
   in_each_order([] {
     for (const Precision precision : {Precision::float32, Precision::bfloat16}) {

@@ -70,7 +70,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("products with a long inner dimension agree with the reference on the device") {
+TEST_CASE("on the device, products with a long inner dimension agree with the reference") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -85,7 +85,7 @@ TEST_CASE("products with a long inner dimension agree with the reference on the 
   });
 }
 
-TEST_CASE("adding a bias, with ReLU and without, gives the reference's bits on the device") {
+TEST_CASE("on the device, adding a bias gives the reference's bits, with ReLU and without") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -110,7 +110,7 @@ TEST_CASE("adding a bias, with ReLU and without, gives the reference's bits on t
   });
 }
 
-TEST_CASE("the gradients of a bias, with ReLU and without, agree with the reference on the device") {
+TEST_CASE("on the device, the gradients of a bias agree with the reference, with ReLU and without") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -135,7 +135,7 @@ TEST_CASE("the gradients of a bias, with ReLU and without, agree with the refere
   });
 }
 
-TEST_CASE("the loss, its gradient and the number of correct rows agree with the reference on the device") {
+TEST_CASE("on the device, the loss, its gradient and the number of correct rows agree with the reference") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;

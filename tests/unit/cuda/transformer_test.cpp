@@ -29,7 +29,7 @@ std::vector<float> zeros(std::size_t size) { return std::vector<float>(size); }
 
 }  // namespace
 
-TEST_CASE("GELU and its gradient agree with the reference on the device") {
+TEST_CASE("on the device, GELU and its gradient agree with the reference") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -52,7 +52,7 @@ TEST_CASE("GELU and its gradient agree with the reference on the device") {
   });
 }
 
-TEST_CASE("layer normalisation and its gradients agree with the reference on the device") {
+TEST_CASE("on the device, layer normalisation and its gradients agree with the reference") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -122,7 +122,7 @@ TEST_CASE("embeddings and their gradients have the same bits on the device as in
   });
 }
 
-TEST_CASE("attention and its gradient agree with the reference on the device") {
+TEST_CASE("on the device, attention and its gradient agree with the reference") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;

@@ -24,7 +24,9 @@ struct Bounds {
   std::string end = {};  // the text after the value
 };
 
-TEST_CASE("a key with a number accepts its smallest and its largest value, and no value beyond these") {
+TEST_CASE(
+    "a key whose value is a number accepts the smallest and the largest allowed value, and none beyond "
+    "these") {
   const Bounds table[] = {
       {"train.epochs=", "0", "1", "1000000", "1000001", "from 1 to 1000000"},
       {"train={data: {path: /d}, steps: ", "0", "1", "1000000000000", "1000000000001",
@@ -144,7 +146,7 @@ TEST_CASE("a path is accepted if it is absolute, has no ':', and none of its par
   }
 }
 
-TEST_CASE("CPUs and memory are refused outside of their bounds") {
+TEST_CASE("cpu_millis() and memory_bytes() refuse quantities outside of their bounds") {
   for (const char* good : {"1m", "0.001", "1000000", "1000000000m", "00002", "0.5"})
     CHECK_MESSAGE(cpu_millis(good), good);
   for (const char* bad : {"0m", "0.0", "1000000.001", "1000000001m", "0.0005", "1.", ".5", "1.5.0", "+1"})

@@ -143,7 +143,7 @@ TEST_CASE("an empty Experiment, Role and DataEntry have their default values") {
   CHECK(needs_image(nothing));
 }
 
-TEST_CASE("an excerpt of a long line has whole characters") {
+TEST_CASE("an excerpt of a long line never cuts a character") {
   const auto euros = [](std::size_t count) {
     std::string out;
     for (std::size_t i = 0; i < count; ++i) out += "€";
@@ -164,7 +164,7 @@ TEST_CASE("an excerpt of a long line has whole characters") {
   CHECK(told(0) == "f:1:1: no\n  " + euros(34) + "\n  ^");
 }
 
-TEST_CASE("a value of the wrong type is refused with the expected type") {
+TEST_CASE("if a value has the wrong type, the error names the expected type") {
   const auto said = [](const std::string& argument) { return problems_of(smallest, set({argument})); };
   CHECK(said("train.steps='5'") == "--set:1:13: train.steps must be a whole number without quotes, not '5'");
   CHECK(said("train.steps=[5]") == "--set:1:13: train.steps must be a whole number, not a list");
@@ -223,7 +223,7 @@ TEST_CASE("an unknown role is one mistake, whose message suggests a role with a 
             .starts_with("--set:1:9: unknown key 'worker' in metrics"));
 }
 
-TEST_CASE("the error for a file that is no map says 'the file'") {
+TEST_CASE("if the file is no map, the error says 'the file'") {
   Problems problems;
   CHECK(check_section(parse_yaml("[a]", "f"), schema_section("nfs"), "", problems) == json::object());
   CHECK_THROWS_WITH(problems.throw_if_any(), "f:1:1: the file must be a map, not a list\n  [a]\n  ^");

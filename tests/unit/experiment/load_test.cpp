@@ -194,7 +194,7 @@ TEST_CASE("an error shows a line that has only a reference to a Secret") {
                  "\n  env: {A: {secret: no-key}}\n"));
 }
 
-TEST_CASE("an error shows only whole characters of a long line") {
+TEST_CASE("an error that shows a part of a long line never cuts a character") {
   for (int shift = 0; shift < 2; ++shift) {
     std::string accents(static_cast<std::size_t>(shift), 'a');
     while (accents.size() < 200) accents += "é";
@@ -278,7 +278,7 @@ TEST_CASE("load_experiment() throws only Error for a damaged or cut file") {
   }
 }
 
-TEST_CASE("the error for a word of another tool suggests mlk's key") {
+TEST_CASE("if a key is a word of another tool, the error suggests mlk's key") {
   const auto problem = [](const std::string& text) {
     try {
       load_experiment(text, "x.yaml", {}, {{"allreduce", "ps", "single"}});

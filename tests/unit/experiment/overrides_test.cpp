@@ -189,7 +189,7 @@ TEST_CASE("--set reads the value of a key as YAML") {
   CHECK(x.effective["checkpoint"]["volume"]["pvc"] == "c");
 }
 
-TEST_CASE("the error for a file that is not a map lists no mistakes of --set") {
+TEST_CASE("if the file is not a map, the error lists no mistakes of --set") {
   const std::string said = refusal("only text", {.set = {"train.steps=5"}, .env = {}, .image = ""});
   CHECK_FALSE(contains(said, "below"));
   CHECK_FALSE(contains(said, "--set:"));
@@ -224,7 +224,7 @@ TEST_CASE("the message for a mistake in --set shows the argument with a caret") 
   CHECK(refusal(smallest, {.set = {}, .env = {}, .image = "\xff"}) == "MLK_IMAGE:1:1: not UTF-8 text");
 }
 
-TEST_CASE("the error for a --set that is not YAML also lists the other mistakes") {
+TEST_CASE("if the value of --set is not YAML, the error also lists the other mistakes") {
   const std::string message = refusal(
       "name: x\nmode: single\ntrain: {data: {path: d}, steps: 1}\n",
       {.set = {"train.model.hidden=[1", "train.steps={", "note=a\xff", "tags=5"}, .env = {}, .image = ""});

@@ -19,7 +19,7 @@ std::string in_mode(const std::string& mode, const std::string& lines) {
   return problems_of("name: x\nmode: " + mode + "\n" + lines);
 }
 
-TEST_CASE("`train` needs a built-in mode, and `parameters` needs a job type of the user") {
+TEST_CASE("`train` needs a built-in mode, and `parameters` needs a job type that the user has defined") {
   CHECK(in_mode("mine", train) ==
         "x.yaml:3:1: train needs mode single, ps or allreduce; a job type of your own needs run");
   CHECK(in_mode("mine", "run: a\nparameters: {a: 1}\nroles: {chief: {}, server: {count: 3, min: 2}}\n") ==
@@ -74,7 +74,7 @@ TEST_CASE("the count of a role is refused outside of the bounds of its mode") {
                       {"server", {{"count", 1}, {"cpu", "1"}, {"memory", "1Gi"}, {"gpu", 0}}}});
 }
 
-TEST_CASE("the mode limits the GPUs of a worker that trains: 1 for single, else 16") {
+TEST_CASE("the mode limits the GPUs of a worker that trains: 1 for `single`, 16 for the other modes") {
   CHECK(in_mode("single", std::string(train) + "workers: {gpu: 1}\n") == "accepted");
   CHECK(in_mode("single", std::string(train) + "workers: {gpu: 2}\n") ==
         "x.yaml:4:11: mode single computes with one GPU; several need mode allreduce or ps");
@@ -179,7 +179,7 @@ TEST_CASE("a model is refused if its sizes are inconsistent or its data is unsui
   CHECK(with("type: gtp", "").find("did you mean 'gpt'?") != std::string::npos);
 }
 
-TEST_CASE("the error for a key of another optimizer lists the types that have this key") {
+TEST_CASE("if a key belongs to another optimizer, the error lists the types that have this key") {
   const auto with = [](const std::string& optimizer) {
     return in_mode("single", "train: {data: {path: /d}, steps: 10, optimizer: {" + optimizer + "}}\n");
   };

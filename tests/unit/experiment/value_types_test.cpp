@@ -40,7 +40,7 @@ TEST_CASE("a key of type `text` accepts any scalar except empty text") {
        {"image_pull_secrets: a", "x.yaml:4:21: image_pull_secrets must be a list of names, not 'a'"}});
 }
 
-TEST_CASE("keys of numbers and booleans refuse values in quotes") {
+TEST_CASE("keys for numbers and booleans refuse values in quotes") {
   check_rows(
       {{"restart: {retries: '1'}",
         "x.yaml:4:20: restart.retries must be a whole number without quotes, not '1'"},

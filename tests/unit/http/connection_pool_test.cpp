@@ -115,7 +115,7 @@ TEST_CASE("a pool opens at most thirty-two connections at the same time to a ser
   CHECK(reached == most);
 }
 
-TEST_CASE("an exchange of a pool calls go_on many times a second while the server sends nothing") {
+TEST_CASE("an exchange of a pool calls `go_on` many times a second while the server sends nothing") {
   FakeServer server;
   server.http->Get("/", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
   const std::string url = server.listen();

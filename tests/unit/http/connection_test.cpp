@@ -77,7 +77,9 @@ TEST_CASE("an answer has its status, its body and headers with names in lower-ca
   CHECK(connection.exchange({.method = "HEAD", .url = echo.url}).body.empty());
 }
 
-TEST_CASE("exchange() sends a body with the caller's Content-Type or with none, and reports the sent bytes") {
+TEST_CASE(
+    "exchange() sends a body with the caller's Content-Type or with none, and reports how many bytes were "
+    "sent") {
   EchoServer echo;
   Connection connection({.pool = pool_or_none()});
   const std::string body(3 << 20, 'x');
@@ -331,7 +333,7 @@ TEST_CASE("a reply has the headers of the final answer, and none of an interim a
   CHECK(reply.header("x-late") == "yes");
 }
 
-TEST_CASE("exchange() ends if go_on returns false while the server is silent") {
+TEST_CASE("exchange() ends if `go_on` returns false while the server is silent") {
   FakeServer server;
   server.http->Get(".*", [&](const Asked&, Answer&) { server.hang(); });
   const std::string url = server.listen();
@@ -372,7 +374,7 @@ TEST_CASE("exchange() passes on the exceptions of its callbacks") {
   CHECK(connection.exchange({.url = echo.url}).ok());
 }
 
-TEST_CASE("exchange() refuses a certificate if ca_pem lacks its authority, unless `insecure` is set") {
+TEST_CASE("exchange() refuses a certificate if `ca_pem` lacks its authority, unless `insecure` is set") {
   const Certificate authority = make_authority("own"), another = make_authority("another");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   server.http->Get(".*",

@@ -42,7 +42,7 @@ TEST_CASE("the failure is of kind `broken` if the connection ends before the ans
     CHECK(failure_of(code, "", 0, {}).kind == Kind::broken);
 }
 
-TEST_CASE("a TLS handshake that is cut and one that is refused cause failures of different kinds") {
+TEST_CASE("the kind of the failure differs between a TLS handshake that is cut and one that is refused") {
   const auto kind = [](const char* text, int os_error) {
     return failure_of(CURLE_SSL_CONNECT_ERROR, text, os_error, {}).kind;
   };

@@ -67,8 +67,7 @@ TEST_CASE("the loop refuses a certificate of another name, unless `insecure` is 
 }
 
 TEST_CASE(
-    "after two refused certificates, the failure for the second one has the fault of the second "
-    "certificate") {
+    "if two certificates are refused in turn, the second failure has the fault of the second certificate") {
   const Certificate authority = make_authority("own");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
   Ends ends({.url = server.listen(), .ca_pem = authority.pem()});
@@ -81,7 +80,7 @@ TEST_CASE(
   CHECK(ask(*ends.loop, {.path = "/a"}).get().failure.kind == Failure::Kind::host_name);
 }
 
-TEST_CASE("requests offer HTTP/2, except for a POST beside eight or more other requests") {
+TEST_CASE("a request offers HTTP/2, unless it is a POST and eight or more other requests are in progress") {
   struct Row {
     int others;
     const char* method;
@@ -162,7 +161,7 @@ TEST_CASE("fifty simultaneous streams to a server that speaks only HTTP/1 use fi
 }
 
 TEST_CASE(
-    "a socket has the options to notice a dead connection, and child processes do not inherit the socket") {
+    "a socket has the options that detect a dead connection, and child processes do not inherit the socket") {
   FakeServer server;
   server.http->Get(".*",
                    [](const httplib::Request&, httplib::Response& response) { answer(response, 200, "{}"); });
@@ -253,7 +252,7 @@ TEST_CASE("proxy_url of ServerAccess has priority over the proxy of the environm
   CHECK(failure.hint == "check proxy-url");
 }
 
-TEST_CASE("the failure says that a proxy wants a login, and the proxy gets no credential of the server") {
+TEST_CASE("if a proxy wants a login, the failure says this, and the proxy gets no credential of the server") {
   std::string asked;
   const RawServer proxy([&](int, const std::string& request) {
     asked = request;

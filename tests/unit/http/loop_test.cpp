@@ -274,7 +274,7 @@ TEST_CASE("a response has at most thirty-two warnings, and no warning without a 
 }
 
 TEST_CASE(
-    "a request fails if the unfinished answers exceed most_held; answers that have ended do not count") {
+    "a request fails if the unfinished answers exceed `most_held`; answers that have ended do not count") {
   FakeServer server;
   std::string body(1 << 20, 'x');
   server.http->Get(

@@ -125,7 +125,7 @@ TEST_CASE("a POST to a busy server is sent again with its body") {
   CHECK(bodies == std::vector<std::string>{"content", "content"});
 }
 
-TEST_CASE("the loop sends a request to an unreachable server only once if longest_trying is 0") {
+TEST_CASE("the loop sends a request to an unreachable server only once if `longest_trying` is 0") {
   Ends ends({.url = "http://127.0.0.1:1", .longest_trying = milliseconds(0)});
   ends.credentials->give("");
   CHECK(ask(*ends.loop, {.path = "/a"}).get().failure.kind == Failure::Kind::refused);
@@ -212,7 +212,7 @@ TEST_CASE("a stream opens with its final answer, not with a 1xx answer") {
   CHECK(opened == std::vector<int>{200});
 }
 
-TEST_CASE("a stream may deliver more bytes than most_held, because delivered lines are not held") {
+TEST_CASE("a stream may deliver more bytes than `most_held`, because delivered lines are not held") {
   const std::string line(700 << 10, 'x');
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {

@@ -41,7 +41,7 @@ TEST_CASE("in_url() puts an IPv6 address into brackets, and does not change othe
   CHECK(in_url("api.example") == "api.example");
 }
 
-TEST_CASE("has_login is true if a URL has a user name or a password") {
+TEST_CASE("`has_login` is true if a URL has a user name or a password") {
   CHECK(parts_of("https://me@x")->has_login);
   CHECK(parts_of("https://me:secret@x")->has_login);
   CHECK(parts_of("https://:secret@x")->has_login);

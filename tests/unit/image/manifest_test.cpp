@@ -106,7 +106,7 @@ TEST_CASE("parse_manifest() uses the media type of the header if the document ha
   CHECK(read_manifest(untyped, docker_types.manifest).is_docker());
 }
 
-TEST_CASE("choose() selects an entry by system, architecture and variant, and never a signature") {
+TEST_CASE("choose() selects an entry by system, architecture and variant, and never selects a signature") {
   const Index index =
       read_index(index_of({entry('1', platform("amd64", "", "windows")), entry('2', nullptr),
                            entry('3', platform("unknown", "", "unknown")), entry('4', platform("arm", "v6")),
@@ -405,7 +405,8 @@ TEST_CASE("choose() compares variants as numbers, and prefers entries that need 
 }
 
 TEST_CASE(
-    "the error for a missing platform names the image, and the hint for an invalid platform has an example") {
+    "if a platform is missing, the error names the image; if a platform is invalid, the hint has an "
+    "example") {
   const Index index = read_index(index_of(json::array({entry('1', platform("amd64"))})));
   CHECK(std::string(error_of([&] { (void)chosen(index, {"linux", "arm", "v5"}); }).what()) ==
         "image x is not there for linux/arm/v5");
