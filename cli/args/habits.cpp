@@ -45,7 +45,7 @@ constexpr Habit other_habits[] = {
     {" rename ", "change `name` in the experiment file and submit it: that is a new run"},
 };
 
-// No flag of mlk deletes the embedded cluster, because its files may be the only checkpoints of somebody.
+// No flag of mlk deletes the embedded cluster, because its files may be somebody's only checkpoints.
 constexpr std::string_view delete_local =
     "`mlk local down` keeps its objects. This deletes its runs, their logs, and what they wrote into its own "
     "volumes: mlk local down && rm -r ${XDG_STATE_HOME:-~/.local/state}/mlk/local";

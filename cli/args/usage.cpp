@@ -31,7 +31,7 @@ std::string spoken_type(const CLI::Option& option) {
   return words.empty() ? option.get_type_name() : join(words, "|");
 }
 
-// Reads the command line by the tree of commands, up to the first unknown word.
+// Follows the command line through the tree of commands, up to the first unknown word.
 class Reading {
  public:
   Reading(const CLI::App& root, const std::vector<std::string>& arguments)

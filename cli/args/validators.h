@@ -1,4 +1,4 @@
-// Checks of values of options, for options of several commands.
+// Checks the values of options that several commands have.
 #pragma once
 
 #include <string>

@@ -16,8 +16,8 @@
 
 namespace mlk::image {
 
-// The most bytes of all files of an archive together, and the most bytes of the uncompressed archive, which
-// also has the names of the files. Pods unpack the archive into their memory or disk.
+// Limits in bytes: for all files in an archive together, and for the uncompressed archive, which also has the
+// names of the files. Pods unpack the archive into their memory or disk.
 inline constexpr std::size_t most_unpacked_code = 64 << 20, longest_tar = 2 * most_unpacked_code;
 
 // Code of more bytes than this takes seconds to compress. So mlk first only computes the digest of such code,

@@ -41,10 +41,11 @@ inline constexpr std::size_t most_tree_entries = 100'000;  // files, links and f
 // Leaves out caches, virtual environments, folders of version control and other files of tools, files that
 // mlk has written, hidden names (except .gitignore and a few others that describe the folder) and files that
 // usually hold secrets. Leaves out paths by the rules in files .mlkignore, and then paths that git ignores.
-// For these, mlk reads .git/info/exclude, the user's file for all repositories, core.ignoreCase, and the
-// files .gitignore: in the folder, and above it up to the top of the repository. Does not follow links.
-// Throws Error{usage} for a link that leads out of the folder, for too many files, and for paths that are too
-// long or too deep. Throws Error{not_found} or Error{failure} if a folder cannot be read.
+// To know what git ignores, mlk reads .git/info/exclude, the user's file for all repositories,
+// core.ignoreCase, and each .gitignore in the folder, in its subfolders, and in the folders above it up to
+// the top of the repository. Does not follow links. Throws Error{usage} for a link that leads out of the
+// folder, for too many files, and for paths that are too long or too deep. Throws Error{not_found} or
+// Error{failure} if a folder cannot be read.
 Tree list_tree(const std::filesystem::path& folder, const TreeRules& rules,
                std::size_t most_entries = most_tree_entries);
 

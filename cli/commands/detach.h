@@ -40,9 +40,10 @@ struct Driver {
 };
 
 // Makes the driver's objects. Checks the rights of the driver, and lets the cluster check the driver's Job,
-// so that mlk creates no sweep whose driver cannot start. If the ServiceAccount or its Role is missing,
-// creates both if --create-rbac is set and this is not a dry run. Otherwise prints both for an administrator,
-// and throws Error{cluster}. Also throws other Errors.
+// so that mlk creates no sweep whose driver cannot start. If the driver's ServiceAccount is missing or lacks
+// rights, there are two cases. With --create-rbac and without --dry-run, creates the account, its Role and
+// its RoleBinding. Otherwise prints all three for an administrator, and throws Error{cluster}. Also throws
+// other Errors.
 Driver prepare_driver(Session& session, kube::Client& client, const sweeps::StartRequest& request,
                       const SweepSource& source, const DetachOptions& options);
 

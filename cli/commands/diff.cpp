@@ -107,7 +107,7 @@ std::string tar_of(kube::Client& client, const StoredRun& run, const registry::A
   return run.code.empty() ? "" : fetch_code(client, client.config().name_space, run, access);
 }
 
-// The kind of an entry, which the program diff does not show; empty for a plain file.
+// The kind of an entry, which the program `diff` does not show; empty for a plain file.
 std::string kind_of(const image::TarEntry& entry) {
   if (entry.kind == image::TarEntry::Kind::folder) return "folder";
   return entry.executable ? "executable" : "";
@@ -129,7 +129,7 @@ void print_kinds(const std::string& first, const std::string& second, Session& s
   }
 }
 
-// Runs the program diff and returns its output. Throws Error if diff fails, takes too long or prints too
+// Runs the program `diff` and returns its output. Throws Error if `diff` fails, takes too long or prints too
 // much; the hint says how the user can compare the code with other programs.
 std::string compared(const Command& command, const StoredRun& first, const StoredRun& second,
                      const Session& session) {

@@ -48,9 +48,9 @@ struct SweepOptions {
   std::string output = "name";
 };
 
-// The values below `sweep:` that --search and --trials set. Without --search, the kind of search is the one
-// in the file if this kind has a number of trials, and otherwise `random`. If the file has the same kind, the
-// other options in the file, such as the seed, stay.
+// The values below `sweep:` that --search and --trials set. Without --search, the file decides the kind of
+// search if its kind has a number of trials; otherwise the kind is `random`. If the kind stays as in the
+// file, the other options in the file, such as the seed, also stay.
 std::vector<FlagValue> search_flags(const SweepOptions& options, const ExperimentFile& file,
                                     const PrepareOptions& prepared) {
   Problems problems;

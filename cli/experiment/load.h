@@ -17,7 +17,7 @@ struct FlagValue {
   std::string flag;  // messages name this flag if `at` has no source
   std::string path;
   std::string value;  // in YAML
-  Place at{};         // the place where the user has written it
+  Place at{};         // where the user has written the value
 };
 
 struct Overrides {
@@ -29,8 +29,8 @@ struct Overrides {
 
 // The names in the templates that mlk has loaded.
 struct TemplateNames {
-  std::vector<std::string> job_types;     // values of mode
-  std::vector<std::string> frameworks{};  // values of framework, apart from "none"
+  std::vector<std::string> job_types;     // values of the key `mode`
+  std::vector<std::string> frameworks{};  // values of the key `framework`, apart from "none"
 };
 
 // Functions and texts that depend on the place of the experiment file.

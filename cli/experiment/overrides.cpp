@@ -53,9 +53,8 @@ void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
   }
 }
 
-// Returns `value`, unless it is text without quotes. In that case, returns the text `given` as it is. YAML
-// would fold its lines, and remove blanks at both ends and everything after " #", for example in a script or
-// a colour.
+// Returns `value`. But if it is text without quotes, returns the text `given` as it is. YAML would fold its
+// lines, and remove blanks at both ends and everything after " #", for example in a script or a colour.
 YamlNode as_given(YamlNode value, const std::string& given) {
   const bool is_comment = value.kind == YamlNode::Kind::null && trim(given).starts_with('#');
   const bool is_plain = value.kind == YamlNode::Kind::scalar && value.plain;
@@ -91,7 +90,7 @@ std::optional<YamlNode> value_of(const std::shared_ptr<const Source>& source, st
   return value ? std::optional(as_given(std::move(*value), given)) : std::nullopt;
 }
 
-// Whether null is an ordinary value at this path: in a patch, where it removes a key, and in parameters,
+// Whether null is an ordinary value at this path: in `patch`, where it removes a key, and in `parameters`,
 // which the job type defines.
 bool takes_null(const std::vector<std::string>& steps) {
   return std::any_of(steps.begin(), steps.end() - 1,

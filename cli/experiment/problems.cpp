@@ -108,8 +108,8 @@ void Problems::throw_if_any(const std::string& hint) const {
   if (found_.empty()) return;
   std::vector<const Problem*> sorted;
   for (const Problem& problem : found_) sorted.push_back(&problem);
-  // Sorts the problems by line and column. Problems in the values of flags come last. A flag is known by its
-  // name, which begins with "-", so a file with such a name is sorted like a flag.
+  // Sorts the problems by line and column. Problems in the values of flags come last. mlk recognises a
+  // flag by its name, which begins with "-", so a file with such a name is sorted like a flag.
   std::stable_sort(sorted.begin(), sorted.end(), [](const Problem* a, const Problem* b) {
     const bool a_flag = a->place.source->name.starts_with("-"),
                b_flag = b->place.source->name.starts_with("-");

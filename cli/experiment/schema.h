@@ -19,8 +19,8 @@ enum class Type {
   whole,        // `detail`: "lowest..highest"
   number,       // `detail`: "lowest..highest"; "(0..1)" excludes both ends
   boolean,
-  duration,  // 90s, 15m, 1h30m; `detail`: the longest duration, after "0s.." if zero is allowed, or "" if
-             // there is no limit
+  duration,  // 90s, 15m, 1h30m; `detail`: the longest duration, such as "1h"; "0s..1h" also allows zero;
+             // "" sets no limit
   cpu,       // 2, 0.5, 250m
   memory,    // 512Mi, 4Gi
   command,   // text for sh -c, or a list of words

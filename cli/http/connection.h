@@ -51,7 +51,7 @@ struct ConnectionOptions {
   std::string ca_pem{};           // authorities in addition to those of the system
   bool insecure = false;          // certificates are not checked
   std::function<bool()> go_on{};  // called at least once a second; false: ends the exchange (Kind::closed)
-  std::chrono::seconds patience{60};       // longest time below 1 KiB per second; other values are for tests
+  std::chrono::seconds patience{60};       // see exchange(); other values are for tests
   std::shared_ptr<ConnectionPool> pool{};  // if not null: shared connections, and Call::take must not wait
 };
 

@@ -34,7 +34,7 @@ struct FreshCheck {
 
 enum class SilenceStep {
   wait,
-  ask,    // send a small request beside those in progress
+  ask,    // send a small request over an open connection
   check,  // send a small request over a new connection
   leave,  // the connection is dead: the server answers over other connections only
 };

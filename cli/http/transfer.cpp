@@ -167,8 +167,8 @@ void Transfer::set_network(const ServerAccess& server) {
   // libcurl opens no further one, but waits until it knows whether the new one has streams. Without TLS there
   // are never streams, and libcurl would wait for the first answer.
   const bool https = server.url.starts_with("https:");
-  // A server needs a sixth less time for many small requests if each has its own connection. So a POST beside
-  // many transfers gets its own connection.
+  // A server needs a sixth less time for many small requests if each has its own connection. So a POST gets
+  // its own connection while many transfers are in progress.
   by_http1_ = !https || (request.method == "POST" && peer_->transfers >= many_transfers);
   set(easy, CURLOPT_HTTP_VERSION,
       static_cast<long>(by_http1_ ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS));

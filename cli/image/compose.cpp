@@ -56,7 +56,7 @@ json configuration_of(const std::optional<Base>& base, const std::vector<Additio
   }
   json& history = out["history"];
   if (!history.is_array()) history = json::array();
-  // Programs that read an image match each layer with one history entry, and skip entries with "empty_layer".
+  // To read an image, programs match each layer with one history entry, and skip entries with "empty_layer".
   // If a base does not have exactly one entry without "empty_layer" for each layer, mlk adds no entries.
   const auto told = std::count_if(history.begin(), history.end(), [](const json& entry) {
     return entry.is_object() && !(entry.contains("empty_layer") && entry["empty_layer"] == true);
