@@ -148,7 +148,7 @@ int run_command(CLI::App& app, const std::vector<std::string>& given, Session& s
   }
 }
 
-// A full disk must not look like success. If the reader has gone, as with `head`, no message is needed.
+// A full disk must not look like success. A reader that has gone, such as `head`, needs no message.
 bool write_all_out(Session& session) {
   if (session.out.flush()) return true;
   // This second write fails for the same reason as the first one, and sets errno.

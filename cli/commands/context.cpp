@@ -34,8 +34,8 @@ Questions joined(Questions some, const Questions& more) {
   return some;
 }
 
-// A group also has the permissions for the options of its commands: mlk logs -f watches the run, and mlk
-// delete --where lists all runs. Only the group "submit" lacks those for --wait and --follow.
+// A group also has the permissions for the options of its commands: `mlk logs -f` watches the run, and
+// `mlk delete --where` lists all runs. Only the group "submit" lacks those for --wait and --follow.
 std::vector<Need> needs() {
   using namespace kube::resources;
   const Questions to_list{{"list", config_maps, ""}, {"list", jobs, ""}, {"list", pods, ""}};

@@ -54,7 +54,7 @@ void clear_cache(const GcOptions& options, Session& session) {
   const std::set<std::string> in_use = local::layers_in_use();
   for (const fs::path& entry : entries) {
     session.check_interrupted();
-    // Checks the entry again, since a submit may have used the entry meanwhile.
+    // Checks the entry again, since `mlk submit` may have used the entry meanwhile.
     if (!image::is_unused(entry, age) || in_use.contains(entry.filename().string())) continue;
     bytes += image::size_on_disk(entry);
     if (entry.parent_path() == cache) ++count;  // other entries are records of packed code
@@ -126,8 +126,8 @@ void clear_repository(const GcOptions& options, Session& session) {
     }
     const auto manifest = registry.find_manifest(repository.repository, digest);
     (void)registry.remove_manifest(repository.repository, digest);
-    // If a run names the image by now, its submit may have found the image before mlk deleted it, so mlk
-    // restores the image. A submit that comes later does not find the image, and sends it.
+    // If a run names the image by now, `mlk submit` may have found the image before its deletion. So the
+    // image is restored. A later `mlk submit` does not find the image, and sends it.
     if (manifest && digests_in_use(*client).contains(digest)) {
       registry.put_manifest(repository.repository, tag, manifest->type, manifest->bytes);
       session.note(printable(tag) + " is there again: it is in use now");

@@ -65,7 +65,7 @@ void find_places(const Section& section, const std::string& path, const std::str
                  std::vector<std::string>& found) {
   for (const Key& key : section.keys) {
     if (key.name == name && key.type != Type::later) found.push_back(path + name);
-    // The keys of a role are found below workers and servers. Patches have names of Kubernetes, not of mlk.
+    // The keys of a role are found below `workers` and `servers`. Patches have names of Kubernetes.
     if (key.type == Type::section && key.detail != "patch" && key.detail != "role.patch")
       find_places(schema_section(key.detail), path + std::string(key.name) + ".", name, found);
   }

@@ -38,7 +38,7 @@ struct Reply {
   int status = 0;
   Headers headers;  // names in lower-case letters
   std::string body;
-  Failure failure;  // why there is no answer, or only a part
+  Failure failure;  // why there is no answer, or only a part of one
 
   std::string header(std::string_view name) const;  // the first value of this name; empty: none
   bool has_status(int wanted) const { return failure.kind == Failure::Kind::none && status == wanted; }

@@ -50,7 +50,7 @@ TEST_CASE("the live line of a sweep has a bar of 40 columns on a wide terminal")
             "  50/100  10 running  3 failed  2 stopped  best accuracy 0.9712 (12)  about 1m44s left");
 }
 
-TEST_CASE("the live line of a sweep shows only the most important parts on 60 columns") {
+TEST_CASE("the live line of a sweep shows only the most important parts if the terminal has 60 columns") {
   const std::string line = bar_at(60);
   CHECK(ui::width_of(line) == 60);
   CHECK(line.find("  50/100  3 failed  best accuracy 0.9712 (12)") != std::string::npos);

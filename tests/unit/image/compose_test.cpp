@@ -180,7 +180,7 @@ TEST_CASE("the layers of a base keep their media types and their purposes") {
   CHECK(composed.own[0].diff_id == id_with('f'));
 }
 
-TEST_CASE("a history entry counts as a layer, except if its empty_layer is true") {
+TEST_CASE("a history entry counts as a layer, except if its `empty_layer` is true") {
   Base base = some_base();
   for (const auto& [empty_layer, size] :
        std::vector<std::pair<json, std::size_t>>{{false, 2}, {nullptr, 2}, {"true", 2}, {true, 1}}) {
