@@ -147,7 +147,8 @@ TEST_CASE("parse_pip_report() refuses a text that is no report, and a report wit
   }
 }
 
-TEST_CASE("parse_pip_report() prefers sha256, then sha384, sha512, md5 and sha1") {
+TEST_CASE(
+    "parse_pip_report() takes the digest of sha256 if there is one, or else of sha384, sha512, md5 or sha1") {
   const auto digest = [](const std::string& archive) {
     return parse_pip_report(report_with(R"({"download_info":{"archive_info":)" + archive +
                                         R"(},"metadata":{"name":"a","version":"1"}})"),

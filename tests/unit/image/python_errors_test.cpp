@@ -113,7 +113,7 @@ TEST_CASE("own_python() fails if python3 does not print its version") {
   CHECK(mlk::image::own_python().markers.at("os_name") == "posix");
 }
 
-TEST_CASE("python_layer() gives an exit code and a hint that fit the failure of pip") {
+TEST_CASE("the cause of pip's failure decides the exit code and the hint of python_layer()") {
   struct Row {
     const char* said;
     mlk::ExitCode code;

@@ -223,7 +223,7 @@ TEST_CASE("pip gets no platform and no ABI if the packages are to run on this ma
                         "--no-compile --progress-bar off --target "));
 }
 
-TEST_CASE("pip gets the constraints and the sources of packages that the requirements name") {
+TEST_CASE("pip gets the constraints and the package sources that the requirements name") {
   const Machine machine;
   (void)mlk::image::python_layer(machine.packages(), "mlk/python");
   CHECK(machine.calls().find("--constraint") == std::string::npos);

@@ -91,7 +91,7 @@ TEST_CASE(
   CHECK(name_refusal("r.example/" + std::string(246, 'a')).code() == mlk::ExitCode::usage);
 }
 
-TEST_CASE("a tag may have 128 letters, digits and marks, but may not begin with a dot or dash") {
+TEST_CASE("a tag has at most 128 characters, and is refused if it begins with a dash or a dot") {
   CHECK(parse_reference("x:" + std::string(128, 'T')).tag.size() == 128);
   for (const std::string& bad :
        Texts{std::string(), std::string(129, 'a'), std::string("-a"), std::string(".a"), std::string("a b"),
@@ -190,7 +190,7 @@ TEST_CASE("a port is a number from 1 to 65535") {
                   std::string(port));
 }
 
-TEST_CASE("the error for a bad name tells the fault, but shows no text before the @ of a bad digest") {
+TEST_CASE("the error for a bad name says what is wrong, but shows no text before the @ of a bad digest") {
   const auto told = [](const std::string& text) { return std::string(name_refusal(text).what()); };
   CHECK(told("x@sha256:abc") ==
         "'@sha256:abc' in the name of an image: after @ stands sha256: and 64 hexadecimal digits");

@@ -234,7 +234,8 @@ TEST_CASE(
   CHECK(classify_requirement("a/own[x] ; os_name == 'posix'").place == "a/own");
 }
 
-TEST_CASE("a comment begins after a blank, and a backslash at the end continues a line") {
+TEST_CASE(
+    "a comment begins at the start of a line or after a blank; a backslash at the end continues the line") {
   CHECK(wanted_of("six#x\n") == "six#x\n");
   CHECK(wanted_of("six\t# x\n") == "six\n");
   CHECK(wanted_of("six # x # y\n") == "six\n");

@@ -281,7 +281,7 @@ TEST_CASE("read_tar() refuses an entry below a link at any depth, and a path wit
   CHECK(told({{{.path = "l", .kind = Kind::link, .target = std::string(4096, 't')}, ""}}) == "accepted");
 }
 
-TEST_CASE("leads_inside() allows at most as many .. in the target as the path of the link has folders") {
+TEST_CASE("leads_inside() allows at most one .. in the target for each folder in the path of the link") {
   using mlk::image::leads_inside;
   struct Row {
     const char *path, *target;

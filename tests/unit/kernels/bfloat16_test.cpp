@@ -36,7 +36,7 @@ TEST_CASE("to_bfloat16() rounds to the nearest number, and to the even one if tw
   CHECK(std::isnan(to_bfloat16(std::bit_cast<float>(0x7f800001u)).value()));
 }
 
-TEST_CASE("rounding gives the same bits in the loops of every instruction set as in to_bfloat16()") {
+TEST_CASE("the loops of every instruction set round numbers to the same bits as to_bfloat16()") {
   std::vector<float> in;
   for (std::uint64_t bits = 0; bits < 1ull << 32; bits += 65521)
     in.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
@@ -83,7 +83,7 @@ TEST_CASE("a product with bfloat16 is the product of the rounded inputs, summed 
   }
 }
 
-TEST_CASE("the precision bfloat16 rounds the inputs of products, but neither the sums nor the results") {
+TEST_CASE("with the precision `bfloat16`, inputs of products are rounded, but sums and results are not") {
   auto ops = make_cpu_ops(1, Precision::bfloat16), reference = make_reference_ops();
   const std::vector<float> fine = {1 + 0x1p-20f, -3 - 0x1p-19f};
   auto sum = fine, expected = fine;

@@ -129,7 +129,7 @@ TEST_CASE("a max pool gives the largest of four numbers, and the gradient goes t
   });
 }
 
-TEST_CASE("the processor's pool gives the bits of the reference, also where numbers are equal or NaN") {
+TEST_CASE("the processor's max pool gives the bits of the reference, also where numbers are equal or NaN") {
   auto reference = make_reference_ops();
   Numbers numbers;
   for (const int threads : {1, 3}) {
@@ -168,7 +168,7 @@ TEST_CASE("the processor's pool gives the bits of the reference, also where numb
   });
 }
 
-TEST_CASE("Philox gives the words of its authors' test vectors") {
+TEST_CASE("philox() returns the numbers in the test vectors of Philox's authors") {
   using Words = std::array<std::uint32_t, 4>;
   CHECK(philox({0, 0, 0, 0}, {0, 0}) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   constexpr std::uint32_t ones = 0xffffffff;

@@ -318,7 +318,7 @@ TEST_CASE("cross entropy of equal logits is the logarithm of the number of class
   CHECK(ops->softmax_cross_entropy(3, 7, logits.data(), labels.data()) == doctest::Approx(std::log(7.0)));
 }
 
-TEST_CASE("the mean loss over no rows is 0") {
+TEST_CASE("the mean loss is 0 if there are no rows") {
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     const auto ops = make();
     const float logit = 1;

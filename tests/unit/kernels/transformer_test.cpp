@@ -277,7 +277,7 @@ TEST_CASE("the output of attention at a position does not depend on later positi
   });
 }
 
-TEST_CASE("attention passes a NaN in a query, key or value on to the output and the gradients") {
+TEST_CASE("if a query, key or value of attention has a NaN, the output and the gradients also have a NaN") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     const AttentionShape shape{1, 3, 1, 4};

@@ -88,7 +88,8 @@ TEST_CASE("require_version() refuses a Kubernetes that is older than the require
   }
 }
 
-TEST_CASE("an access review has the subresource, and a namespace only for namespaced objects") {
+TEST_CASE(
+    "an access review names the subresource, and names the namespace only if objects of the kind have one") {
   FakeServer server;
   std::mutex mutex;
   std::vector<json> bodies;

@@ -127,7 +127,7 @@ TEST_CASE("a 404 without a Status is an error of the server and does not mean a 
   }
 }
 
-TEST_CASE("fields of a wrong type in a server's answer count as missing") {
+TEST_CASE("a field of a server's answer is treated as missing if it has a wrong type") {
   FakeServer server;
   server.http->Get("/api/v1/namespaces/n/pods", [](const auto&, auto& response) {
     answer(response, 200,

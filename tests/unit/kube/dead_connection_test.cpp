@@ -65,8 +65,7 @@ TEST_CASE("a request on a dead connection is sent again over another connection"
   CHECK(server.asked("/version") >= 1);
 }
 
-TEST_CASE(
-    "after a dead connection, a client repeats a patch only if it does no harm to apply the patch twice") {
+TEST_CASE("after a dead connection, a client repeats a patch only if applying the patch twice does no harm") {
   Deaf server("");
   Client client(server.start());
   client.patch(resources::pods, "n", "x", {{"metadata", {{"labels", {{"a", "b"}}}}}});

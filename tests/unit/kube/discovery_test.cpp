@@ -34,7 +34,7 @@ TEST_CASE("resources_in() gives the kinds whose objects can be created") {
   CHECK(path_of(found[1], "ns", "a") == "/apis/example.dev/v1/globes/a");
 }
 
-TEST_CASE("fields of a wrong type in a discovery document count as missing") {
+TEST_CASE("a field of a discovery document is treated as missing if it has a wrong type") {
   for (const char* text :
        {"null", "[]", "{}", R"({"resources": 7})", R"({"resources": [7, {}, {"verbs": "create"}]})",
         R"({"resources": [{"name": 7, "kind": "X", "verbs": ["create"]}]})",

@@ -146,7 +146,7 @@ TEST_CASE("a follower gives a note if the node has rotated the log between two s
   CHECK(follower.notes() == Texts{"it has rotated the log of p: lines may be missing"});
 }
 
-TEST_CASE("a container state with fields of wrong types counts as missing") {
+TEST_CASE("a container's state is treated as missing if it has fields of wrong types") {
   LogServer logs;
   Client client(logs.start());
   Lines lines;

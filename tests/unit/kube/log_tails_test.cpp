@@ -72,7 +72,7 @@ TEST_CASE("an answer that is cut within its first line has no lines") {
   }
 }
 
-TEST_CASE("an answer with another status than 200 has no lines") {
+TEST_CASE("an answer has no lines if its status is not 200") {
   for (const int status : {400, 404, 500}) {
     const TailAnswer answer = Tails().answer(status, line, 3, 1000);
     CHECK(answer.status == status);

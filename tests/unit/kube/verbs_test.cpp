@@ -94,7 +94,7 @@ TEST_CASE("patch() reports warnings to on_warning, which may be empty") {
   CHECK(warnings == std::vector<std::string>{"old"});
 }
 
-TEST_CASE("find() returns nothing for a missing object, and throws all other errors") {
+TEST_CASE("find() returns nothing for a missing object, and throws for every other error") {
   NotingServer server;
   const Config config = server.start();
   Client client(config);

@@ -254,7 +254,7 @@ TEST_CASE("read_address() returns the process id and the port of the server, wit
   CHECK(read("{") == "none");
 }
 
-TEST_CASE("lost() is true if the process id of a server is stored, and no server holds the lock") {
+TEST_CASE("lost() is true if the process id of a server is stored but no server holds the lock") {
   const Home home;
   CHECK_FALSE(lost());
   std::filesystem::create_directories(home.paths.root);

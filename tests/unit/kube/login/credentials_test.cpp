@@ -89,7 +89,8 @@ TEST_CASE("a server that refuses every credential does not cause a plugin call f
   CHECK(credentials.refused(third, begin_time + seconds(12)));  // the server had accepted this credential
 }
 
-TEST_CASE("an id-token is sent until ten seconds before the expiry, and gives an error afterwards") {
+TEST_CASE(
+    "an id-token is sent until ten seconds before its expiry, and after this time next() returns an error") {
   Credentials credentials(with_oidc(R"({"exp": 1795348800})"));  // the expiry is at_noon
   CHECK(credentials.next(begin_time, at_noon - seconds(11)).send != nullptr);
   const auto late = credentials.next(begin_time, at_noon - seconds(10));
@@ -150,7 +151,7 @@ TEST_CASE("the pause between plugin calls continues if the server accepts an old
   CHECK_FALSE(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time + seconds(1)));
 }
 
-TEST_CASE("if a plugin returns an expired credential, it is used for ten seconds and then replaced") {
+TEST_CASE("an expired credential from a plugin is used for ten seconds, and is then replaced") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a", at_noon), begin_time, at_noon);
   CHECK(credentials.next(begin_time + seconds(9), at_noon + seconds(9)).send != nullptr);

@@ -91,7 +91,7 @@ TEST_CASE("a plugin gets its arguments unchanged, its variables, and KUBERNETES_
   CHECK(text == "$(touch /tmp/no; echo a) *||a b|" + exec_info(*script.config.exec, script.config, false));
 }
 
-TEST_CASE("the error for a plugin that is missing, fails or prints too much says the cause") {
+TEST_CASE("if a plugin is missing, fails or prints too much, the error names the cause") {
   PluginScript missing("");
   missing.config.exec->command = "no-such-plugin-of-mlk";
   missing.config.exec->install_hint = "install \x1b[1mit\x1b[0m from there\n";
@@ -352,7 +352,7 @@ TEST_CASE("the stderr of a plugin is shown while the plugin runs, and is not rep
   CHECK(said.size() == (told ? 2 : 1));
 }
 
-TEST_CASE("credential_end() has a value if the plugin gave an expiry") {
+TEST_CASE("credential_end() returns a time only if the plugin gave an expiry") {
   FakeServer server;
   server.http->Get(".*", [](const auto&, auto& response) { answer(response, 200, "{}"); });
   Config config = server.start();

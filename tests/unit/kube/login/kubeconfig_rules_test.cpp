@@ -143,7 +143,7 @@ TEST_CASE("a password without a username is allowed beside tokenFile") {
   CHECK(config.password == "pw");
 }
 
-TEST_CASE("impersonation needs `as`, and a line break in a header is refused") {
+TEST_CASE("impersonation without `as` is refused, and so is a line break in a header") {
   OneContext files;
   const std::string none =
       "FOLDER/config: user \"u\" has as-uid, as-groups or as-user-extra, but no \"as\" | ";

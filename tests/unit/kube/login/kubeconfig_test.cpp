@@ -147,7 +147,7 @@ TEST_CASE("certificates and keys are read from files, or from base64 in the fiel
 }
 
 TEST_CASE(
-    "the error for a wrong or conflicting field tells the file and the entry, but never shows a secret") {
+    "the error for a wrong or conflicting field names the file and the entry, but never shows a secret") {
   Files files;
   files.folder.write("x.pem", "X");
   files.folder.write("empty", " \n");

@@ -59,7 +59,7 @@ TEST_CASE("a token file that is empty or does not fit in a header leaves the las
   }
 }
 
-TEST_CASE("renew() reads the token file at once, and is true if there is a new token") {
+TEST_CASE("renew() reads the token file at once, and returns true if the token has changed") {
   const TemporaryFolder folder;
   Token token("given", folder.write("token", "one").string());
   CHECK(token.current(token_begin) == "one");
@@ -103,7 +103,8 @@ TEST_CASE("certificate_end() returns the expiry of a certificate, and nothing fo
   CHECK_FALSE(certificate_end("").has_value());
 }
 
-TEST_CASE("end_of() is the issuer's time, or else the expiry of token or certificate, whichever is earlier") {
+TEST_CASE(
+    "end_of() returns the expiry that the issuer gave, or else the earlier expiry of token and certificate") {
   const std::string early = jwt_of(R"({"exp": 60})"), late = jwt_of(R"({"exp": 7258118400})");
   const std::string certificate = make_certificate({"me", "DNS:me"}).pem();
   const auto of_certificate = certificate_end(certificate);

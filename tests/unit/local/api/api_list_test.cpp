@@ -76,7 +76,7 @@ TEST_CASE("a page of a list may end inside a namespace, and says how many object
   }
 }
 
-TEST_CASE("pages of a filtered list contain and count the selected objects") {
+TEST_CASE("pages of a filtered list contain only the selected objects, and count only these objects") {
   Listed listed;
   const std::string selected = "/api/v1/configmaps?labelSelector=l=1&limit=2";
   const json first = listed.cluster.ask("GET", selected);

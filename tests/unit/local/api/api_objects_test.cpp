@@ -91,8 +91,8 @@ TEST_CASE("a new object gets the initial status of its kind, and the status that
 }
 
 TEST_CASE(
-    "an unknown field is refused with fieldValidation=Strict, ignored with Ignore, and else causes a "
-    "warning") {
+    "fieldValidation=Strict refuses unknown fields, Ignore ignores them, and Warn (the default) warns of "
+    "each") {
   Cluster cluster;
   const json typo = map_named("a", {{"dat", 1}, {"x", 2}});
   const std::string both = "unknown field \"dat\", unknown field \"x\"";

@@ -96,7 +96,7 @@ TEST_CASE("an unknown path, or a method that a path does not have, is refused wi
   CHECK(cluster.store.find("serviceaccounts", "default", "default"));
 }
 
-TEST_CASE("a body that does not fit the kind in the path is refused with the right message") {
+TEST_CASE("a body with a wrong form, kind, version or namespace is refused with the right message") {
   Cluster cluster;
   const auto bad = [](const std::string& message) { return status_object(400, "BadRequest", message); };
   check_answer(cluster, "POST", maps, bad("the body is not an object"), "[]");
