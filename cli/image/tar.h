@@ -24,8 +24,8 @@ struct TarEntry {
   unsigned mode = 0;     // permissions; 0: the usual ones, 0644 or 0755
 };
 
-// Appends an entry. Owner and group are 0. The time is the first second of 1980, which zip archives can hold
-// too. `content`: the content of a file.
+// Appends an entry. Owner and group are 0. The time is the first second of 1980, the earliest time in zip
+// archives. `content`: the content of a file.
 void append_to_tar(std::string& tar, const TarEntry& entry, std::string_view content);
 
 // The header before a content of `size` bytes, and the length of the padding after the content.
@@ -35,9 +35,9 @@ std::size_t tar_padding(std::uint64_t size);
 // The bytes at the end of an archive.
 std::string tar_end();
 
-// Whether the target of a link at this path is inside the folder of the archive, even if the archive has
-// other links that pass this check. The target may have ".." only at its beginning, where ".." leads to a
-// parent folder of the link. These parent folders are no links, so a chain of links cannot lead out.
+// Whether the target of a link at this path is inside the folder of the archive. The target may have ".."
+// only at its beginning, where ".." leads to a parent folder of the link. These parent folders are no links,
+// so a chain of links that pass this check cannot lead out.
 bool leads_inside(const std::string& path, const std::string& target);
 
 struct TarFile {

@@ -25,7 +25,7 @@ class ApiError : public Error {
  public:
   ApiError(int status, std::string reason, const std::string& what, std::string hint = "");
 
-  // The HTTP status; 0 if there was no answer. Also 401 if credentials are missing and a retry cannot help.
+  // The HTTP status. Without an answer: 401 if credentials are missing and a retry cannot help, otherwise 0.
   int status() const { return status_; }
   // "NotFound", "AlreadyExists", "Forbidden" ...; "Unreadable" or "TooLarge" for an answer that mlk cannot
   // use; "Unreachable" or "NoCredentials" if there was no answer.
@@ -72,8 +72,8 @@ struct WriteOptions {
   bool dry_run = false;  // dryRun=All: checked by the server, not stored
 };
 
-// The stream of a watch, or of a log that mlk follows. The destructor ends the stream; no callback runs after
-// it.
+// The stream of a watch, or of a log that mlk follows. The destructor ends the stream, and after this no
+// callback runs.
 class Stream {
  public:
   virtual ~Stream() = default;

@@ -69,9 +69,9 @@ void compare_lists(const json& sent, const json& answered, const std::string& pa
       return identity != nullptr && other.is_object() && other.contains(identity) &&
              other[identity] == item[identity];
     };
-    // An item is compared with the item at its index if it has no identity, or if both have the same one:
-    // several tolerations or selectors may have the same key. Otherwise it is compared with the first item
-    // that has its identity.
+    // An item without an identity is found by its index. An item with an identity is found by its identity;
+    // the item at the same index is tried first, since several tolerations or selectors may have the same
+    // key.
     const auto found = i < answered.size() && (identity == nullptr || same(answered[i]))
                            ? answered.begin() + static_cast<std::ptrdiff_t>(i)
                            : std::find_if(answered.begin(), answered.end(), same);

@@ -25,8 +25,8 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
 // "pods in namespace x", for messages.
 std::string describe(const Resource& resource, const std::string& name_space, const std::string& name = "");
 
-// The text of a server's answer without metadata.managedFields. mlk never reads these fields. They are about
-// half of the text and cost half of the time for parsing, so mlk removes them first.
+// The text of a server's answer without metadata.managedFields. mlk never reads these fields. They make
+// up about half of the text, and cost half of the time for parsing. So mlk removes them first.
 std::string without_managed_fields(std::string_view text);
 
 // Like parse_response(), but the messages of errors name the server, the user and the file.

@@ -16,7 +16,7 @@ namespace mlk::kube {
 
 struct LogTimes {
   std::chrono::milliseconds first_wait{500}, longest_wait{10'000};  // the wait between two attempts
-  std::chrono::milliseconds answer{30'000};  // limit for the head of the answer, if the log is not followed
+  std::chrono::milliseconds answer{30'000};  // for the head of the answer, if mlk does not follow the log
   std::chrono::milliseconds poll{1'000};     // polling interval for a node that cannot follow logs
   std::chrono::milliseconds follow_again{60'000};  // after this time, mlk asks the node again to follow
   // During this time, a refusal is not final: after its start, an API server refuses everything until it has

@@ -61,9 +61,10 @@ bool lacks_inotify(std::string_view line);
 // for all pods with the same cause. Pure.
 ApiError log_error(const StreamEnd& end, const Config& config);
 
-// The position of a reader in a log, by the rule of the tool stern. A request can start only at a whole
-// second. So mlk counts the lines that came in the same second as the last line, reconnects at this second,
-// and skips as many lines. It also counts lines of later seconds, because a node's clock can be set back.
+// The position of a reader in a log, by the rule of the tool stern. A request can start only at the
+// beginning of a second. So mlk counts the lines that came in the same second as the last line, requests the
+// log from this second on, and skips that many lines. It also counts lines of later seconds, because a node's
+// clock can be set back.
 // With tailLines or sinceSeconds, the requested part of the log may begin within a second. The next request
 // then also returns the earlier lines of this second, which are left out. Pure.
 class LogPosition {
@@ -77,9 +78,9 @@ class LogPosition {
   bool was_cut() const { return was_cut_; }
 
  private:
-  std::optional<Time> second_;    // the time of the last line, as a whole second
+  std::optional<Time> second_;    // the time of the last line, without a fraction of a second
   std::optional<Time> earliest_;  // the earliest time of all lines
-  std::map<Time, long> seen_;     // the number of lines by second, for the latest seconds
+  std::map<Time, long> seen_;     // how many lines came in each of the latest seconds
   long to_skip_ = 0;              // how many known lines the next request returns again
   bool was_cut_ = false;
 };

@@ -18,7 +18,7 @@ namespace mlk::kube {
 struct ReflectorTimes {
   std::chrono::milliseconds first_wait{800},
       longest_wait{30'000};  // the wait after a failure; doubles each time; the jitter is a factor of 1 to 2
-  std::chrono::milliseconds calm{120'000};     // after this time without failures, first_wait is next
+  std::chrono::milliseconds calm{120'000};     // after this time without failures: first_wait again
   std::chrono::milliseconds silence{180'000};  // a watch that sends no event in this time is reopened
   std::chrono::milliseconds answer{30'000};    // for a whole page of a list
   std::chrono::milliseconds head{10'000};      // for the head of a watch's answer

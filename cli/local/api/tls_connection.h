@@ -10,9 +10,9 @@ namespace mlk::local {
 
 struct ConnectionLimits {
   std::chrono::milliseconds to_authenticate{10000};  // from the first byte to the token
-  std::chrono::milliseconds to_read{30000};          // without a byte, after the client has shown the token
-  std::chrono::milliseconds to_write{300000};        // also ends a stream to a pager that nobody scrolls
-  std::size_t header_bytes = 64 * 1024;              // of one request
+  std::chrono::milliseconds to_read{30000};    // the wait for a byte, after the client has shown the token
+  std::chrono::milliseconds to_write{300000};  // also ends a stream to a pager that nobody scrolls
+  std::size_t header_bytes = 64 * 1024;        // of one request
 };
 
 // Only the thread that serves the connection may use this object. Does not own the socket.

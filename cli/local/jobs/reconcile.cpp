@@ -192,7 +192,7 @@ class JobSync {
       }
     }
     if (failing_) return Verdict{"Failed", "PodFailurePolicy", *failing_};
-    // In the order of Kubernetes' Job controller, which first fails a Job with failed indexes, and then
+    // Kubernetes' Job controller has the same order: it first fails a Job with failed indexes, and then
     // checks whether enough other indexes have succeeded.
     if (by_index_ && spec_.contains("maxFailedIndexes") &&
         static_cast<int>(failed_indexes_.size()) > spec_.at("maxFailedIndexes").get<int>()) {

@@ -75,8 +75,8 @@ void default_job(json& object) {
     labels[prefix + "job-name"] = name;
   }
   if (spec["template"].contains("spec")) {
-    // By default, a pod restarts for ever. The pods of a Job must not, so Kubernetes requires an explicit
-    // restartPolicy in a Job.
+    // By default, a pod restarts for ever. This is wrong for the pods of a Job, so Kubernetes requires an
+    // explicit restartPolicy in a Job.
     const bool given = spec["template"]["spec"].contains("restartPolicy");
     default_pod_spec(spec["template"]["spec"]);
     if (!given) spec["template"]["spec"].erase("restartPolicy");

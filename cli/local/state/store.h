@@ -101,7 +101,7 @@ class Store {
   std::map<Key, Object> objects_;
   std::uint64_t revision_ = 0;
   std::uint64_t reserved_ = 0;  // no later store uses the revisions up to this one, even after a crash
-  std::uint64_t oldest_ = 0;    // changes after this one are in history_
+  std::uint64_t oldest_ = 0;    // history_ has all changes after this one
   std::deque<std::pair<Change, std::size_t>> history_;
   std::size_t history_bytes_ = 0;
   std::uint64_t wakeups_ = 0;
