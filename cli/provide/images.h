@@ -48,7 +48,7 @@ class Registries {
 struct ImageNeed {
   const std::string& file;  // the path of the experiment file, for messages
   const PrepareOptions& prepared;
-  DryRun dry_run = DryRun::no;  // otherwise, mlk neither builds nor sends an image
+  DryRun dry_run = DryRun::no;  // with any other value, mlk builds and sends no image
   bool insecure = false;        // as in the constructor of Registries
 };
 

@@ -109,7 +109,7 @@ TEST_CASE("entry_scripts() makes a script for each valid entry point of a packag
   CHECK(scripts[1].second.find("sys.exit(App.run())") != std::string::npos);
 }
 
-TEST_CASE("last_collected() names the last package, but hides logins and mlk's own files") {
+TEST_CASE("last_collected() returns the last package, without logins and without mlk's own files") {
   using mlk::image::last_collected;
   CHECK(last_collected("").empty());
   CHECK(last_collected(

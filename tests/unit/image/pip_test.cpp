@@ -73,7 +73,8 @@ TEST_CASE("allowed_settings() makes relative paths in PIP_ variables absolute, f
 }
 
 TEST_CASE(
-    "marker_environment() gives the marker values that an image determines, and lists the unknown ones") {
+    "marker_environment() returns the marker values that an image determines, and the list of unknown "
+    "markers") {
   const auto named = marker_environment({{"linux", "arm64", ""}, "3.9", "3.9.18"});
   CHECK(named.known.at("python_version") == "3.9");
   CHECK(named.known.at("python_full_version") == "3.9.18");

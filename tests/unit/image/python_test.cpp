@@ -255,7 +255,7 @@ TEST_CASE("python_layer() makes another layer if a package, its version or the t
   CHECK(machine.installations() == 4);
 }
 
-TEST_CASE("python_layer() writes programs and edits RECORD only for folders named *.dist-info") {
+TEST_CASE("python_layer() reads entry points, and changes RECORD, only in folders named *.dist-info") {
   const Machine machine(playing_pip + R"(
 mkdir -p "$2/own.egg-info" "$2/own"
 printf '[console_scripts]\nown = own:main\n' > "$2/own.egg-info/entry_points.txt"
@@ -326,8 +326,7 @@ TEST_CASE("the program that starts pip gets the known marker values and the list
   CHECK(told["refusal"].get<std::string>().ends_with("/refusal.json"));
 }
 
-TEST_CASE(
-    "if other users could write to the folder, python_folder() makes it again and lets only its owner in") {
+TEST_CASE("if other users could write to the folder, python_folder() makes it again, for its owner only") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   CHECK(fs::status(folder).permissions() == fs::perms::owner_all);

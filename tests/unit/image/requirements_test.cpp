@@ -284,7 +284,7 @@ TEST_CASE("read_requirements() passes on options for sources, and refuses option
         std::string(line));
 }
 
-TEST_CASE("files may include each other at most sixteen deep") {
+TEST_CASE("files of requirements may include each other to a depth of sixteen") {
   RequirementFiles files{{"requirements.txt", "-r 1.txt\n"}};
   for (int i = 1; i < 16; ++i) files[std::to_string(i) + ".txt"] = "-r " + std::to_string(i + 1) + ".txt\n";
   files["16.txt"] = "six\n";

@@ -36,7 +36,7 @@ std::string refusal(const std::string& tar) {
 
 }  // namespace
 
-TEST_CASE("read_tar() returns the entries that append_to_tar() has written, also with long names") {
+TEST_CASE("read_tar() returns the entries that append_to_tar() has written, even if their names are long") {
   const std::string name(300, 'n'), target(200, 't');
   const std::string tar = tar_of({{{.path = "a", .kind = Kind::folder}, ""},
                                   {{.path = "a/" + name, .kind = Kind::file, .executable = true}, "content"},

@@ -35,7 +35,7 @@ TEST_CASE("a new buffer contains zeros, starts at a cache line, and is empty aft
   }
 }
 
-TEST_CASE("read() and place() on CPUs return the memory of the tensor itself") {
+TEST_CASE("on CPUs, read() and place() return the memory of the tensor, not a copy") {
   const auto ops = make_cpu_ops();
   auto buffer = ops->allocate<float>(4);
   const std::span<float> tensor = buffer;

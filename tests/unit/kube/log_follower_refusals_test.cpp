@@ -104,7 +104,7 @@ TEST_CASE("problem() gives the reason of a refused log, and a deleted pod ends t
   CHECK(follower.problem() == "deleted with the pod");
 }
 
-TEST_CASE("a follower of an ended container ends if the node no longer has the log") {
+TEST_CASE("after the end of the container, a follower ends if the node no longer has the log") {
   LogServer logs;
   logs.answers = {{"previous terminated container not found", "", 400}};
   logs.repeat_last = true;
@@ -116,7 +116,7 @@ TEST_CASE("a follower of an ended container ends if the node no longer has the l
   CHECK(logs.seen().size() == 1);
 }
 
-TEST_CASE("a follower of an ended container retries when the server is busy") {
+TEST_CASE("after the end of the container, a follower retries if the server is busy") {
   for (const int status : {429, 500, 503}) {
     LogServer logs;
     logs.answers = {{"too many requests", "", status}, {stamp("01", "the end")}};
@@ -163,7 +163,7 @@ TEST_CASE("a follower requests the previous log again for a while if the node do
   }
 }
 
-TEST_CASE("refused credentials end a follower") {
+TEST_CASE("a follower ends if the server refuses the credentials") {
   LogServer logs;
   logs.answers = {{"Unauthorized", "", 401}};
   logs.repeat_last = true;

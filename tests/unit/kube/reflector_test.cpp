@@ -209,7 +209,7 @@ TEST_CASE("a reflector ignores an incomplete event if the watch ends without an 
   CHECK(eventually([&] { return holds(reflector) == "a:Running b:Running "; }));
 }
 
-TEST_CASE("a 410 for an old version, as an event or as a status, leads to a new list") {
+TEST_CASE("a 410 leads to a new list, whether it comes as an event or as a status") {
   Script script;
   script.lists = {list_of({pod("a", 1), pod("b", 2)}, 5), list_of({pod("a", 3, "Failed")}, 20)};
   SUBCASE("in the stream") {

@@ -64,7 +64,7 @@ TEST_CASE("if a certificate authority is not in PEM, the error names the authori
   }
 }
 
-TEST_CASE("the error for a certificate that has expired or has another name gives the reason") {
+TEST_CASE("if a certificate has expired or has another name, the error gives the reason") {
   const Certificate authority = make_authority("cluster ca");
   SUBCASE("expired") {
     FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority, -60}));

@@ -210,7 +210,7 @@ TEST_CASE("make_state_folder() gives a new or existing state folder the mode 070
   CHECK(std::filesystem::exists(made / "kept"));
 }
 
-TEST_CASE("a state folder that is a link, is a file, or belongs to another user is refused") {
+TEST_CASE("a state folder is refused if it is a link, is a file, or belongs to another user") {
   const Folder folder;
   const std::filesystem::path target = folder.path() / "target", link = folder.path() / "link",
                               file = folder.path() / "file";

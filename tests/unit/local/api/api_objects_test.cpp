@@ -257,7 +257,7 @@ TEST_CASE(
   CHECK(answer == going);
 }
 
-TEST_CASE("deleting an owner with Orphan removes the references to this owner, and no other references") {
+TEST_CASE("a deletion with `Orphan` removes the references to the deleted owner, and no other references") {
   Cluster cluster;
   const json owner = cluster.ask("POST", maps, map_named("owner"));
   const json other = cluster.ask("POST", maps, map_named("other"));

@@ -23,7 +23,7 @@ std::optional<long> grace_of(const json& spec, const json& phase, const json& op
   return left->at("metadata").at("deletionGracePeriodSeconds").get<long>();
 }
 
-TEST_CASE("a deleted pod on a node gets the grace period of the request, else of the pod, else 30 s") {
+TEST_CASE("a deleted pod on a node gets the grace period of the request, or else its own, or else 30 s") {
   const json on_node = {{"nodeName", "local"}};
   const json patient = {{"nodeName", "local"}, {"terminationGracePeriodSeconds", 70}};
   CHECK(grace_of(on_node, "Running") == 30);
