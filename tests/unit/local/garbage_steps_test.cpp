@@ -36,7 +36,7 @@ json metadata_in(const Store& store, const char* plural, const std::string& name
   return metadata;
 }
 
-TEST_CASE("an owner loses the finalizer foregroundDeletion when no dependent blocks its deletion") {
+TEST_CASE("an owner loses the finalizer `foregroundDeletion` when no dependent blocks the owner's deletion") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", thing_named("a", waiting({"x.io/f", "foregroundDeletion", "x.io/g"})));

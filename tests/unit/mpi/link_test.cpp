@@ -148,7 +148,7 @@ TEST_CASE("read_signals() reports each request to stop and each end of a child o
 }
 
 TEST_CASE(
-    "a program started by spawn() has no input, writes to the given descriptors, and receives signals") {
+    "a program that spawn() starts has no input, writes to the given descriptors, and receives signals") {
   Child child([] {
     (void)take_signals();
     int status = 0;
@@ -309,7 +309,7 @@ TEST_CASE(
   CHECK_FALSE(client.work(POLLIN));
 }
 
-TEST_CASE("a program started by spawn() gets only three descriptors, and has no signal blocked or ignored") {
+TEST_CASE("a program that spawn() starts gets only three descriptors, and has no signal blocked or ignored") {
   Child child([] {
     ::close_range(3, ~0U, 0);  // descriptors that the tests have inherited
     (void)take_signals();

@@ -216,7 +216,7 @@ TEST_CASE("a program gets only its three descriptors") {
   CHECK(agent.log.out() == "\n");
 }
 
-TEST_CASE("on SIGINT a process asks its program to end, as it does on SIGTERM") {
+TEST_CASE("a process asks its program to end on SIGINT, as it does on SIGTERM") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give(ends_when_told);

@@ -92,7 +92,7 @@ TEST_CASE("the shell writes both outputs of a remote command, and ends with the 
   ::close(listener);
 }
 
-TEST_CASE("the shell writes all bytes to a non-blocking output, also when the reader pauses") {
+TEST_CASE("the shell writes all bytes to a non-blocking output, even if the reader pauses") {
   const PodEnvironment environment = pods(1);
   FullPipe pipe(environment);
   say_to(*pipe.link, Type::ended, encode(End{.code = 0}));
@@ -113,7 +113,7 @@ TEST_CASE("the shell drops an output that nobody reads, and still writes the oth
   CHECK(pipe.read().size() < pipe.said.size());
 }
 
-TEST_CASE("the shell ends with 255 if the frame of the command's end has no code") {
+TEST_CASE("the shell ends with 255 if the frame `ended` has no exit code of the command") {
   const PodEnvironment environment = pods(1);
   const int listener = listen_at(environment.own);
   Child shell([&] { return run_remotely(environment, environment.own.host, "true"); });

@@ -135,7 +135,7 @@ TEST_CASE("a server refuses wrong first bytes, and too many bytes during the han
   CHECK_FALSE(patient.receive(Bytes(100000)));
 }
 
-TEST_CASE("decode_program() restores an encoded program, and broken payloads are refused") {
+TEST_CASE("decode_program() restores an encoded program, and the decoders refuse broken payloads") {
   const Program program{.agent = 17, .folder = "/mlk/code", .words = {"./hello", "", "two words"}};
   CHECK(decode_program(encode(program)) == program);
   CHECK_FALSE(decode_program({}));

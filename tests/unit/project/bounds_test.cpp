@@ -105,7 +105,8 @@ int try_all(const Section& section, const std::string& path, const std::vector<s
 
 }  // namespace
 
-TEST_CASE("if mlk accepts one of the candidate values in an experiment, the runtime accepts it, too") {
+TEST_CASE(
+    "for many values of each key: if mlk accepts the value in an experiment, the runtime accepts it, too") {
   CHECK(try_all(mlk::schema_section("train"), "train") > 50);
   const std::string gpt = "train.model={type: gpt, width: 1, heads: 1}";
   CHECK(try_all(mlk::schema_section("model"), "train.model", {gpt}) > 10);

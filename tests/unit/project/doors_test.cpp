@@ -73,7 +73,7 @@ TEST_CASE("cli/commands and cli/ui write JSON only with json_text(), which escap
   only_in({}, "\\.dump\\(", "json_text() of cli/util/json.h", {"cli/commands", "cli/ui"});
 }
 
-TEST_CASE("only listed files of cli/ write to the standard streams directly") {
+TEST_CASE("in cli/, only the listed files write to the standard streams directly") {
   only_in({"cli/app.cpp", "cli/util/printable_stream.h", "cli/util/printable_stream.cpp"},
           "\\bPrintableStream\\b", "the one door of cli/app.cpp", {"cli"});
   // main() writes before the session exists and after the session has ended. The other files belong to

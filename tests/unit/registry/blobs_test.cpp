@@ -144,7 +144,7 @@ TEST_CASE("read_blob() ends if `take` returns false, and passes on the exception
   CHECK(read_all(registry, described(bytes)) == bytes);
 }
 
-TEST_CASE("read_blob() follows a redirect without the login, but not to a forbidden server") {
+TEST_CASE("read_blob() sends no login to the target of a redirect, and does not go to a forbidden server") {
   PlayedRegistry played, storage;
   const std::string bytes = "content";
   storage.add_blob("stored", bytes);

@@ -396,7 +396,7 @@ TEST_CASE("the error for an unreachable proxy shows the name of the variable tha
   CHECK(error.hint() == "check HTTPS_PROXY and NO_PROXY");
 }
 
-TEST_CASE("the error for a certificate of another name has no hint about authorities") {
+TEST_CASE("the error for a certificate that has another name has no hint about authorities") {
   const Certificate authority = make_authority("own");
   PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.2", &authority}));
   const TemporaryFolder folder;

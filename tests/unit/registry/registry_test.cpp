@@ -24,7 +24,8 @@ std::string head_of(const httplib::Headers& headers, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("after a challenge, mlk uses the login to get a token, and a new token if the old one is refused") {
+TEST_CASE(
+    "after a challenge, mlk gets a token with the login, and later a new token if the old one is refused") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   played.before = std::ref(guard);
@@ -65,7 +66,7 @@ TEST_CASE("an upload continues with a new token if the old token expires in the 
   CHECK(sent >= bytes.size());
 }
 
-TEST_CASE("mlk uses a token if a registry offers tokens and passwords in two headers") {
+TEST_CASE("mlk uses a token if a registry sends a challenge for tokens and a challenge for passwords") {
   for (const bool bearer_first : {true, false}) {
     PlayedRegistry played;
     played.manifests[repository]["1"] = manifest_text;
@@ -248,7 +249,7 @@ TEST_CASE("mlk trusts a registry's authority after redirects and for tokens, but
   CHECK(std::string(error.what()).find("its certificate is not trusted") != std::string::npos);
 }
 
-TEST_CASE("usual_access() reads mirrors and the places of logins and certificates from the environment") {
+TEST_CASE("usual_access() gets the mirrors and the places of logins and certificates from the environment") {
   const auto access_with = [](const std::string& mirrors) {
     return mlk::registry::usual_access([&](const std::string& name) -> std::string {
       return name == "HOME" ? "/h" : name == "MLK_REGISTRY_MIRRORS" ? mirrors : "";

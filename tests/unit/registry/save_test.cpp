@@ -71,7 +71,7 @@ TEST_CASE("save_oci() writes each blob under its digest, and an index with the i
   CHECK(saved.names().size() == 3);
 }
 
-TEST_CASE("save_oci() refuses to write to a file or to a folder that is not empty") {
+TEST_CASE("save_oci() refuses to write to a file, or to a folder with any content") {
   const Saved saved;
   saved.out.write("full/x", "mine");
   saved.out.write("file", "mine");
@@ -222,7 +222,7 @@ TEST_CASE("saving an image leaves no files if the user interrupts mlk at any tim
   }
 }
 
-TEST_CASE("saving an image to a path below a file throws, and does not change the file") {
+TEST_CASE("saving an image throws and changes no file if a part of the target's path is a file") {
   const Saved saved;
   saved.out.write("file", "mine");
   const fs::path to = saved.out.path() / "file/new";

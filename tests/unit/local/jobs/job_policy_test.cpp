@@ -32,7 +32,8 @@ json with_condition(json of, const std::string& type, const std::string& status)
 }  // namespace
 
 TEST_CASE(
-    "match_failure() takes the first rule that matches, and its message has the position of this rule") {
+    "match_failure() takes the first rule that matches, and puts the position of this rule into the "
+    "message") {
   const json rules = R"([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}},
     {"action": "FailJob", "onPodConditions": [{"type": "A"}, {"type": "B", "status": "False"}]},
     {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [3, 4]}},
@@ -115,7 +116,8 @@ TEST_CASE("JobPod::of() reads the index, the failures and the state of a pod") {
   CHECK_FALSE(bare.tracked);
 }
 
-TEST_CASE("a deleted pod counts as failed at once, or, if podReplacementPolicy is Failed, after its end") {
+TEST_CASE(
+    "a deleted pod counts as failed at once, but only after its end if podReplacementPolicy is Failed") {
   json going = pod(0, "Running");
   going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z";
   CHECK(JobPod::of(going, false).failed);

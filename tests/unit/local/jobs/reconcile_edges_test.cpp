@@ -91,7 +91,7 @@ TEST_CASE("a success policy ends the Job two seconds after the last success, eve
   CHECK(two.again == noon + seconds(1));
 }
 
-TEST_CASE("a Job continues if its condition has no type, or a status other than True") {
+TEST_CASE("a Job continues if its condition has no type, or has a status other than True") {
   for (const char* condition :
        {R"({"type": "FailureTarget"})", R"({"type": "SuccessCriteriaMet", "status": "Unknown"})",
         R"({"status": "True"})"}) {
@@ -103,7 +103,7 @@ TEST_CASE("a Job continues if its condition has no type, or a status other than 
   }
 }
 
-TEST_CASE("a Job without pods ends in one step, for each reason that does not depend on pods") {
+TEST_CASE("a Job without pods ends in one step if the reason of its end does not depend on pods") {
   const struct {
     json spec, status;
     const char* type;

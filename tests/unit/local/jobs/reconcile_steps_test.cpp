@@ -60,7 +60,7 @@ const json without_limit_by_index = {{"backoffLimitPerIndex", nullptr}};
 
 }  // namespace
 
-TEST_CASE("the status of a Job counts its present pods and the pods that this step creates") {
+TEST_CASE("after a step, the status of a Job counts the present pods and the pods that the step creates") {
   const json status = stepped(job(5), {ready(pod(0, "Running")), pod(1, "Running"),
                                        going(ready(pod(2, "Running"))), pod(3, "Succeeded")})
                           .status;
@@ -77,7 +77,7 @@ TEST_CASE("the status of a Job counts its present pods and the pods that this st
   CHECK_FALSE(stepped(job(1, without_limit_by_index), {}).status.contains("failedIndexes"));
 }
 
-TEST_CASE("a pod that this step removes counts as terminating, and not as active, in the Job's status") {
+TEST_CASE("a pod that a step removes counts as terminating, and not as active, in the status of its Job") {
   const json status =
       stepped(job(2, {{"parallelism", 1}}), {ready(pod(0, "Running")), ready(pod(1, "Running"))}).status;
   CHECK(status.at("active") == 1);

@@ -78,7 +78,7 @@ TEST_CASE("a pod ends when its program ends, and its status has the termination 
   }
 }
 
-TEST_CASE("a failed pod without a message gets the end of its log if its policy is FallbackToLogsOnError") {
+TEST_CASE("a failed pod with the policy FallbackToLogsOnError gets the end of its log if it has no message") {
   const json fallback = R"({"spec": {"containers": [
       {"name": "main", "image": "i", "command": ["work"], "terminationMessagePolicy": "FallbackToLogsOnError"}]}})"_json;
   const auto said = [](const json& patch, int code, const std::string& own) {

@@ -130,7 +130,7 @@ TEST_CASE("a pod waits for a ConfigMap or Secret that is missing and not optiona
 }
 
 TEST_CASE(
-    "a process gets from its pod a working folder, a host name, and a file for its termination message") {
+    "a process gets a working folder, a host name and a file for its termination message from its pod") {
   const Localised plain = localised_pod(R"({"spec": {"containers": [{"args": ["/dev/termination-log"]}]}})");
   CHECK(plain.process.argv.at(1) == "/pods/u/termination-log");
   CHECK(plain.process.termination_message == "/pods/u/termination-log");

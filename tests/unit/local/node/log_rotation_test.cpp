@@ -38,7 +38,7 @@ std::string entry(int second, const std::string& text) {
          ".000000001Z stdout " + text + "\n";
 }
 
-TEST_CASE("a log is rotated at half of its limit, and the older file is dropped then") {
+TEST_CASE("a log is rotated at half of its limit, and the rotation drops the older file") {
   const Folder folder;
   const std::filesystem::path current = folder.path() / "log", older = folder.path() / "log.1";
   const auto in = [](const std::filesystem::path& file) {
@@ -371,7 +371,8 @@ class LogFollower {
   std::thread thread_;
 };
 
-TEST_CASE("a follower of a log gets the lines of its own pod, also after another follower has ended") {
+TEST_CASE(
+    "a follower of a pod's log gets the lines of this pod only, even after another follower has ended") {
   const Folder folder;
   for (const char* uid : {"p", "q"})
     write_text(folder.path() / uid / "log", entry(0, std::string("F ") + uid));

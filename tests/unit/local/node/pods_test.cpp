@@ -59,7 +59,8 @@ TEST_CASE("a pod is Pending until its process runs, then Running, then Succeeded
   CHECK(pod_status(plain_pod(), state, noon).at("phase") == "Succeeded");
 }
 
-TEST_CASE("a pod has the condition DisruptionTarget if it was lost or was stopped with the cluster") {
+TEST_CASE(
+    "a pod has the condition DisruptionTarget if it was lost, or was stopped together with the cluster") {
   for (const char* reason : {"Lost", "shutdown"}) {
     PodState state;
     state.exit = Exit{143, 15, "2026-11-21T12:00:01Z", "2026-11-21T12:00:00Z", reason, "gone"};
@@ -112,7 +113,7 @@ TEST_CASE("parse_log_line() reads a line of a log as containerd writes it") {
   }
 }
 
-TEST_CASE("a log request can select lines, limit the bytes, and ask for timestamps") {
+TEST_CASE("a request for a log can select lines, limit the bytes, and ask for timestamps") {
   const Folder folder;
   write_text(folder.path() / "p/log.1", "2026-11-21T12:00:00.000000001Z stdout F one\n");
   write_text(folder.path() / "p/log",

@@ -138,7 +138,7 @@ TEST_CASE("end_orphans() does not end the session of another process with the sa
   CHECK(survives([](ProcessId& id) { id.pid = -1; }));
 }
 
-TEST_CASE("down() finds a process that has left its session, by the mark in its environment") {
+TEST_CASE("down() finds a process by the mark in its environment, even if the process has left its session") {
   const State state;
   Start start{"default/p", 5, {"sh", "-c", "setsid sleep 1000 & echo $!; sleep 1000"}, {}, "/"};
   start.env = {{"PATH", "/usr/bin:/bin"}};

@@ -117,7 +117,7 @@ TEST_CASE("a supervisor records the reason if its program cannot be started") {
 }
 
 TEST_CASE(
-    "a program gets the recorded variables and starts in the working folder, or else in the pod's folder") {
+    "a program gets the recorded variables and starts in the recorded folder, or else in the pod's folder") {
   const Supervised p;
   p.run({"sh", "-c", "env | sort | grep -v '^PWD\\|^_\\|^SHLVL\\|^OLDPWD'; pwd -P; cat; echo $#", "x",
          "one two", ""});

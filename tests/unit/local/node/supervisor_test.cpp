@@ -223,7 +223,7 @@ TEST_CASE("a program has stdin, stdout and stderr, and no other open file") {
   CHECK(pod.log() == "0\n1\n2\n");
 }
 
-TEST_CASE("a supervisor that gets SIGTERM without stop.json records a shutdown") {
+TEST_CASE("a supervisor records a shutdown if it gets SIGTERM while there is no stop.json") {
   const Pod pod(lingers);
   supervise_apart(pod.pod.path(), [&](pid_t supervisor) {
     CHECK(until([&] { return pod.log() == "ready\n"; }));

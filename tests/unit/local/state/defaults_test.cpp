@@ -240,7 +240,7 @@ TEST_CASE("a Job is refused if its pods have several containers or restart in pl
   CHECK(broken_in_job(json::object(), {{"subdomain", "a.b"}}) == at + "subdomain: Invalid value: \"a.b\"\n");
 }
 
-TEST_CASE("an invalid podFailurePolicy is refused with its field and a message") {
+TEST_CASE("the error for an invalid podFailurePolicy has the invalid field and a message") {
   const std::string rules = "spec.podFailurePolicy.rules";
   const json codes = R"({"operator": "In", "values": [1]})"_json;
   const json conditions = R"([{"type": "DisruptionTarget"}])"_json;
@@ -274,7 +274,7 @@ TEST_CASE("an invalid podFailurePolicy is refused with its field and a message")
         "spec.podReplacementPolicy: Unsupported value: only Failed is allowed with podFailurePolicy\n");
 }
 
-TEST_CASE("an invalid successPolicy is refused with its field and a message") {
+TEST_CASE("the error for an invalid successPolicy has the invalid field and a message") {
   const auto with = [](const json& rule) {
     return broken_in_job({{"successPolicy", {{"rules", json::array({rule})}}}});
   };

@@ -25,7 +25,8 @@ json only_event(const Store& store) {
   return event;
 }
 
-TEST_CASE("record_event() stores the object, reason, message, time and source, and counts equal events") {
+TEST_CASE(
+    "record_event() stores an event's object, reason, message, time and source, and counts equal events") {
   const Folder folder;
   Store store(folder.path());
   record_event(store, event_subject, "job-controller", "Warning", "Failed", "it failed", noon);

@@ -60,7 +60,7 @@ TEST_CASE("an error names the object, its resource, and its group if this is not
   }
 }
 
-TEST_CASE("the reason of a cause follows from the first words of its message") {
+TEST_CASE("the field `reason` of a cause follows from the first words of the cause's message") {
   for (const auto& [message, reason] : {std::pair("Required value", "FieldValueRequired"),
                                         {"Required value: for x", "FieldValueRequired"},
                                         {"Unsupported value: \"x\"", "FieldValueNotSupported"},

@@ -80,7 +80,7 @@ TEST_CASE(
                                 (std::string(150, 'b') + "~" + sha256_hex(longer).substr(0, 32) + ".json")));
 }
 
-TEST_CASE("the versions of a store begin at 1, and at 10001 after the next start") {
+TEST_CASE("the first version of a new store is 1, and the first version after the next start is 10001") {
   const Folder folder;
   {
     Store store(folder.path());
@@ -177,7 +177,7 @@ TEST_CASE("an object of more than 1.5 MiB is refused, and the stored object stay
   CHECK(store.get("configmaps", "ns", "a")->at("data").at("v").get<std::string>().size() == room);
 }
 
-TEST_CASE("modify() ignores a version that its callback sets, and remove() can be prevented by a check") {
+TEST_CASE("modify() ignores a version that its callback sets, and a check can prevent remove()") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", stored_thing("ns", "a"));
@@ -225,7 +225,7 @@ TEST_CASE("a deleted object is removed when it has the grace period 0 and no fin
   CHECK(left({{"deletionGracePeriodSeconds", 0}}));
 }
 
-TEST_CASE("changes_after() returns each change with its version, and the object before and after it") {
+TEST_CASE("changes_after() returns the version of each change, and the object before and after the change") {
   const Folder folder;
   Store store(folder.path());
   std::uint64_t seen = store.revision();
