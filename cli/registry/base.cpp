@@ -17,7 +17,7 @@ struct Found {
   Registry::Document document;
 };
 
-// Asks the mirror first, and then the registry itself. Skips a mirror that lacks the image or fails.
+// Asks the mirror first, and then the registry itself. Skips a mirror that fails or lacks the image.
 std::optional<Found> find_document(const Access& access, const image::Reference& reference) {
   const auto ask = [&](const image::Reference& where) -> std::optional<Found> {
     auto registry = std::make_shared<Registry>(access, where);

@@ -53,7 +53,7 @@ Registry::Source file_source(const image::Layer& layer) {
 }
 
 // Calls `act` for each item, in several threads. The calls begin in the order of the items. While requests
-// are fast, the pool starts only few threads, so that mlk needs only few connections.
+// are fast, the pool starts only a few threads, so that mlk needs only a few connections.
 template <typename Item>
 void for_each_at_once(const std::vector<Item>& items, const std::function<void(const Item&)>& act) {
   ThreadPool pool({.most = at_once, .pace = std::chrono::milliseconds(3), .first = 3});

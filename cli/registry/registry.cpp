@@ -153,7 +153,7 @@ Registry::Lent Registry::lend(bool is_shared) {
 }
 
 Reply Registry::exchange(const Call& call) {
-  // Without TLS there is no HTTP/2, so exchanges cannot share a connection.
+  // Without TLS, there is no HTTP/2, so exchanges cannot share a connection.
   Lent lent = lend(!call.is_long && call.url.starts_with("https:"));
   Reply reply = lent.connection->exchange(call);
   if (access_.go_on && !access_.go_on()) throw Error(ExitCode::interrupted, "interrupted");

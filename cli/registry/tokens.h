@@ -32,9 +32,9 @@ std::chrono::seconds time_of_use(std::chrono::seconds lifetime);
 // part of the answer.
 Token parse_token(const std::string& body, const std::string& server);
 
-// The reason why mlk must not use `realm`, the URL of a token server. Either `realm` is no URL of http or
-// https, or it has a login, or it is not encrypted although the registry's URL is, or it leads from a remote
-// registry to this machine, or to a link-local address. Empty: mlk may use `realm`. Pure.
+// The reason why mlk must not use `realm`, the URL of a token server: it is no URL of http or https, it has a
+// login, it is not encrypted although the registry's URL is, it leads to a link-local address, or it leads
+// from a remote registry to this machine. Empty: mlk may use `realm`. Pure.
 std::string wrong_with_realm(const std::string& realm, const std::string& registry_url);
 
 // All functions may be called from several threads at once, so `login` and `ask` may be called in any of

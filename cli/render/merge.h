@@ -7,9 +7,9 @@ namespace mlk {
 
 // Merges `overlay` over `base`:
 // - Maps are merged key by key. A null removes the key.
-// - Entries of containers, initContainers, ports, env, volumes and volumeMounts have a name; that of a
-//   volumeMount is its mountPath. An entry with a new name is appended. An entry with a known name is merged
-//   in the first three lists, and replaces the old entry in the others (a value cannot have two sources).
+// - Entries of containers, initContainers, ports, env, volumes and volumeMounts have a name (in volumeMounts,
+//   the mountPath). An entry with a new name is appended. An entry with a known name is merged in the first
+//   three lists, and replaces the old entry in the others (a value cannot have two sources).
 // - tolerations and imagePullSecrets are appended.
 // - Any other value is replaced.
 nlohmann::json merge(nlohmann::json base, const nlohmann::json& overlay);

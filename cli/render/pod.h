@@ -38,8 +38,8 @@ struct PodContext {
   const PodUser& user;
 };
 
-// Returns the variables of mlk, then those of the templates, then those of the user. In this order a variable
-// may refer to variables before it. A later variable replaces an earlier one of the same name.
+// Returns the variables of mlk, then those of the templates, then those of the user. In this order, a
+// variable may refer to variables before it. A later variable replaces an earlier one of the same name.
 // `of_templates`: map of names to text.
 nlohmann::json pod_environment(const PodContext& context, const RoleInRun& role,
                                const nlohmann::json& of_templates);

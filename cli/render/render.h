@@ -24,9 +24,11 @@ struct Rendered {
 Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates,
                 const RenderOptions& options);
 
-// Returns the sha256 of each file of `files:`, {"<entry>": {"<file>": "<digest>"}}; of the code, {"code.tar":
-// "<digest>"}; and of the files that code.python names outside of the code, {"code.python": "<digest>"}. No
-// keys collide, because no entry has a dot in its name. Throws Error{usage} for files that cannot be sent.
+// Returns the sha256 of the files that are sent with the run, in one map with these keys:
+// - "<entry>": {"<file>": "<digest>"}, for each entry of `files:`
+// - "code.tar": "<digest>", for the code
+// - "code.python": "<digest>", for the files that code.python names outside of the code
+// No keys collide, because no entry has a dot in its name. Throws Error{usage} for files that cannot be sent.
 nlohmann::json digests_of(const Experiment& experiment, const FileContents& files);
 
 }  // namespace mlk

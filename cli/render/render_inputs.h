@@ -37,7 +37,7 @@ struct RenderOptions {
   std::string secret;
 };
 
-// The image of an experiment that names no image: on this machine every image means the machine itself.
+// The image of an experiment that names no image: on this machine, every image means the machine itself.
 inline constexpr char local_image[] = "mlk-runtime:local";
 
 }  // namespace mlk

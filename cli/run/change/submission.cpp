@@ -71,7 +71,7 @@ class Submission {
   }
 
  private:
-  // Throws the error again, with a hint, if objects are left from an earlier run of this name whose owner is
+  // Throws the error again, with a hint, if an earlier run of this name has left objects, but its owner is
   // gone.
   void explain_ownerless(const Error& error, const std::string& run) {
     if (error.code() != ExitCode::failure) return;

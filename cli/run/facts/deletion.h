@@ -19,10 +19,10 @@ namespace mlk {
 std::optional<Time> deletion_of(const nlohmann::json& object);
 
 // Whether the deletion of the Job caused a failure of a pod or of the Job itself. The times of the cluster
-// are whole seconds. If the failure and the deletion are in the same second, the deletion counts as earlier,
-// since most programs end at once after SIGTERM. A Job with ttlSecondsAfterFinished 0 is the exception: its
-// end in that second is the reason for its deletion. A failure without a time counts as caused by the
-// deletion.
+// have no fractions of a second. If the failure and the deletion are in the same second, the deletion counts
+// as earlier, since most programs end at once after SIGTERM. A Job with ttlSecondsAfterFinished 0 is the
+// exception: its end in that second is the reason for its deletion. A failure without a time counts as caused
+// by the deletion.
 bool came_with_deletion(const std::optional<Time>& failed, const nlohmann::json& job);
 
 }  // namespace mlk

@@ -85,7 +85,7 @@ struct JobFacts {
   bool failing = false;  // the Job will fail, but has not reported the condition Failed yet
   std::string end_reason, end_message;
   // The time of the end or, while `ending`, of the decision. If mlk knows the end from the pods and not from
-  // the Job, the time at which a container of these pods ended. Empty if the time is not known.
+  // the Job, this is the time at which a container of these pods ended. Empty if the time is not known.
   std::optional<Time> ended_at;
   std::optional<Time> failure_decided_at;  // when the Job itself decided to fail; empty: not yet
 };

@@ -19,7 +19,7 @@ inline constexpr double most_steps = 1e15;
 
 struct Metrics {
   long step = 0;
-  std::map<std::string, double> values;      // all keys with a number except step
+  std::map<std::string, double> values;      // all keys with a number, except `step`
   std::map<std::string, std::string> words;  // all keys with a bare word, such as slowest=worker/1
 };
 

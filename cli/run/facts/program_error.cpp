@@ -298,8 +298,8 @@ class Reader {
     return blaming;
   }
 
-  // Finds the error of a traceback whose beginning is cut off, a SyntaxError, or an error of another
-  // language.
+  // Finds a SyntaxError, an error of another language, or the error of a traceback whose beginning is cut
+  // off.
   std::string error_without_traceback() const {
     std::size_t seen = 0;
     for (std::size_t i = lines_.size(); i-- > 0 && seen < most_lines_below;) {

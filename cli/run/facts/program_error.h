@@ -18,7 +18,7 @@ struct ProgramError {
 // that blames no other process is preferred. If an error has several lines, the line with its type is used.
 ProgramError program_error(std::string_view text);
 
-// Whether `text`, a termination message, has no error although more of the log may show one: the message has
+// Whether `text`, a termination message, has no error, but more of the log may show one: the message has
 // lines of a launcher, or the kubelet may have cut off its beginning. `text` is cleaned by program_text().
 bool lacks_the_error(std::string_view text);
 

@@ -209,8 +209,8 @@ bool has_containers_beside(const PodFacts& pod) {
 }
 
 // Sets the end that the Job will report a moment later than the pod. If other containers can keep the pod
-// alive after its program has failed, the Job may not report the failure for a long time. So in this case the
-// run ends when the program ends.
+// alive after its program has failed, the Job may not report the failure for a long time. So in this case,
+// the run ends when the program ends.
 void expect_end(JobFacts& job, const PodFacts& pod, const char* reason) {
   job.failing = true;
   job.ending = !has_containers_beside(pod);

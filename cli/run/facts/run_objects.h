@@ -18,7 +18,7 @@ struct RunObjects {
   std::vector<nlohmann::json> jobs, pods, events;
   std::map<std::string, MetricsLine> lines{};  // the newest metrics of each log, by pod uid
   std::map<std::string, std::string>
-      endings{};  // ends of logs with more lines than the pod's status has, by pod uid
+      endings{};  // the ends of logs, each longer than its part in the pod's status; by pod uid
   std::map<std::string, std::string>
       last_words{};  // the ends of the logs of failed containers other than main, by last_words_key()
   std::map<std::string, nlohmann::json> nodes{};  // Nodes that were read, by name; null: does not exist
