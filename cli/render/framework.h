@@ -16,7 +16,7 @@ namespace mlk {
 
 struct Framework {
   std::string name;                               // empty: there is none
-  std::map<std::string, std::string> role_names;  // role -> another name in the framework
+  std::map<std::string, std::string> role_names;  // role -> the framework's own name for it
   std::set<std::string> outside;                  // roles that are not in cluster_text
   // Not yet evaluated; a null node if the template lacks the key. `pod` and `job` are merged into every role.
   YamlNode environment, pod, job, objects;

@@ -22,7 +22,7 @@ bool is_plain(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
-// Returns the position after "mlk" at which key=value follows; npos without such a position. "/opt/mlk",
+// Returns the position after "mlk" at which key=value follows; npos if there is none. "/opt/mlk",
 // "my-mlk" and "mlk submit" do not match.
 std::size_t start_of_fields(std::string_view line) {
   constexpr std::string_view name = "mlk ";

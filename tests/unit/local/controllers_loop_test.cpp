@@ -117,7 +117,7 @@ TEST_CASE("the loop deletes garbage and old events, and keeps new events") {
   CHECK(looped.has_event("new"));
 }
 
-TEST_CASE("the loop syncs the pod that a notice names, even if the notice arrives in parts") {
+TEST_CASE("the loop syncs the pod that a notice is about, even if the notice arrives in parts") {
   for (const char* parts : {"whole", "halves", "among others", "after nonsense"}) {
     CAPTURE(parts);
     Looped looped;

@@ -274,7 +274,7 @@ TEST_CASE("a pod without processes ends at once on SIGTERM") {
 }
 
 TEST_CASE(
-    "the agent closes a connection with an unexpected or repeated first frame, but no other connection") {
+    "the agent closes a connection if its first frame is unexpected or repeated, and keeps the others") {
   const Pod pod;
   Link leader = pod.lead();
   Link first = pod.connect();
@@ -332,7 +332,7 @@ TEST_CASE("a pod whose processes ignore SIGTERM ends at its time limit") {
   CHECK(in_time([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("a second SIGTERM gives a pod no more time, and the program gets only one signal") {
+TEST_CASE("a second SIGTERM does not give a pod more time, and the program gets only one signal") {
   PodEnvironment environment = pods(1);
   environment.time_to_stop_ms = 1500;
   Child agent([&] { return serve(environment, {"train"}); });

@@ -74,7 +74,7 @@ TEST_CASE("PROTOCOLS.md has a row for each message between processes") {
   for (const std::string& name : on_page) CHECK_MESSAGE(in_code.contains(name), name, " is not in wire.h");
 }
 
-TEST_CASE("runtime/membership names exactly the rules of PROTOCOLS.md") {
+TEST_CASE("the files of runtime/membership mention exactly the rules of PROTOCOLS.md") {
   const fs::path top = mlk::test::source_dir();
   const auto rules = names_in(content_of(top / "runtime/PROTOCOLS.md"), std::regex("\n- \\*\\*(A[0-9]+),"));
   REQUIRE(rules.size() > 10);

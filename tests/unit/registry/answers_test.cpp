@@ -68,8 +68,7 @@ TEST_CASE("words_of() is empty for an answer that is nested deeply or has very m
   CHECK(with_detail(values(10'100)).empty());
 }
 
-TEST_CASE(
-    "may_pass() is true for temporary statuses, and for connections that are refused, break or time out") {
+TEST_CASE("may_pass() is true for a temporary status, and if a connection is refused, breaks or times out") {
   for (const int status : {408, 425, 429, 500, 502, 503, 504}) CHECK(may_pass(answered(status)));
   for (const int status : {0,   200, 201, 301, 307, 400, 401, 403, 404, 405, 407, 409,
                            416, 424, 426, 428, 430, 431, 499, 501, 505, 506, 507, 599})

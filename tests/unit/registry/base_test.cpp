@@ -78,7 +78,7 @@ TEST_CASE(
   CHECK(base_error(played, "one", Platform{"linux", "amd64", ""}).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("the error for an image of another platform names both platforms, without control characters") {
+TEST_CASE("if an image is for another platform, the error names both platforms, without control characters") {
   PlayedRegistry played;
   add_image(played, "team/x", "1", {"one"}, "\x1b[2J");
   const mlk::Error error = base_error(played, "1", Platform{"linux", "arm64", ""});

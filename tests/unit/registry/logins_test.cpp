@@ -216,7 +216,7 @@ TEST_CASE(
                        " names for logins, cannot be executed on this machine");
 }
 
-TEST_CASE("the error for a helper that fails or prints garbage names the helper, and hides its output") {
+TEST_CASE("if a helper fails or prints garbage, the error names the helper and hides the output") {
   mlk::Error error{mlk::ExitCode::ok, ""};
   for (const char* script : {"echo secret; exit 3", "echo secret >&2; exit 3"}) {
     error = helper_error(script);
@@ -305,7 +305,7 @@ TEST_CASE(
     CHECK_MESSAGE(found_in({R"({"auths":{"r.example":)" + entry + "}}"}, "r.example/x") == login, entry);
 }
 
-TEST_CASE("the error for a broken login names the fault and has a hint to log in again") {
+TEST_CASE("if a login is broken, the error names the fault and has a hint to log in again") {
   const std::vector<std::pair<std::string, std::string>> rows{
       {R"({"auth":"!"})", ": a login in it is not base64"},
       {R"({"auth":")" + base64_encode("me") + R"("})", ": a login in it has no password"}};

@@ -196,7 +196,7 @@ TEST_CASE("mlk requests a manifest exactly three times if a registry refuses eve
   CHECK(played.count("GET /v2/team/x/manifests/1") == 3);
 }
 
-TEST_CASE("the error for a refused request names the request, and depends on the status") {
+TEST_CASE("if a registry refuses a request, the error names the request, and depends on the status") {
   struct Row {
     int status;
     mlk::ExitCode code;

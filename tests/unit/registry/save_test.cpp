@@ -124,7 +124,7 @@ TEST_CASE("save_docker_archive() throws and leaves no file if the disk is full")
   CHECK(saved.names().empty());
 }
 
-TEST_CASE("tar can read a Docker archive, and the archive's manifest names the layers in order") {
+TEST_CASE("tar can read a Docker archive, and the archive's manifest lists the layers in order") {
   const Saved saved;
   saved.out.write("archive.tar", "before");
   save_docker_archive(saved.out.path() / "archive.tar", "r.example/x:1", saved.composed, saved.base);

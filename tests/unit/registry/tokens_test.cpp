@@ -167,7 +167,7 @@ TEST_CASE(
   CHECK(mlk::registry::wrong_with_realm("http://127.0.0.1:1/token", "http://localhost:5000").empty());
 }
 
-TEST_CASE("the error for a failed request to a token server names the server, and hides the login") {
+TEST_CASE("if a request to a token server fails, the error names the server and hides the login") {
   TokenServer server;
   const auto refused = [&](const Reply& reply,
                            const std::optional<Login>& login = Login{"me", "secret", ""}) {

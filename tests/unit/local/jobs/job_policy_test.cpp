@@ -31,9 +31,7 @@ json with_condition(json of, const std::string& type, const std::string& status)
 
 }  // namespace
 
-TEST_CASE(
-    "match_failure() takes the first rule that matches, and puts the position of this rule into the "
-    "message") {
+TEST_CASE("match_failure() takes the first rule that matches, and its message has the rule's position") {
   const json rules = R"([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}},
     {"action": "FailJob", "onPodConditions": [{"type": "A"}, {"type": "B", "status": "False"}]},
     {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [3, 4]}},

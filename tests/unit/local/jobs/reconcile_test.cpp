@@ -192,7 +192,7 @@ TEST_CASE("the back-off after a deleted pod counts from the time of the deletion
   CHECK(created(decide(job(1, at_once), {ending}, noon + seconds(10))) == std::vector<int>{0});
 }
 
-TEST_CASE("the action FailIndex fails an index at its first failure") {
+TEST_CASE("an index fails at its first failure if the rule that matches has the action FailIndex") {
   CHECK(reconciled(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 3), pod(1, "Running")})
             .status.at("failedIndexes") == "0");
 }

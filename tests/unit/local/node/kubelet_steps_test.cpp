@@ -233,7 +233,7 @@ TEST_CASE(
             "Warning Failed: the supervisor of the pod did not start: exit code 3: last words"});
 }
 
-TEST_CASE("the message about a killed supervisor names the signal, even if the log is empty") {
+TEST_CASE("if a supervisor is killed at its start, the message names the signal, even if the log is empty") {
   Node node("echo $$ >> \"$(dirname \"$0\")/started\"; kill -9 $$");
   node.start();
   REQUIRE(have_ended(node, 1));

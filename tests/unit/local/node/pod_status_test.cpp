@@ -64,8 +64,7 @@ TEST_CASE("a pod whose container waits is Pending, and its status has the reason
         R"({"waiting": {"reason": "CreateContainerError", "message": "no command"}})"_json);
 }
 
-TEST_CASE(
-    "a pod with a running container is Running and ready, and its status has its address and start time") {
+TEST_CASE("a pod with a running container is Running and ready, and its status has address and start time") {
   PodState state;
   state.address = "127.64.0.1";
   state.running_since = "2026-11-21T11:59:00Z";
@@ -86,9 +85,7 @@ TEST_CASE(
   CHECK(condition_of(status, "DisruptionTarget").is_null());
 }
 
-TEST_CASE(
-    "when its container has ended, a pod is Succeeded or Failed, with the exit code and times in its "
-    "status") {
+TEST_CASE("a pod whose container has ended is Succeeded or Failed, and its status has exit code and times") {
   const json good = exited(exit_with(0), "done");
   CHECK(good.at("phase") == "Succeeded");
   CHECK(good.at("containerStatuses").at(0).at("state").at("terminated") ==

@@ -136,7 +136,7 @@ TEST_CASE("if a signal ends a program, the exit code is 128 plus the number of t
   CHECK(pod.exit()->signal == 9);
 }
 
-TEST_CASE("a stop sends SIGTERM to the program, and SIGKILL if it still runs after its grace period") {
+TEST_CASE("to stop a pod, a supervisor sends SIGTERM to the program, and SIGKILL after the grace period") {
   for (const bool listens : {true, false}) {
     const Folder folder;
     const PodFolder pod(folder.path() / "pods" / "p");
@@ -198,7 +198,7 @@ TEST_CASE("a supervisor also ends a process that left the session and ignores SI
   CHECK(pod.pod.exit()->code == 0);
 }
 
-TEST_CASE("a stop also ends a process that left the process group of the program") {
+TEST_CASE("to stop a pod, a supervisor also ends a process that left the program's process group") {
   const Pod pod("setsid sleep 1000 & echo $!; trap '' TERM; while true; do sleep 0.05; done");
   supervise_apart(pod.pod.path(), [&](pid_t supervisor) {
     CHECK(until([&] { return !pod.log().empty(); }));

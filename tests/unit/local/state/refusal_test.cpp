@@ -10,7 +10,7 @@ namespace {
 
 using namespace nlohmann::literals;
 
-TEST_CASE("an error names the object, its resource, and its group if this is not the core group") {
+TEST_CASE("an error has the name and the resource of the object, and the group if it is not the core group") {
   const struct {
     StatusError refusal;
     int code;

@@ -145,7 +145,8 @@ TEST_CASE("changes_after() returns each change once and in order") {
   CHECK(store.changes_after(seen, "configmaps", at_once).empty());
 }
 
-TEST_CASE("a watch from a version before the store's start gets 410, so that the client lists again") {
+TEST_CASE(
+    "a watch gets 410 if its version is from before the store's start, so that the client lists again") {
   const Folder folder;
   std::uint64_t old = 0;
   {
