@@ -27,7 +27,7 @@ class DotCanvas {
   DotCanvas(std::size_t columns, std::size_t rows)
       : columns_(columns), rows_(rows), dots_(columns * rows), counts_(columns * rows) {}
 
-  // Columns and rows of the canvas count dots, from the top left.
+  // How many dots the canvas has across and down. draw() counts dots from the top left.
   std::size_t across() const { return columns_ * dots_across; }
   std::size_t down() const { return rows_ * dots_down; }
 

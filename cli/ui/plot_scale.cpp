@@ -29,7 +29,7 @@ Ticks even_ticks(double low, double high, std::size_t most) {
     if (step < wanted * 0.999) step *= factor;
   }
   const double largest = std::max(std::abs(low), std::abs(high));
-  // The labels have as many digits as two neighbours need to differ.
+  // Enough digits to give two neighbours different labels.
   const int digits = std::clamp(static_cast<int>(std::ceil(std::log10(largest / step))) + 1, 5, 8);
   Ticks ticks;
   for (double i = std::ceil(low / step - 1e-6); i <= high / step + 1e-6; ++i)

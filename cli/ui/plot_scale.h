@@ -25,7 +25,7 @@ class PlotScale {
   double at(double value) const;
 
   bool logarithmic_;
-  double low_ = 0, high_ = 1;  // of a logarithmic scale: decimal logarithms
+  double low_ = 0, high_ = 1;  // decimal logarithms if the scale is logarithmic
 };
 
 }  // namespace mlk::ui

@@ -104,7 +104,7 @@ void Indexes::insert_run(int first, int last) {
 void Indexes::drop_from(int end) {
   while (!runs_.empty() && runs_.rbegin()->second >= end) {
     const auto run = std::prev(runs_.end());
-    const int kept = std::max(end, run->first);  // the indexes of this range below this number stay
+    const int kept = std::max(end, run->first);  // of this range, the indexes below `kept` stay
     size_ -= static_cast<std::size_t>(run->second - kept + 1);
     run->second = kept - 1;
     if (kept == run->first) runs_.erase(run);

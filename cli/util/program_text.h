@@ -13,7 +13,7 @@ enum class Colors { kept, removed };
 // sequence that moves the cursor or erases) replaces that text and everything after it. Escape sequences are
 // removed whole, but colours (SGR) may be kept; the line then resets them at its end. NUL, BEL, SO and SI are
 // removed, and tabs stay. Other control characters, bidirectional characters, and bytes that are not UTF-8
-// become '?'. A second call with the result does not change it.
+// become '?'. A second call, with the result, returns it unchanged.
 std::string program_line(std::string_view line, Colors colors);
 
 // Several lines, without colours. If a line moves the cursor up at its end, the next line replaces that line,

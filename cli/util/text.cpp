@@ -88,7 +88,7 @@ bool is_label(std::string_view text) {
 
 namespace {
 
-// Damerau-Levenshtein distance (restricted): a swap of two neighbours, the most common typing mistake, has
+// The restricted Damerau-Levenshtein distance. A swap of two neighbours, the most common typing mistake, has
 // distance 1.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);

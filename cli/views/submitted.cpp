@@ -13,7 +13,7 @@ void print_handle(const std::string& run, const std::string& output, const std::
                   Session& session) {
   if (output == "json") {
     nlohmann::json handle{{"run", run}};
-    if (!name_space.empty()) handle["namespace"] = name_space;  // a client dry run does not know the cluster
+    if (!name_space.empty()) handle["namespace"] = name_space;  // it is unknown with --dry-run=client
     session.out << json_text(handle) << '\n';
   } else {
     session.out << run << '\n';

@@ -45,7 +45,7 @@ struct NumberedPoint {
 };
 
 struct SweepPreview {
-  std::vector<NumberedPoint> points;  // with the search tpe, only the first point
+  std::vector<NumberedPoint> points;  // with the search `tpe`, only the first point
   int trials = 0, fresh = 0;          // all trials of the sweep; the trials that do not exist yet
   sweeps::TrialNeed need;             // of the largest new trial
   std::vector<sweeps::TrialGroup> groups;
@@ -117,8 +117,8 @@ SweepPreview preview_of(const sweeps::StartRequest& request, const SubmitHooks& 
   out.fresh = static_cast<int>(fresh.size());
   out.trials = static_cast<int>(known.size()) + out.fresh;
   if (sweep.spec.search.kind == sweeps::Search::Kind::tpe) {
-    // The search tpe does not know its points in advance, so the preview counts each trial with the needs of
-    // the first point.
+    // The search `tpe` does not know its points in advance, so the preview counts each trial with the needs
+    // of the first point.
     out.trials = std::max(static_cast<int>(known.size()), sweeps::planned_trials(sweep));
     out.fresh = out.trials - static_cast<int>(known.size());
     out.groups = sweeps::groups_of(request, hooks, sweep.points);

@@ -11,8 +11,8 @@ namespace mlk {
 class TrialEnds {
  public:
   // Call with each poll of the sweep. Returns the trials that have ended since the previous call. Leaves out
-  // trials that had ended before the first call. If a trial has ended with exit code 0, it is returned after
-  // its objective or its verdict (trial.h) was read from its log, and at the latest if `last` is true.
+  // trials that had ended before the first call. If the sweep has an objective, a trial with exit code 0 is
+  // returned only when its objective or its verdict (trial.h) was read from its log, or when `last` is true.
   std::vector<const sweeps::Trial*> since_last(const sweeps::SweepStatus& status, bool last = false);
 
  private:

@@ -33,7 +33,7 @@ std::string shown(const Token& token) {
   }
 }
 
-// Reads a word as an experiment file is read, so that a value copied from such a file compares as equal.
+// Reads a word by the rules of experiment files, so that a value copied from such a file compares as equal.
 json bare_value(const std::string& word) {
   if (lower_case(word) == "null") return nullptr;
   if (const std::optional<double> number = number_of_word(word); number && !word_of_number(*number).empty())

@@ -207,7 +207,7 @@ std::vector<json> list_owners(kube::Client& client, const std::string& name_spac
 }
 
 // If the node of a pod is in doubt and mlk could not read the Node object, reads the events that report a
-// silent node. A list of runs reads no other events of pods.
+// silent node. To list runs, mlk reads no other events of pods.
 void read_node_events(kube::Client& client, const std::string& name_space,
                       const std::vector<RunObjects*>& runs, Time now) {
   const auto in_doubt = [&](const RunObjects* run) {

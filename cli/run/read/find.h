@@ -15,7 +15,8 @@ class Client;
 namespace mlk {
 
 struct RunFilter {
-  std::string sweep{};      // a sweep: only its trials that are runs of their own; empty: all runs, no trials
+  // The name of a sweep selects its trials that are runs of their own. Empty: all runs, but no trials.
+  std::string sweep{};
   std::string name{};       // the name of the experiment; empty: any
   std::string tag{};        // KEY or KEY=VALUE; empty: any
   bool configured = false;  // also fill RunStatus::experiment of each run, which takes longer

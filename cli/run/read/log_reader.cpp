@@ -36,7 +36,7 @@ struct OpenLog {
   kube::LogLine line{};  // the line that is given out next
   Time newest{};
   bool is_over = false, was_asked = false;
-  // Times that wait() has waited. `missed`: since a log in missing_ last had news. `silent`: since this log
+  // How long wait() has waited. `missed`: since a log in missing_ last had news. `silent`: since this log
   // was opened or last brought text.
   milliseconds missed{0}, silent{0};
   milliseconds retry = first_retry;

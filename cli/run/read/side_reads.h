@@ -1,7 +1,7 @@
 // Sends further requests for facts that the objects of a run do not show: the state of the nodes of its pods,
-// the last words of a failed container other than main, and whether the Service of a live run exists. The
-// status of a pod has no last words of injected containers, and lacks words for which the kubelet did not
-// wait. A missing Secret needs no request: the kubelet of each pod that needs it reports this.
+// the last words of a failed container other than `main`, and whether the Service of a live run exists. The
+// status of a pod has no last words of injected containers, and lacks words that came after the kubelet had
+// read the log. A missing Secret needs no request: the kubelet of each pod that needs it reports this.
 #pragma once
 
 #include <chrono>

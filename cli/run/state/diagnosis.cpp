@@ -67,7 +67,7 @@ bool did_not_start(const std::string& reason) {
   return reason == "StartError" || reason == "ContainerCannotRun";
 }
 
-// Describes the end of a container other than main.
+// Describes the end of a container other than `main`.
 std::string describe_other(const Container& container, const ContainerEnd& end) {
   std::string what = describe_code(end.exit_code);
   if (end.reason == "OOMKilled") what = "out of memory";
@@ -128,9 +128,9 @@ std::string describe_unschedulable(const std::string& message) {
   return "cannot be scheduled: " + text;
 }
 
-// A container that does not start: main, or the container for which main waits.
+// A container that does not start: `main`, or the container for which `main` waits.
 struct Starting {
-  std::string title, image;  // the title is empty for main
+  std::string title, image;  // the title is empty for `main`
   std::string reason, message;
 };
 
@@ -155,7 +155,7 @@ Cause image_cause(const Starting& container, std::string text) {
           container.title + "image " + line_of(container.image) + " cannot be pulled: " + line_of(text)};
 }
 
-// If the container main has ended: why its pod has not ended. If a container before main has failed: what
+// If the container `main` has ended: why its pod has not ended. If a container before `main` has failed: what
 // failed.
 std::string describe_unfinished(const PodFacts& pod, const JobFacts& job) {
   if (pod.exit_code.value_or(0) == 0 && at_fault(pod) == nullptr) return what_keeps_pod(pod);

@@ -15,7 +15,7 @@ namespace mlk {
 namespace cause_weight {
 inline constexpr int beside = 5;       // the program runs, or has ended well; another container has a problem
 inline constexpr int removed = 10;     // the Job of the rank had succeeded
-inline constexpr int starting = 15;    // main waits for another container
+inline constexpr int starting = 15;    // `main` waits for another container
 inline constexpr int restarting = 20;  // the new pod of the rank has not started yet
 inline constexpr int unscheduled = 30;      // no node fits, or a scheduling gate is set
 inline constexpr int failed_for_good = 35;  // one rank failed; other causes may show why

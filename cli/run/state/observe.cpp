@@ -5,7 +5,8 @@
 //           -> causes         why ranks are not running; the heaviest one is shown (rank_cause.h)
 //           -> phase          decide_phase(): a table whose first matching line decides
 //
-// The callers are mlk status, ls, wait, logs -f, stop and submit, and sweeps, after each read of the objects.
+// mlk calls observe() after each read of the objects: in the commands status, ls, wait, logs -f, stop and
+// submit, and for the trials of sweeps.
 //
 // Example: a Job has two completions, the pod of rank 0 runs, and rank 1 has no pod. The phase is Scheduling.
 // If a quota forbids the missing pod, an event about the Job gives this reason.

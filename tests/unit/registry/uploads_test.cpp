@@ -336,7 +336,7 @@ TEST_CASE("an upload fails if the registry reports another digest of the stored 
   CHECK(std::string(error.what()).ends_with("it has stored other bytes than were sent"));
 }
 
-TEST_CASE("the error for a source with too few bytes has both numbers of bytes") {
+TEST_CASE("if a source has too few bytes, the error says how many it has and should have") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   const Descriptor blob = described("content");

@@ -162,7 +162,7 @@ TEST_CASE("pods with `framework: mpi` get the helper, all addresses, and the key
   CHECK(run.objects.back()["spec"]["successPolicy"]["rules"] == json({{{"succeededIndexes", "0"}}}));
 }
 
-TEST_CASE("all runs with mpi have the same helper object, of at most 200 KiB") {
+TEST_CASE("all runs with `framework: mpi` have the same helper object, which has at most 200 KiB") {
   const auto helper_of = [](const char* text) {
     for (const json& object : run_with(text).objects) {
       if (object["metadata"]["labels"].value("mlk.dev/shared", "") == "helper") return object;
@@ -195,7 +195,8 @@ TEST_CASE("the error for a mistake in a framework has the place of the mistake")
             .starts_with("/home/mine.yaml: pod: the label mlk.dev/run of the pod must be"));
 }
 
-TEST_CASE("the framework's launcher starts the program if `elastic` is true or a pod has several processes") {
+TEST_CASE(
+    "the framework's launcher starts the program if `elastic` is true, or if a pod has several processes") {
   const auto command_of = [](const std::string& text, const Templates& templates = Templates()) {
     const Rendered run = run_with("mode: allreduce\n" + text, templates);
     return pod_of_role(run, "worker")["spec"]["containers"][0]["command"];

@@ -143,7 +143,7 @@ TEST_CASE("the record of a run has no keys for values that are missing") {
   CHECK_FALSE(said.owner["metadata"]["annotations"].contains("mlk.dev/steps"));
 }
 
-TEST_CASE("the configuration of a run has no steps if train has epochs") {
+TEST_CASE("the configuration of a run has no `steps` if `train` has `epochs`") {
   const std::string text = "name: x\nmode: single\nimage: i\ntrain: {data: {path: /d}, epochs: 3}\n";
   const json config = runtime_config(test::load(text));
   CHECK(config["epochs"] == 3);

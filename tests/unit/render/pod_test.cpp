@@ -223,7 +223,7 @@ TEST_CASE("the ConfigMap of code is named after the digest of the code") {
   CHECK(base64_decode((*map)["binaryData"]["code.tar.gz"].get<std::string>()) == "xy");
 }
 
-TEST_CASE("in a run without train, all users of a pod can read the key of the run") {
+TEST_CASE("in a run without `train`, all users of a pod can read the key of the run") {
   CHECK(named(pod_spec_of(run_of(training_ps))["volumes"], "mlk-secret")["secret"]["defaultMode"] == 0440);
   const Rendered mpi = run_of("name: x\nmode: allreduce\nimage: i\nframework: mpi\nrun: a\n");
   CHECK(named(pod_spec_of(mpi)["volumes"], "mlk-secret")["secret"]["defaultMode"] == 0444);
@@ -262,7 +262,7 @@ TEST_CASE("a range in `restart.on` includes its first and its last exit code") {
   CHECK(codes.count(0) == 0);
 }
 
-TEST_CASE("a container beside main has the end of its log as its last words") {
+TEST_CASE("the last words of a container beside `main` come from the end of its log") {
   const std::string patch =
       "patch: {pod: {spec: {initContainers: [{name: first, image: i}],\n"
       "  containers: [{name: side, image: i}, {name: own, image: i, terminationMessagePolicy: File}]}}}\n";

@@ -158,7 +158,7 @@ std::set<int> final_codes(const std::string& text) {
   return codes;
 }
 
-TEST_CASE("the program and restart.on decide which exit codes are final") {
+TEST_CASE("the program, the mode and `restart.on` decide which exit codes are final") {
   const std::string train = "train: {data: {path: /d}, steps: 1}\n",
                     any = "restart: {on: [preemption, any]}\n";
   CHECK(final_codes("name: x\nmode: single\n" + train) == std::set<int>{64, 65, 66, 67});

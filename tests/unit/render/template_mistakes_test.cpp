@@ -239,7 +239,7 @@ TEST_CASE("the error for a missing template contains its name") {
   CHECK(name_of_template(templates, "jobs/gone.yaml") == "templates/jobs/gone.yaml");
 }
 
-TEST_CASE("`cluster_text` has each role under its name in the framework, except the roles of `outside`") {
+TEST_CASE("`cluster_text` names each role as the framework names it, and leaves out the roles of `outside`") {
   Framework framework;
   framework.name = "own";
   framework.role_names = {{"server", "ps"}};

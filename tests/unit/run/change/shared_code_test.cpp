@@ -112,7 +112,7 @@ TEST_CASE("an existing ConfigMap is not used for code if only its name is right"
   CHECK(submitter.cluster.names("configmaps") == code_map + " ");
 }
 
-TEST_CASE("a ConfigMap of code that was made by hand gets no owner") {
+TEST_CASE("a ConfigMap of code gets no owner if it was made by hand") {
   CodeSubmitter submitter("1");
   submitter.cluster.ask("POST", mlk::test::config_maps_path, map_of_code(mlk::test::gzip(tar)));
   CHECK(submitter.submit().outcome == SubmitOutcome::created);

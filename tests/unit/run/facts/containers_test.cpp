@@ -125,13 +125,13 @@ TEST_CASE("main_container_of() returns the only container of a pod, whatever its
   CHECK(read.others.empty());
 }
 
-TEST_CASE("title() calls a container \"init container\" if it runs once before main") {
+TEST_CASE("title() calls a container \"init container\" if it runs once before `main`") {
   CHECK(title(container_of(init, "a")) == "init container a");
   CHECK(title(container_of(sidecar, "a")) == "container a");
   CHECK(title(container_of(plain, "a")) == "container a");
 }
 
-TEST_CASE("main waits for its init containers to succeed and for its sidecars to start, one by one") {
+TEST_CASE("`main` waits for its init containers to succeed and for its sidecars to start, one by one") {
   const auto holds = [](std::vector<Container> others, const std::function<void(PodFacts&)>& change = {}) {
     return name_or_none(holding_up(pod_beside(std::move(others), change)));
   };
@@ -151,7 +151,7 @@ TEST_CASE("main waits for its init containers to succeed and for its sidecars to
   CHECK(holds({container_of(init, "a")}, [](PodFacts& pod) { pod.exit_code = 0; }) == "");
 }
 
-TEST_CASE("if main did not fail, at_fault() blames the container that failed first") {
+TEST_CASE("if `main` did not fail, at_fault() blames the container that failed first") {
   const auto to_blame = [](std::vector<Container> others, const std::function<void(PodFacts&)>& change = {}) {
     PodFacts pod = pod_beside(std::move(others));
     pod.phase = "Failed";
@@ -188,7 +188,7 @@ TEST_CASE("if main did not fail, at_fault() blames the container that failed fir
   CHECK(to_blame(failed, [](PodFacts& pod) { pod.asked_to_end = end_of_all - seconds(1); }) == "a");
 }
 
-TEST_CASE("if main does not start, at_fault() blames the failed init container or sidecar") {
+TEST_CASE("if `main` does not start, at_fault() blames the failed init container or sidecar") {
   const auto to_blame = [](const Container& container, const char* phase = "Pending",
                            const std::function<void(PodFacts&)>& change = {}) {
     PodFacts pod = pod_beside({container, ended_one(plain, "beside", 3)}, change);

@@ -207,7 +207,7 @@ TEST_CASE("the exit code of a rank is the cause of the failure if the Job was no
   CHECK(run.why() == "worker/1: exit code 1");
 }
 
-TEST_CASE("a run shows a failure before the deletion of its Job, but no failure after it") {
+TEST_CASE("a run shows a failure that came before the deletion of its Job, but no later failure") {
   Deleted run;
   run.job()["spec"]["backoffLimitPerIndex"] = 3;
   run.fail(run.pod(0), 3, second_before);

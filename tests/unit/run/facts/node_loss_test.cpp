@@ -139,7 +139,7 @@ TEST_CASE("signs_of_pod() reads the signs of a node loss from the pod's status")
   CHECK(signs(pod).past_grace);
 }
 
-TEST_CASE("a rank counts as missing if its Node is silent or an event on its pod reports the loss") {
+TEST_CASE("a rank counts as missing if its Node is silent, or if an event on its pod reports the loss") {
   test::Run run;
   run.pod(1)["status"]["conditions"] = {{{"type", "Ready"}, {"status", "False"}},
                                         {{"type", "ContainersReady"}, {"status", "True"}}};

@@ -51,7 +51,7 @@ using RankLines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("pods whose Job is gone are listed as ranks, and the run's reason has their number") {
+TEST_CASE("pods whose Job is gone are listed as ranks, and the run's reason says how many they are") {
   LeftRun run;
   CHECK(run.ranks() ==
         RankLines{"server/0 Running", "worker/0 Running", "worker/1 Running", "worker/2 Running"});
@@ -98,7 +98,7 @@ TEST_CASE("pods whose deletion was requested are reported as ending until they h
   CHECK(run.observed().pods_left == 1);
 }
 
-TEST_CASE("a pod counts as left if it has not ended but its Job is gone") {
+TEST_CASE("pods_left() returns each pod that has not ended although its Job is gone") {
   struct Row {
     const char* what;
     bool is_left;

@@ -21,7 +21,7 @@ using told::midday;
 using told::plain_job;
 using told::plain_pod;
 
-TEST_CASE("the pod's phase and main's state show whether the program runs or has failed") {
+TEST_CASE("the phase of a pod and the state of `main` show whether the program runs or has failed") {
   const auto runs_and_failed = [](const char* phase, std::optional<int> code, bool main_runs) {
     PodFacts pod;
     pod.phase = phase;

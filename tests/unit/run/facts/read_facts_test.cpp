@@ -91,7 +91,7 @@ TEST_CASE("a pod is read with its names, node, rank and earlier failures") {
   }
 }
 
-TEST_CASE("the waiting reason, start and end of a pod are read from the container main") {
+TEST_CASE("a pod's start, end and reason for waiting are read from the container `main`") {
   const PodFacts waiting = read_state({{"waiting", {{"reason", "ErrImagePull"}, {"message", "no host"}}}});
   CHECK(waiting.waiting_reason == "ErrImagePull");
   CHECK(waiting.waiting_message == "no host");
@@ -424,7 +424,7 @@ TEST_CASE("the time when a pod was asked to end is its deletionTimestamp minus t
   CHECK(read_pod(patch).asked_to_end == midday);
 }
 
-TEST_CASE("the end of a pod is the end of main or of a plain container, whichever is later") {
+TEST_CASE("the end of a pod is the end of `main` or of a plain container, whichever is later") {
   const auto finished = [](const char* kind, const json& side) {
     json pod = plain_pod();
     if (kind == std::string("initContainers")) pod["spec"]["containers"].erase(1);
@@ -453,7 +453,7 @@ TEST_CASE("the number of a trial is the entry of the Job's list at the index of 
   CHECK(read_pod({{"metadata", {{"annotations", {{"mlk.dev/trials", "4-6"}}}}}}).rank == 2);
 }
 
-TEST_CASE("a run counts as trained if its result has a schema, and `done` is true") {
+TEST_CASE("a run counts as trained if its result has the key `schema`, and `done` is true") {
   const auto trained = [](const char* message) {
     return read_state({{"terminated", {{"exitCode", 1}, {"message", message}}}}).trained;
   };

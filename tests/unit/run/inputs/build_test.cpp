@@ -207,7 +207,7 @@ TEST_CASE("assemble() adds no layer if the run has no code or its code is not a 
   CHECK(mlk::assemble(built_experiment("code: .\n"), files, found_image(config), {}).composed.own.empty());
 }
 
-TEST_CASE("packages need a Python version from the image or from the experiment") {
+TEST_CASE("a run with packages is refused if neither the image nor the experiment names a Python version") {
   mlk::Experiment experiment = built_experiment("code: {path: ., python: requirements.txt}\n");
   mlk::FileContents files;
   files.code = mlk::CodeArchive{.digest = "d", .bytes = "b"};

@@ -283,7 +283,7 @@ TEST_CASE("a list of packages is refused if it names files outside of the experi
         ExitCode::not_found);
 }
 
-TEST_CASE("a rebuilt wheel of code.python changes the name of the run even if git ignores the wheel") {
+TEST_CASE("a rebuilt wheel of `code.python` changes the name of the run even if git ignores the wheel") {
   const Beside beside;
   const auto run_with = [&](const std::string& list, const std::string& wheel) {
     beside.folder.write("work/requirements.txt", list);

@@ -109,7 +109,7 @@ TEST_CASE("choose_run() suggests `mlk results` if the word after the slash is no
   CHECK(refused("far away") == std::pair(ExitCode::not_found, std::string()));
 }
 
-TEST_CASE("observe_all() calls of_sweep for rows of sweeps, but not for rows of runs") {
+TEST_CASE("observe_all() calls `of_sweep` for each sweep, but for no run") {
   const std::vector<RunObjects> runs = group_by_run({object_of("s", "s", "s", "", "2026-01-03T00:00:00Z"),
                                                      object_of("r", "r", "", "", "2026-01-04T00:00:00Z")},
                                                     {}, {});

@@ -260,7 +260,7 @@ struct DoubtfulRun : Cluster {
   bool asked_events() { return asked(std::string(in_lab) + "events"); }
 };
 
-TEST_CASE("a list of runs reads events about nodes if the state of a doubtful node is unknown") {
+TEST_CASE("to list runs, mlk reads events about nodes if the state of a doubtful node is unknown") {
   DoubtfulRun silent;
   CHECK(silent.state() == "Missing");
   CHECK(silent.asked(std::string(in_lab) + "events", "reason%3DNodeNotReady"));
@@ -285,7 +285,7 @@ TEST_CASE("a list of runs reads events about nodes if the state of a doubtful no
   CHECK_THROWS_AS(broken.state(), kube::ApiError);
 }
 
-TEST_CASE("a list of runs requests the pods of trials only if the filter names a sweep") {
+TEST_CASE("to list runs, mlk asks for the pods of trials only if the filter names a sweep") {
   Cluster cluster;
   kube::Client client(cluster.server.start());
   const std::string path = std::string(in_lab) + "pods";

@@ -91,7 +91,7 @@ TEST_CASE("NAME/NUMBER means only a trial of a sweep") {
   CHECK_THROWS_WITH_AS(choose_run(owners, "lab", "l/1"), "there is no run 'l/1' in namespace 'lab'", Error);
 }
 
-TEST_CASE("if a Job has ended but its pods still run, the pods were read before the Job") {
+TEST_CASE("pods_are_older() is true if a Job has ended but its pods still run") {
   RunObjects objects = load("succeeded").objects;
   CHECK(!pods_are_older(objects));
   for (json& pod : objects.pods) pod["status"]["phase"] = "Running";

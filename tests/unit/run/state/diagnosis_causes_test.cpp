@@ -50,7 +50,7 @@ std::string trouble_with(ContainerKind kind, const std::function<void(Container&
   }));
 }
 
-TEST_CASE("a container beside main is shown if it failed or does not start") {
+TEST_CASE("a container beside `main` is shown if it failed or does not start") {
   using enum ContainerKind;
   const auto nothing = [](Container&) {};
   const auto ends = [](int code, const std::string& message = "", const std::string& reason = "") {
@@ -203,7 +203,7 @@ TEST_CASE("a run cannot start if one of its pods alone needs more than the quota
   }
 }
 
-TEST_CASE("if a container before main does not start, the reason names this container") {
+TEST_CASE("if a container before `main` does not start, the reason names this container") {
   const auto why_of = [](const std::string& reason, const std::string& message) {
     return why([&](PodFacts& pod) {
       pod.others = {beside_main(ContainerKind::init, [&](Container& container) {
