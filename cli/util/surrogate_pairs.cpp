@@ -41,7 +41,7 @@ std::string hide_surrogate_pairs(std::string_view yaml) {
   std::string out(yaml);
   for (std::size_t at = 0; (at = out.find('\\', at)) != std::string::npos;) {
     if (!begins_pair(std::string_view(out).substr(at))) {
-      at += 2;  // after an escaped backslash, "\\ud83d", no escape begins
+      at += 2;  // skips "\\" as a whole, since the text after it is no escape
       continue;
     }
     out[at + 1] = '0';

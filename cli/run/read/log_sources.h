@@ -29,7 +29,7 @@ struct LogFilter {
   std::optional<std::chrono::seconds> since{};  // no lines older than this
   std::string role{};                           // empty: all
   std::optional<int> rank{};
-  std::string container{};  // empty: main, and a container that failed before main started
+  std::string container{};  // empty: `main`, and a container that failed before `main` started
   bool lossy = false;       // for RunLogFollower: drop the oldest lines if nobody takes them in time
 };
 
@@ -40,9 +40,9 @@ struct LogSource {
 };
 
 // Chooses the logs to read, in the order of the pods, each with its pod. If the filter names a container,
-// chooses the log of this container in each pod that has it. Otherwise chooses in each pod the log of main,
-// unless the pod ended before main started; and also the log of a container that failed before main started,
-// if there is one.
+// chooses the log of this container in each pod that has it. Otherwise chooses in each pod the log of `main`,
+// unless the pod ended before `main` started; and also the log of a container that failed before `main`
+// started, if there is one.
 std::vector<std::pair<LogSource, const nlohmann::json*>> choose_sources(
     const std::vector<nlohmann::json>& pods, const LogFilter& filter);
 

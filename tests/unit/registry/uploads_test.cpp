@@ -240,7 +240,7 @@ TEST_CASE("an upload begins again if the final PUT gets 404, or gets 400 after a
   }
 }
 
-TEST_CASE("upload() fails on 400 for the final PUT if no PATCH has failed since the upload began again") {
+TEST_CASE("upload() fails if the final PUT gets 400, but no PATCH has failed since the upload began again") {
   PlayedRegistry played;
   int patches = 0;
   played.before = [&](const Request& request, Response& response) {

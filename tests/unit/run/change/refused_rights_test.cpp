@@ -54,7 +54,7 @@ TEST_CASE("one error names all rights that the user lacks") {
       "namespace 'default'");
 }
 
-TEST_CASE("a submit does not ask for rights that its objects do not need") {
+TEST_CASE("a submit checks only those rights of the user that its objects need") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (!request.path.ends_with("/selfsubjectaccessreviews")) return std::nullopt;

@@ -156,7 +156,7 @@ TEST_CASE("read_stored() reads the name, hash, experiment, code and image of a r
   CHECK(run.image == "team/x:1");
 }
 
-TEST_CASE("a record without an experiment or with an invalid run name is refused") {
+TEST_CASE("a record is refused if it has no experiment, or if the name of its run is invalid") {
   for (const json& experiment : {json(), json::object(), json::array(), json("x")})
     CHECK(refusal_of(experiment) == "the record of run x-abcde does not have its experiment");
   json owner = owner_with({{"name", "x"}});

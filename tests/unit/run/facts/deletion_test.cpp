@@ -179,7 +179,7 @@ TEST_CASE("a program that failed before the deletion of its Job counts as failed
   CHECK(run.phase() != "Failed");
 }
 
-TEST_CASE("a run with a deleted Job has succeeded if the Job is Complete or all its ranks ended well") {
+TEST_CASE("a run with a deleted Job has succeeded if the Job is Complete, or if all its ranks ended well") {
   Deleted run;
   run.says("Complete", second_after, "CompletionsReached");
   CHECK(run.phase() == "Succeeded");

@@ -141,7 +141,7 @@ TEST_CASE("a remembered pod stays ended even if an older list shows it running")
   CHECK(memory.with_gone({}).at(0)["status"]["reason"] == "Failed");
 }
 
-TEST_CASE("a rank counts as needed even if the parallelism of its Job does not let it start yet") {
+TEST_CASE("a run needs each of its ranks even if the `parallelism` of a Job delays the start of some ranks") {
   Fixture fixture = load("running");
   for (json& job : fixture.objects.jobs) {
     if (job["metadata"]["labels"]["mlk.dev/role"] == "worker") job["spec"]["parallelism"] = 1;

@@ -209,7 +209,7 @@ TEST_CASE("parse_metrics() removes quotes and brackets behind a number") {
   CHECK(parse_metrics("mlk step=3 x=,")->words == std::map<std::string, std::string>{{"x", ","}});
 }
 
-TEST_CASE("the last valid value of a repeated key counts") {
+TEST_CASE("if a metrics line repeats a key, mlk uses the last valid value") {
   CHECK(parse_metrics("mlk step=3 step=4 loss=1 loss=2")->step == 4);
   CHECK(parse_metrics("mlk step=3 step=4 loss=1 loss=2")->values.at("loss") == 2);
   CHECK(parse_metrics("mlk step=3 step=x")->step == 3);
@@ -219,7 +219,7 @@ TEST_CASE("the last valid value of a repeated key counts") {
   CHECK(parse_metrics("mlk step=5 epoch=-1")->step == 5);
 }
 
-TEST_CASE("a metrics line holds at most 64 keys beside the step") {
+TEST_CASE("mlk reads at most 64 keys of a metrics line, not counting the step") {
   std::string line = "mlk";
   for (int i = 0; i < 63; ++i) line += " k" + std::to_string(i) + "=1";
   line += " word=w more=1 step=7";

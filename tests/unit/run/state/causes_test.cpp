@@ -320,7 +320,7 @@ TEST_CASE("the newest checkpoint is shown even if the run has not ended") {
   CHECK(run.observed().last_checkpoint == "a?b");
 }
 
-TEST_CASE("a rank that the record shows as running gets the present state of the pod") {
+TEST_CASE("a rank that the record shows as running gets the present state of its pod") {
   Run run;
   run.condition("Complete");
   run.finish(run.pod(2));
