@@ -29,7 +29,7 @@ FileContents files_of(const Experiment& experiment, const fs::path& folder) {
   return out;
 }
 
-TEST_CASE("every example has fewer than 25 lines, begins with a comment, and renders") {
+TEST_CASE("every example has fewer than 25 lines, begins with a comment, and can be rendered") {
   const fs::path folder = mlk::test::source_dir() / "examples";
   int examples = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {

@@ -25,7 +25,7 @@ void check(const std::string& name, const std::string& text, const FileContents&
   test::check_golden(name, test::as_list(rendered));
 }
 
-TEST_CASE("mode single renders one worker with the bundled runtime") {
+TEST_CASE("the mode `single` renders one worker with the bundled runtime") {
   check("single", R"(
 name: digits
 mode: single
@@ -36,7 +36,7 @@ data: [{name: digits, mount: /data/digits, files: data/digits}]
         digits);
 }
 
-TEST_CASE("mode ps renders servers and workers") {
+TEST_CASE("the mode `ps` renders servers and workers") {
   check("ps", R"(
 name: digits
 mode: ps
@@ -49,7 +49,7 @@ data: [{name: digits, mount: /data/digits, files: data/digits}]
         digits);
 }
 
-TEST_CASE("mode allreduce renders workers and no servers") {
+TEST_CASE("the mode `allreduce` renders workers and no servers") {
   check("allreduce", R"(
 name: digits
 mode: allreduce

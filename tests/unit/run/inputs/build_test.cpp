@@ -197,7 +197,7 @@ TEST_CASE("assemble() puts the layer of the code on top of the image") {
   CHECK(gone.hint() == "type the command again");
 }
 
-TEST_CASE("assemble() adds no layer if the run has no code or its code is not a layer") {
+TEST_CASE("assemble() adds no layer if the run has no code, or if its code is not a layer") {
   const json config = {{"WorkingDir", "/app"}};
   const mlk::Build bare = mlk::assemble(built_experiment(), {}, found_image(config), {});
   CHECK(bare.composed.own.empty());

@@ -25,7 +25,7 @@ TEST_CASE("parse_metrics() finds the step and the values of a metrics line") {
   CHECK(std::isnan(bad->values.at("loss")));
 }
 
-TEST_CASE("a line without the word mlk, or without a valid step or epoch, is not a metrics line") {
+TEST_CASE("a line without the word `mlk`, or without a valid step or epoch, is not a metrics line") {
   for (const char* line : {"",
                            "mlk",
                            "mlk ",
@@ -104,7 +104,8 @@ TEST_CASE("parse_metrics() accepts lines up to 4096 bytes, words up to 64 bytes,
 }
 
 TEST_CASE(
-    "to_result() writes whole numbers as integers, and puts epoch, steps and checkpoint beside the metrics") {
+    "to_result() writes whole numbers as integers, and puts `epoch`, `steps` and `checkpoint` beside the "
+    "metrics") {
   const nlohmann::json result = to_result(
       *parse_metrics("mlk step=5 loss=0.5 samples=64 epoch=2 steps=10 checkpoint=4 huge=1e15 who=worker/0"));
   CHECK(result ==
@@ -178,7 +179,7 @@ TEST_CASE("a stream with a slow clock does not hold back the other streams") {
   CHECK(merging.merger.take_all().empty());
 }
 
-TEST_CASE("parse_metrics() needs mlk as a separate word") {
+TEST_CASE("parse_metrics() needs `mlk` as a separate word") {
   for (const char* before : {"a", "z", "A", "Z", "0", "9", "_", "-", ".", "/", "\xc3\xa9"}) {
     CAPTURE(before);
     CHECK_FALSE(parse_metrics(before + std::string("mlk step=3")));

@@ -415,7 +415,7 @@ TEST_CASE("last_line() returns the last line that is not blank") {
   CHECK(last_line("one\n two \n\n") == "two");
 }
 
-TEST_CASE("parse_result() accepts a termination message that is an object with a schema") {
+TEST_CASE("parse_result() accepts a termination message that is an object with the key `schema`") {
   CHECK(parse_result(" {\"schema\":1,\"step\":2}\n")["step"] == 2);
   CHECK(parse_result(R"({"step":2})").is_null());
   CHECK(parse_result(R"([{"schema":1}])").is_null());
