@@ -25,7 +25,7 @@ std::string short_number(double value, int digits) {
 Ticks even_ticks(double low, double high, std::size_t most) {
   const double wanted = (high - low) / static_cast<double>(std::max<std::size_t>(most, 1));
   double step = std::pow(10, std::floor(std::log10(wanted)));
-  for (const double factor : {2.0, 2.5, 2.0}) {  // 2, 5 and 10 times the power
+  for (const double factor : {2.0, 2.5, 2.0}) {  // the step becomes 2, 5 or 10 times a power of ten
     if (step < wanted * 0.999) step *= factor;
   }
   const double largest = std::max(std::abs(low), std::abs(high));

@@ -16,7 +16,7 @@ class Table {
  public:
   explicit Table(std::vector<std::string> headers) : headers_(std::move(headers)) {}
 
-  // Empty cells are added to a row that is shorter than the headers. `colors`: of the first cells of the row.
+  // Adds empty cells to a row that is shorter than the headers. `colors`: the colours of its first cells.
   void add(std::vector<std::string> cells, std::vector<Color> colors = {});
   bool empty() const { return rows_.empty(); }
 
@@ -33,7 +33,7 @@ class Table {
     std::vector<Color> colors;
   };
   bool holds_numbers(std::size_t column) const;
-  std::vector<std::size_t> widths(std::size_t width) const;  // of each column; `width`: of the terminal
+  std::vector<std::size_t> widths(std::size_t width) const;  // `width`: the width of the terminal
 
   std::vector<std::string> headers_;
   std::vector<Row> rows_;

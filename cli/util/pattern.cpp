@@ -12,7 +12,7 @@ namespace mlk {
 namespace {
 
 std::shared_ptr<const RE2> compiled(const std::string& text, LetterCase letter_case = LetterCase::matters) {
-  constexpr std::int64_t most_memory = 1 << 20;  // of the compiled pattern, in bytes
+  constexpr std::int64_t most_memory = 1 << 20;  // limit for the compiled pattern, in bytes
   RE2::Options options;
   options.set_log_errors(false);
   options.set_max_mem(most_memory);

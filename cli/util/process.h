@@ -31,7 +31,7 @@ struct ProcessResult {
 };
 
 struct Command {
-  std::vector<std::string> argv;  // argv[0] without a slash is searched in PATH; no shell reads the arguments
+  std::vector<std::string> argv;  // an argv[0] without a slash is looked up in PATH; no shell is used
   std::vector<std::pair<std::string, std::string>>
       env;                   // added to the environment of mlk; replaces variables of the same name
   bool empty_env = false;    // the child gets only the variables in `env`

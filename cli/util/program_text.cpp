@@ -10,7 +10,7 @@
 namespace mlk {
 namespace {
 
-constexpr std::size_t most_columns_moved = 200;  // of the cursor, beyond the end of a line
+constexpr std::size_t most_columns_moved = 200;  // limit for moves of the cursor beyond the end of a line
 constexpr std::size_t longest_style = 256;       // bytes of the colours in effect
 constexpr std::size_t longest_sequence = 4096;   // bytes of a title or a link; a longer one is text
 constexpr std::string_view bell = "\x07", string_end = "\x1b\\", string_end_c1 = "\u009c";

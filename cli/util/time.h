@@ -17,8 +17,8 @@ using Time = std::chrono::sys_time<std::chrono::nanoseconds>;
 std::optional<Time> parse_time(std::string_view text);
 // `time` plus `seconds`, which may be negative. A result out of range becomes the nearest possible time.
 Time later(Time time, std::int64_t seconds);
-std::string format_time(Time time);        // whole seconds
-std::string format_time_micro(Time time);  // six digits, like metav1.MicroTime
+std::string format_time(Time time);        // without fractions of a second
+std::string format_time_micro(Time time);  // with six digits of a fraction, like metav1.MicroTime
 // Returns `recorded`, or `now` if `recorded` is a time in the future. Such a time comes from a clock that was
 // set back later, so the real age is unknown. A caller that waits for a period after the result thus never
 // waits longer than this period.

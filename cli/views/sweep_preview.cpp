@@ -33,9 +33,9 @@ const kube::Resource node_resource{"", "v1", "nodes", "Node"};
 
 // Facts about the cluster. A field is empty if the user may not read it.
 struct ClusterView {
-  std::vector<Trial> trials;  // of the sweep, if the sweep exists already
+  std::vector<Trial> trials;  // the trials of the sweep, if it exists already
   std::optional<std::vector<json>> quotas, nodes;
-  std::vector<json> pods;  // of all namespaces, without ended pods
+  std::vector<json> pods;  // the pods of all namespaces, except ended pods
 };
 
 struct NumberedPoint {
@@ -47,7 +47,7 @@ struct NumberedPoint {
 struct SweepPreview {
   std::vector<NumberedPoint> points;  // with the search `tpe`, only the first point
   int trials = 0, fresh = 0;          // all trials of the sweep; the trials that do not exist yet
-  sweeps::TrialNeed need;             // of the largest new trial
+  sweeps::TrialNeed need;             // what the largest new trial needs
   std::vector<sweeps::TrialGroup> groups;
   std::optional<double> minutes;
   bool measured = false;  // whether `minutes` is the mean of succeeded trials

@@ -68,7 +68,7 @@ struct PlottedAxis {
 };
 
 PlottedAxis points_of(const std::vector<Trial>& trials, const std::string& path) {
-  std::vector<std::pair<const nlohmann::json*, double>> values;  // with the objectives of their trials
+  std::vector<std::pair<const nlohmann::json*, double>> values;  // each value with the objective of its trial
   for (const Trial& trial : trials) {
     const auto value = trial.point.find(path);
     if (value != trial.point.end() && trial.objective) values.emplace_back(&value->second, *trial.objective);

@@ -21,8 +21,10 @@ struct AwaitOptions {
   bool follow = false;          // print the logs of all ranks
   bool logs_to_stdout = false;  // print these logs to stdout instead of stderr
   LogFilter filter;
-  std::optional<std::chrono::seconds> timeout;  // after this time: ExitCode::timed_out; the run continues
-  std::optional<std::chrono::seconds> start_timeout;  // if a run has not started by then: cannot_start
+  // After `timeout` the wait ends with timed_out, but the runs continue. If a run has not started within
+  // `start_timeout`, the wait for it ends with cannot_start.
+  std::optional<std::chrono::seconds> timeout;
+  std::optional<std::chrono::seconds> start_timeout;
 };
 
 // Blocks until each run has ended, is stopped or cannot start. Writes the final records of the runs, and

@@ -40,7 +40,7 @@ struct OpenLog {
   // was opened or last brought text.
   milliseconds missed{0}, silent{0};
   milliseconds retry = first_retry;
-  int dead_connections = 0;  // since the last new line
+  int dead_connections = 0;  // connections that fell silent after the last new line
   std::optional<Clock::time_point> trying_since{}, again{};
   // The members below are guarded by the reader's mutex, since the loop's thread writes them too.
   std::string inbox{};
@@ -311,7 +311,7 @@ class LogReader {
   std::vector<OpenLog*> missing_;  // the logs that have no next line yet, but may get one
   std::mutex mutex_;
   std::condition_variable news_;
-  bool stopping_ = false, is_waiting_ = false;  // under mutex_, as held_ is
+  bool stopping_ = false, is_waiting_ = false;  // guarded by mutex_, like held_
   std::size_t held_ = 0;                        // bytes of all logs
   std::vector<std::unique_ptr<OpenLog>> logs_;  // declared last: the streams use the members above
 };

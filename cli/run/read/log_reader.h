@@ -17,8 +17,9 @@ namespace mlk {
 
 // The receiver of the lines, called in the thread that reads.
 struct LogTaker {
-  std::function<bool(RunLogLine)> line;  // false: stop reading
-  std::function<bool()> pause{};         // called before a wait, to print lines; false: stop. May be empty
+  // Each returns false to end the reading. `pause` may be empty; it is called before a wait, to print lines.
+  std::function<bool(RunLogLine)> line;
+  std::function<bool()> pause{};
 };
 
 // One log to read, and the result.
@@ -27,7 +28,7 @@ struct LogRead {
   kube::LogOptions options;
   kube::StreamEnd end{200, "", ""};     // how the log ended; status 0 also for an abandoned log
   std::set<std::string> said{};         // messages of the node in place of lines
-  std::size_t bytes = 0;                // of its lines, with their times
+  std::size_t bytes = 0;                // the size of its lines, including their times
   std::optional<Time> first{}, last{};  // the times of its lines
 };
 

@@ -17,15 +17,15 @@ namespace mlk {
 struct RunLogLine {
   std::string role;
   int rank = 0;
-  int attempt = 1;  // of the rank: 2 for its second pod
+  int attempt = 1;  // which pod of the rank: 2 for its second pod
   std::string pod, uid;
   std::string container{};  // empty for the program's container
-  Time time{};              // by the clock of the node
+  Time time{};              // the time of the line, by the clock of its node
   std::string text;         // without the newline, as the program printed it: not safe for a terminal
 };
 
 struct LogFilter {
-  std::optional<long> tail{};                   // how many last lines of each rank
+  std::optional<long> tail{};                   // how many of the last lines of each rank
   std::optional<std::chrono::seconds> since{};  // no lines older than this
   std::string role{};                           // empty: all
   std::optional<int> rank{};

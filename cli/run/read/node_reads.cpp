@@ -97,7 +97,7 @@ void NodeReads::watch(const std::set<std::string>& names) {
   }
   if (std::includes(watched_.begin(), watched_.end(), wanted.begin(), wanted.end())) return;
   const Clock::time_point now = Clock::now();
-  if (reflector_ && now - watched_since_ < ask_again_) return;  // no new watch for each new pod
+  if (reflector_ && now - watched_since_ < ask_again_) return;  // avoids a watch for each pod
   watched_since_ = now;
   watched_ = std::move(wanted);
   reflector_.reset();

@@ -26,6 +26,6 @@ std::vector<long> count_tails(kube::Client& client, const std::string& name_spac
                               const std::vector<std::pair<LogSource, const nlohmann::json*>>& sources,
                               long tail);
 
-int tail_lines(long lines);  // limited to the range of the API
+int tail_lines(long lines);  // returns `lines`, limited to what the API accepts
 
 }  // namespace mlk

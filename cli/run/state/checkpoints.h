@@ -11,7 +11,7 @@ namespace mlk {
 
 struct CheckpointPlace {
   nlohmann::json volume;  // as in the experiment file: {"pvc": "checkpoints"}
-  std::string path;       // within the volume: the newest known checkpoint, or else the run's folder
+  std::string path;       // the newest known checkpoint in the volume, or else the run's folder there
   std::optional<std::int64_t> step;  // of that checkpoint
   std::string folder;                // `path` on this machine, if the volume is here; else empty
   std::optional<bool> has_files{};   // whether the folder has files; nullopt: not checked

@@ -102,10 +102,10 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
       ends.push_back(std::move(end));
     }
   }
-  // Ends that the Job controller caused (`cascade`) come last. Times are whole seconds. So of several ends in
-  // one second, those with the exit code of a lost peer or of a signal come last. For a disruption, the time
-  // of its beginning counts, since its pod ends later. A program that blames a peer may end before the peer
-  // does, and the clocks of nodes differ, so its end counts 2 s later.
+  // Ends that the Job controller caused (`cascade`) come last. The times have no fractions of seconds. So of
+  // several ends in one second, those with the exit code of a lost peer or of a signal come last. For a
+  // disruption, the time of its beginning counts, since its pod ends later. A program that blames a peer may
+  // end before the peer does, and the clocks of nodes differ, so its end counts 2 s later.
   const auto key = [](const PodEnd& end) {
     Time at = end.failure.at.value_or(Time::max());
     if (end.failure.disruption && end.pod->asked_to_end) at = std::min(at, *end.pod->asked_to_end);

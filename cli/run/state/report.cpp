@@ -24,7 +24,7 @@ using std::chrono::seconds;
 
 // Lines of several ranks within this time count as simultaneous.
 constexpr seconds same_moment{30};
-constexpr seconds precision{1};  // of the times of pods
+constexpr seconds precision{1};  // pods report times without fractions of a second
 
 std::int64_t step_of(const json& result) { return count_of(result, {"step"}, -1); }
 bool is_done(const json& result) { return at_path(result, {"done"}) == true; }

@@ -21,7 +21,7 @@ struct RankStatus {
   int rank = 0;
   std::string pod, node;
   std::string state;      // "Running", "Pending", "Succeeded", "Failed", "Missing", "Stopped"
-  int restarts = 0;       // pods of this rank that failed or were lost before the present one
+  int restarts = 0;       // how many pods of this rank failed or were lost before the present pod
   std::string reason;     // why the rank is not running, or the problem of another container; may be empty
   std::string meanwhile;  // shown instead of the reason while the program has ended but its pod has not
   std::optional<Time> since;
@@ -31,10 +31,10 @@ struct Failure {
   std::string role;
   int rank = 0;
   int exit_code = 0;      // -1 if unknown
-  int signal = 0;         // from an exit code over 128
+  int signal = 0;         // the signal that ended the program; 0: none
   std::string container;  // the container to blame, if it is not the program's
   std::string reason;     // "exit code 3", "killed by signal 9 (SIGKILL)", "out of memory", "evicted: ..."
-  std::string message;    // last lines or result message, printable, without lines of launchers
+  std::string message;    // the last lines or the result message: printable, without lines of launchers
   std::string said;       // the program's error in `message`, in one line; not recorded
   bool disruption = false;
   int attempt = 1, attempts = 1;  // "try 1 of 4"
@@ -47,7 +47,7 @@ struct RunStatus {
   std::string why;                  // one line; empty if there is nothing to explain
   bool cannot_start = false;        // the run cannot start, however long mlk waits (invalid image name, pods
                                     // that admission refuses)
-  Absence absence = Absence::none;  // of the Job that decides the end, or of other Jobs that are not made yet
+  Absence absence = Absence::none;  // whether the deciding Job is missing, or other Jobs are not made yet
   int pods_left = 0;                // pods that have not ended, although their Job is gone (pods_left.h)
   int pods_ending = 0;              // those of `pods_left` whose deletion was requested
   std::optional<Time> created, started, ended;
@@ -55,8 +55,8 @@ struct RunStatus {
   std::optional<Failure> first_failure;  // the cause of the failure, not a later end with exit code 137
   std::optional<Failure> last_failure;
   int restarts = 0;
-  long steps = 0;                 // of the whole run; 0 if unknown
-  nlohmann::json result;          // of the reporting rank (CONTRACT.md), or null
+  long steps = 0;                 // the total number of steps of the run; 0 if unknown
+  nlohmann::json result;          // the result of the reporting rank (CONTRACT.md), or null
   std::optional<Time> result_at;  // the latest possible time of its report; absent if unknown
   std::string last_checkpoint;
   std::optional<CheckpointPlace> checkpoint;  // where the checkpoint is stored
@@ -65,7 +65,7 @@ struct RunStatus {
   nlohmann::json experiment;  // with all defaults; null if the owner was read as metadata only
   std::vector<std::string> tags;
   std::string note;
-  std::string commit;  // of its code, as commit_of() returns it
+  std::string commit;  // the commit of its code, as commit_of() returns it
 };
 
 RunStatus observe(const RunObjects& objects, Time now);
