@@ -298,7 +298,7 @@ TEST_CASE("a refusal is not final if its cause is that the namespace is still ne
   }
 }
 
-TEST_CASE("the marked Job decides even if its role is not `worker`") {
+TEST_CASE("the phase of a run comes from the marked Job even if the role of this Job is not `worker`") {
   Fixture fixture = load("succeeded");
   for (auto& job : fixture.objects.jobs) {
     const bool server = job["metadata"]["name"] == "ok-aaaaa-server";
@@ -307,7 +307,7 @@ TEST_CASE("the marked Job decides even if its role is not `worker`") {
   CHECK(fixture.observed().phase == Phase::running);  // the servers still run
 }
 
-TEST_CASE("if no Job is marked, the workers' Job decides, or else the only Job") {
+TEST_CASE("if no Job is marked, the phase of a run comes from the workers' Job, or from the only Job") {
   Fixture fixture = load("succeeded");
   for (auto& job : fixture.objects.jobs) job["metadata"].erase("annotations");
   CHECK(fixture.observed().phase == Phase::succeeded);

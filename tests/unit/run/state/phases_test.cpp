@@ -78,7 +78,9 @@ TEST_CASE("a rank without a pod is missing") {
   CHECK_FALSE(run.observed().started);
 }
 
-TEST_CASE("the restarts of a rank are its earlier pods, or the Job controller's count if that is larger") {
+TEST_CASE(
+    "the restarts of a rank are the number of its earlier pods, or the Job controller's count if that is "
+    "larger") {
   Run run;
   run.fail(run.pod(1), 1);
   run.pending(run.add_pod("worker", 1, "2026-01-03T11:59:58Z"));
@@ -217,7 +219,7 @@ TEST_CASE("a stopped run shows how many of its pods are still ending") {
   CHECK(run.observed().ended == now);
 }
 
-TEST_CASE("a stopped run is not stopped any more if another program resumes its deciding Job") {
+TEST_CASE("a run no longer counts as stopped if another program resumes its deciding Job") {
   Run run;
   run.stop();
   const auto suspend = [&](const char* role, bool suspended) {
@@ -349,7 +351,8 @@ TEST_CASE("a rank on a lost node is missing, and counts as failed if its pod is 
 }
 
 TEST_CASE(
-    "if a Job is ending, ended or suspended, the reason of a rank without a pod says that its pod is gone") {
+    "if a Job is ending, has ended or is suspended, the reason of a rank without a pod says that its pod is "
+    "gone") {
   Run run;
   run.pod(1)["metadata"]["deletionTimestamp"] = "2026-01-03T11:59:00Z";
   CHECK(run.observed().ranks.at(1).reason == "it is ending");

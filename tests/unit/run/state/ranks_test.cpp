@@ -165,7 +165,7 @@ TEST_CASE("each state of a rank has its name") {
   CHECK(name(RankState::restarting, &waiting) == "Pending");
 }
 
-TEST_CASE("an end that blames a peer is sorted as if it came two seconds later") {
+TEST_CASE("if a failed rank blames a peer, its end is sorted as if it came two seconds later") {
   const auto order = [](seconds first, const std::string& says, seconds second) {
     OneJob run;
     run.fail(0, 1, first, says);
@@ -211,7 +211,7 @@ TEST_CASE("a pod has an end if it or its program failed, or if it is being delet
   CHECK(ends([](PodFacts& pod) { pod.node_lost = pod.deleting = true; }) == 1);
 }
 
-TEST_CASE("a pod is not a cause if its ending Job or a stop deleted it") {
+TEST_CASE("a pod is not the cause of a failure if it was deleted by a stop, or by a Job that was ending") {
   const auto cascades = [](const std::function<void(PodFacts&)>& change,
                            const std::function<void(JobFacts&)>& in, bool stopped = false) {
     OneJob run;

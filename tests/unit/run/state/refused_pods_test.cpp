@@ -92,7 +92,7 @@ TEST_CASE("mlk ls shows the same reason as mlk status if the cluster refuses som
   CHECK(test.status("y-abcde") == test.listed().at("y-abcde"));
 }
 
-TEST_CASE("a list of runs requests events if a rank that should have a pod has none") {
+TEST_CASE("to list runs, mlk asks for events if a rank that should have a pod has none") {
   RefusedPods test;
   test.cluster.store.create("pods", test::pod_of("x-abcde", "Running"));
   test.add_run("y-abcde", 5);
@@ -118,7 +118,7 @@ TEST_CASE("a list of runs requests events if a rank that should have a pod has n
   CHECK_FALSE(asks());
 }
 
-TEST_CASE("a list of runs requests no events if each Job has pods or is not active") {
+TEST_CASE("to list runs, mlk asks for no events if each Job has pods or is not active") {
   RefusedPods test;
   test.cluster.store.create("pods", test::pod_of("x-abcde", "Running"));
   test.add_run("y-abcde");
@@ -132,7 +132,7 @@ TEST_CASE("a list of runs requests no events if each Job has pods or is not acti
   CHECK(test.asked.empty());
 }
 
-TEST_CASE("a list of runs works even if the user may not read events") {
+TEST_CASE("mlk can list the runs even if the user may not read events") {
   RefusedPods test;
   test.warn("x-abcde", "no such account");
   test.events_status = 403;

@@ -67,7 +67,9 @@ TEST_CASE("adjacent pieces are merged into one piece") {
   CHECK(snapshot.values.capacity() >= 16);
 }
 
-TEST_CASE("the pieces of any number of servers together are the whole model, and are found by their names") {
+TEST_CASE(
+    "for any number of servers, all their pieces together are the whole model, and are found by their "
+    "names") {
   for (std::uint32_t servers = 1; servers <= 6; ++servers) {
     CAPTURE(servers);
     std::vector<Piece> all;

@@ -227,7 +227,7 @@ TEST_CASE(
   CHECK(run.loaded() == 7);
 }
 
-TEST_CASE("remove_mark finds a mark in the folder where it was left, and in no other folder") {
+TEST_CASE("remove_mark() finds a mark in the folder where it was left, and in no other folder") {
   Checkpoints run, other;
   const std::string mark = CheckpointStore::name_mark();
   CHECK(run.store().leave_mark(mark));

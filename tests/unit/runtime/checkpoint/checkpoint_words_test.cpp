@@ -91,7 +91,7 @@ TEST_CASE("name_aside() and name_mark() give unique names that begin with .tmp- 
   CHECK(CheckpointStore::name_mark() != mark);
 }
 
-TEST_CASE("newest_step reads only the names of folders, and newest_is_whole also checks the files") {
+TEST_CASE("newest_step() reads only the names of folders, and newest_is_whole() also checks the files") {
   using namespace checkpoint_words;
   const Kept run;
   CHECK(run.store().newest_step() == 0);
@@ -365,7 +365,7 @@ TEST_CASE(
         "state.safetensors does not match its checksum");
 }
 
-TEST_CASE("leave_mark makes the folder, and remove_mark removes only files with the name of a mark") {
+TEST_CASE("leave_mark() makes the folder, and remove_mark() removes only files with the name of a mark") {
   using namespace checkpoint_words;
   const Kept run;
   const std::ptrdiff_t before = open_descriptors();

@@ -128,7 +128,9 @@ TEST_CASE("weights of GPT-2 are read with and without the common prefix and the 
   require_the_numbers(of.read());
 }
 
-TEST_CASE("write_weights() writes the files of Hugging Face's GPT-2, with unchanged bytes of the weights") {
+TEST_CASE(
+    "write_weights() writes the files of Hugging Face's GPT-2, and does not change the bytes of the "
+    "weights") {
   const Folder of;
   write_file(of.path, file_of(of_the_hub()));
   write_weights(of.folder.path() / "new", small_gpt, tensors_of_gpt(), of.read());

@@ -33,7 +33,8 @@ TEST_CASE("each bucket begins with a tensor, the last tensors come first, and sm
   CHECK(plan_buckets(tensors_of({50, mega}), 2) == std::vector<Bucket>{{0, mega + 52}});
 }
 
-TEST_CASE("plan_buckets() makes no more buckets than most_buckets, and together they are the whole vector") {
+TEST_CASE(
+    "plan_buckets() makes at most `most_buckets` buckets, and all buckets together are the whole vector") {
   const auto buckets = plan_buckets(tensors_of(std::vector<std::size_t>(200, mega)), 2);
   CHECK(buckets.size() == most_buckets);
   std::size_t end = 200 * mega + 2;

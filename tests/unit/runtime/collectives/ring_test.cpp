@@ -174,7 +174,7 @@ TEST_CASE("a frame of an earlier sum is not added to a later sum, and counts as 
   CHECK(members[0].transport->late_messages() == 1);
 }
 
-TEST_CASE("an early frame with a wrong size counts as late, and is not added to the sum") {
+TEST_CASE("an early frame with a wrong size is not added to the sum, and is counted in late_messages()") {
   auto members = make_members(2);
   Header early;
   early.type = MessageType::reduce;

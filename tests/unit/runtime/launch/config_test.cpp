@@ -421,8 +421,8 @@ TEST_CASE("a configuration file that cannot be used is named in the error") {
 }
 
 TEST_CASE(
-    "step_beyond_data() reports a step larger than the data set; resolve_steps() refuses a step of more than "
-    "16 times the samples of all epochs") {
+    "step_beyond_data() reports a step with more samples than the data set; resolve_steps() refuses a step "
+    "of more than 16 times the samples of all epochs") {
   Config config;
   config.data.batch = 50;
   config.workers.count = 4;

@@ -40,7 +40,7 @@ TEST_CASE("a rank without a state sends an accept message without a state") {
   CHECK(answer.header.clock == no_state);
 }
 
-TEST_CASE("a rank refuses a proposal if its number is not above the promised number") {
+TEST_CASE("a rank refuses a proposal whose number is not above the promised number") {
   AmongRanks stage(2, 3);
   stage.propose(1, 5, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(1) == MessageType::accept);
@@ -132,8 +132,8 @@ TEST_CASE("a rank leaves its generation if a status shows that the other ranks c
 }
 
 TEST_CASE(
-    "a rank ends if another lineage of the run is at a later step, or at the same step with a higher "
-    "number") {
+    "a rank ends if another lineage of the run is at a later step, or if it is at the same step and its "
+    "number is higher") {
   AmongRanks stage(1, 2);
   stage.propose(0, 1, {1, 0}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
@@ -154,8 +154,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if a rank without a state has lost the source of its state, it ends when it hears of any other "
-    "lineage") {
+    "if a rank has lost the source of its state before it received the state, it ends when it hears of any "
+    "other lineage") {
   AmongRanks stage(1, 3);
   stage.state.reset();
   stage.start_generation(1, {0, 1});  // from step 10

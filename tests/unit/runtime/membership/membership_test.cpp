@@ -26,7 +26,8 @@ bool decide(const std::string& standings) {
 }  // namespace
 
 TEST_CASE(
-    "live members may continue as a majority, as a half with the lowest rank, or if all others are dead") {
+    "live members may continue if they are a majority, or a half with the lowest rank, or if all others are "
+    "dead") {
   CHECK(decide("lll"));
   CHECK(decide("lld"));
   CHECK(decide("ldd"));  // all others are dead
@@ -67,7 +68,7 @@ TEST_CASE("a member of unknown standing counts as silent, and not as dead") {
   CHECK(may_form_next(last, {{1, Standing::live}, {2, Standing::live}}));
 }
 
-TEST_CASE("a run starts at once with all processes, and with fewer after a grace period") {
+TEST_CASE("a run starts at once if all processes are there, and with fewer processes after a grace period") {
   CHECK(may_start(4, 4, 2, 0));
   CHECK_FALSE(may_start(3, 4, 2, 0));
   CHECK(may_start(3, 4, 2, start_grace_seconds));
@@ -95,9 +96,7 @@ TEST_CASE("the side with the lowest rank wins a tie, in any order of the list of
   CHECK_FALSE(may_form_next(last, {{0, Standing::live}}));
 }
 
-TEST_CASE(
-    "contains() of a generation needs the rank and the incarnation of a member, and index_of() only the "
-    "rank") {
+TEST_CASE("contains() looks for a member by its rank and incarnation, and index_of() only by its rank") {
   const Generation generation{2, {{0, 10}, {2, 12}, {5, 15}}};
   CHECK(generation.contains({2, 12}));
   CHECK_FALSE(generation.contains({2, 10}));

@@ -347,8 +347,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a generation ends by trouble, by a lost, silent or replaced member, by a new proposal, or with the "
-    "run") {
+    "a generation ends if a member reports trouble, or is lost, silent or replaced, if the rank accepts a "
+    "proposal, or if the run ends") {
   AmongRanks stage(1, 4);
   stage.depart(rank_at(3));
   stage.start_generation(4, {0, 1, 2});

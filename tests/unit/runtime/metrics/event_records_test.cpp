@@ -101,7 +101,7 @@ TEST_CASE("an event file begins with its version and the step from which it repl
 }
 
 TEST_CASE(
-    "event files of one process and one second have different numbers in their names, and no file is "
+    "if a process makes several event files in one second, their names have different numbers, and none is "
     "overwritten") {
   using namespace event_records;
   const TemporaryFolder folder;

@@ -164,7 +164,8 @@ TEST_CASE("a result file is closed after each report") {
   CHECK(open_files() == before);
 }
 
-TEST_CASE("a curve keeps its first 63 points, and drops every second of them when the 64th is added") {
+TEST_CASE(
+    "a curve keeps its first 63 points, and drops every other one of these when the 64th point is added") {
   Curve curve;
   for (std::uint64_t step = 1; step <= 63; ++step) curve.add(step * 10, static_cast<double>(step));
   auto points = curve.points();
