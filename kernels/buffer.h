@@ -11,8 +11,8 @@ namespace mlk::kernels {
 // Memory with the function that frees it.
 using Memory = std::unique_ptr<void, void (*)(void*)>;
 
-// Memory for `size()` numbers, as functions of Ops return it. Only operations of an Ops for the same device
-// may dereference data(). The host reads and writes the numbers through Ops::read(), write() and place(), but
+// Memory for `size()` numbers; functions of Ops make it. Only operations of an Ops for the same device may
+// dereference data(). The host reads and writes the numbers through Ops::read(), write() and place(), but
 // may use a buffer of Ops::allocate_on_host() directly. A buffer that was moved from is empty.
 template <typename Number>
 class Buffer {

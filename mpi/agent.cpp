@@ -17,7 +17,7 @@
 namespace mlk::mpi {
 namespace {
 
-constexpr std::size_t most_peers = 512;          // 64 processes at most; commands; unauthenticated peers
+constexpr std::size_t most_peers = 512;          // processes (64 at most), commands and unauthenticated peers
 constexpr std::int64_t time_to_drain_ms = 1000;  // to send the last output of an ended command
 constexpr std::size_t most_waiting_output = 1 << 18;
 constexpr int stopped_by_sigterm = 143;

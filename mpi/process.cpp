@@ -130,7 +130,7 @@ class Process {
 }  // namespace
 
 int run_process(const PodEnvironment& environment) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // when the parent ends, which is orted or MPICH's proxy
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // when the parent (orted, or MPICH's proxy) ends
   const std::uint32_t rank = rank_of_environment();
   std::optional<Link> link = connect_to(environment.own, environment.key, time_to_answer_ms);
   if (!link || !wait_until_ready(*link, time_to_answer_ms))

@@ -112,7 +112,7 @@ constexpr auto tiles = []<int... less>(std::integer_sequence<int, less...>) {
   return std::array{multiply_one<less + 1, vectors>...};
 }(up_to_tile_rows);
 
-// Multiplies the rows in tiles that are `height` rows high. The remaining rows form one lower tile.
+// Multiplies the rows in tiles of `height` rows. The remaining rows form one tile with fewer rows.
 template <int height, int vectors>
 MLK_AVX512 void multiply_panel(const Panel& panel, int rows, Strided a, float* c) {
   for (; rows >= height; rows -= height, a = a.from(height, 0), c += height * panel.c_row)
@@ -199,7 +199,7 @@ float* at_cache_line(float* data) {
   return data + (line - behind) % line / sizeof(float);
 }
 
-// Makes the heights of the tiles as equal as possible, because low tiles are slow.
+// Makes the heights of the tiles as equal as possible, because tiles with few rows are slow.
 int height_of_tiles(int rows) {
   const int count = (rows + tile_rows - 1) / tile_rows;
   return (rows + count - 1) / count;

@@ -92,7 +92,7 @@ class Windows {
   int kernel_;
 };
 
-// How many numbers a row of an image has before and after a pool, and how many an image has before the pool.
+// How many numbers a row has before and after a pool, and how many numbers an image has before the pool.
 struct PooledRows {
   explicit PooledRows(const ImageShape& shape)
       : size(std::ptrdiff_t{shape.width} * shape.channels),

@@ -99,7 +99,7 @@ using BFloat16Gemm = dnnl_status_t (*)(char, char, dnnl_dim_t, dnnl_dim_t, dnnl_
 
 BFloat16Gemm bfloat16_gemm() {
 #if defined(__x86_64__)
-  // With AVX-512 alone, oneDNN also accepts bfloat16, but converts the numbers to float32 first.
+  // With AVX-512 but without AVX512-BF16, oneDNN accepts bfloat16, but converts the numbers to float32 first.
   static const bool has = __builtin_cpu_supports("avx512bf16");
   static const auto gemm = reinterpret_cast<BFloat16Gemm>(dlsym(RTLD_DEFAULT, "dnnl_gemm_bf16bf16f32"));
   return has ? gemm : nullptr;

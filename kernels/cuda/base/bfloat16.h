@@ -35,7 +35,7 @@ void attention_backward_bfloat16(cudaStream_t stream, const kernels::AttentionSh
                                  const float* dots, float* qkv_gradient);
 
 // Prepares the fast backward passes in one pass over `out`: dots[batch, heads, length] = out . delta for each
-// head of a position. If `rounded` is not null, it becomes delta, rounded.
+// head of a position. If `rounded` is not null, delta is rounded and stored there.
 void prepare_backward(cudaStream_t stream, const kernels::AttentionShape& shape, const float* out,
                       const float* delta, BFloat16* rounded, float* dots);
 

@@ -66,7 +66,7 @@ __global__ void column_sums_kernel(unsigned rows, unsigned columns, bool wide, c
 void add_partials(cudaStream_t stream, unsigned shares, int columns, const float* partials, float* sums);
 
 // sums[columns] = the column sums of the transformed x[rows, columns]. partials: memory for
-// partial_sums(rows, columns).
+// partial_sums(rows, columns) numbers.
 template <typename Transform>
 void sum_columns(cudaStream_t stream, int rows, int columns, bool wide, const float* x, Transform transform,
                  float* sums, float* partials) {

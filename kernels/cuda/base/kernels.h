@@ -75,9 +75,9 @@ void attention(cudaStream_t stream, const AttentionShape& shape, const float* qk
 void attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv, const float* out,
                         const float* log_sums, const float* delta, float* qkv_gradient);
 
-// attention_fast does the same as attention, for shapes for which have_fast_attention is true, with tiles
-// in shared memory. All tensors are aligned to 16 bytes. dots: the result of prepare_backward (bfloat16.h).
-// The heads of all sequences lie along y, where a grid has at most 65535 blocks.
+// attention_fast does the same as attention, but uses tiles in shared memory. It is only for shapes for which
+// have_fast_attention is true. All tensors are aligned to 16 bytes. dots: the result of prepare_backward
+// (bfloat16.h). The heads of all sequences lie along y, where a grid has at most 65535 blocks.
 constexpr bool have_fast_attention(const AttentionShape& shape) {
   return (shape.head_size == 64 || shape.head_size == 128) &&
          std::int64_t{shape.batch} * shape.heads <= 65535;

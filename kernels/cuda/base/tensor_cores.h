@@ -1,8 +1,8 @@
 // Products of small bfloat16 matrices by a whole warp, with float32 sums (mma.sync, compute capability 8.0),
 // and how their factors come from shared memory (ldmatrix).
 //
-// The matrices are spread over the lanes (PTX ISA, "Matrix Fragments for mma.m16n8k16"). With g = lane / 4
-// and t = 2 * (lane % 4), where a pair is two numbers that follow each other:
+// The matrices are spread over the lanes (PTX ISA, "Matrix Fragments for mma.m16n8k16"). A pair is two
+// numbers that follow each other. With g = lane / 4 and t = 2 * (lane % 4), a lane has these numbers:
 //   Sums    d[16][8]   4 floats:   (g, t), (g, t + 1), (g + 8, t), (g + 8, t + 1)
 //   Left    a[16][16]  4 pairs:    (g, t), (g + 8, t), (g, t + 8), (g + 8, t + 8), along a row
 //   Right   b[16][8]   2 pairs:    (t, g), (t + 8, g), along a column

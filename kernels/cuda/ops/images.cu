@@ -10,8 +10,8 @@ namespace {
 struct Window {
   int height, width, channels, kernel;
 
-  // Sets `at` to the place in the images of element `i` of the window of pixel `row`. Returns false if this
-  // element lies outside the image.
+  // Sets `at` to the place in the images where element `i` of the window of pixel `row` lies. Returns false
+  // if this element lies outside the image.
   __device__ bool place(std::size_t row, std::size_t i, std::size_t& at) const {
     const auto pixel = static_cast<long long>(row), number = static_cast<long long>(i);
     const long long across = number / channels % kernel, down = number / channels / kernel;

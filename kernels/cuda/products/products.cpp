@@ -7,7 +7,7 @@
 namespace mlk::cuda {
 namespace {
 
-// The number of queries, and the number of numbers in all queries.
+// How many queries there are, and how many numbers all queries have together.
 std::size_t vectors(const AttentionShape& shape) {
   return static_cast<std::size_t>(shape.batch * shape.length) * static_cast<std::size_t>(shape.heads);
 }

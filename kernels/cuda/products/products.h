@@ -27,7 +27,7 @@ class Products {
                    float alpha, const float* a, const float* b, float beta, float* c);
   cudaError_t linear(cudaStream_t stream, const LinearLayer& layer, const float* residual, float* out);
   cudaError_t linear_gelu(cudaStream_t stream, const LinearLayer& layer, float* sums, float* out);
-  // partials: memory for the larger one of partial_sums(rows, outputs) and partial_sums(rows, inputs).
+  // partials: memory for max(partial_sums(rows, outputs), partial_sums(rows, inputs)) numbers.
   cudaError_t linear_backward(cudaStream_t stream, const LinearLayer& layer, const float* delta,
                               const LinearGradients& to, float* partials);
   std::size_t kept_size(int rows, int inputs) const;
