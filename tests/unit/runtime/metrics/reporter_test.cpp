@@ -60,7 +60,8 @@ TEST_CASE("a report prints one line in the form of CONTRACT.md and writes a resu
         "mlk step=400 epoch=4 loss=1 accuracy=0.5 held_out_loss=1.25 samples_per_s=1000\n");
 }
 
-TEST_CASE("a line has the known values of the GPU, and has tokens per second if the model predicts tokens") {
+TEST_CASE(
+    "a printed line has the known values of the GPU, and tokens per second if the model predicts tokens") {
   Reports bench;
   bench.reporter.tokens_of_sample(64);
   bench.reporter.telemetry().gpu({0.875, 3.0 * (1 << 30), {}});
@@ -72,7 +73,7 @@ TEST_CASE("a line has the known values of the GPU, and has tokens per second if 
       "mlk step=100 epoch=1 loss=2.5 samples_per_s=100 tokens_per_s=6400 gpu_util=0.88 gpu_memory_gib=3.0\n");
 }
 
-TEST_CASE("a line has the model FLOPs utilisation of all GPUs of the run") {
+TEST_CASE("a printed line has the model FLOPs utilisation over all GPUs of the run") {
   Reports bench;
   bench.reporter.peak_seconds_of_sample(0.002);
   bench.reporter.started(0, 0);
@@ -89,7 +90,7 @@ TEST_CASE("a line has the model FLOPs utilisation of all GPUs of the run") {
         "mlk step=200 epoch=1 loss=2.5 samples_per_s=100 mfu=0.050 world=4 generation=0 restarts=0\n");
 }
 
-TEST_CASE("a line has the bandwidth of sums by NCCL since the last report") {
+TEST_CASE("a printed line has the bandwidth that sums by NCCL have reached since the last report") {
   Reports bench;
   bench.reporter.started(0, 0);
   bench.reporter.telemetry().bus({3e9, 0.5});
@@ -114,7 +115,7 @@ TEST_CASE("if the length of a run is given in epochs, each report contains the n
   CHECK_FALSE(bench.result()["metrics"].contains("steps"));
 }
 
-TEST_CASE("a line has the mean times of a step since the last report, by activity") {
+TEST_CASE("a printed line has the mean time per step of each activity since the last report") {
   Reports bench;
   bench.reporter.started(0, 0);
   Telemetry& telemetry = bench.reporter.telemetry();
@@ -133,8 +134,8 @@ TEST_CASE("a line has the mean times of a step since the last report, by activit
 }
 
 TEST_CASE(
-    "a line of a distributed run has the state of the run, and lost samples or a slow worker only if there "
-    "are any") {
+    "a printed line of a distributed run has the state of the run, and lost samples or a slow worker only if "
+    "there are any") {
   Reports bench;
   bench.reporter.started(0, 0);
   Telemetry& telemetry = bench.reporter.telemetry();
@@ -170,7 +171,7 @@ TEST_CASE("in the result, `done` is true after a successful end, and `message` i
   CHECK(bench.result()["message"] == "disk \"full\"\n");
 }
 
-TEST_CASE("the newest checkpoint is in each result, even in that of a rank that never reported") {
+TEST_CASE("the newest checkpoint is in each result, even in the result of a rank that never reported") {
   Reports bench, silent;
   bench.reporter.report(50, 0, 10, 1);
   CHECK_FALSE(bench.result().contains("checkpoint"));

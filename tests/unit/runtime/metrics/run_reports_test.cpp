@@ -165,7 +165,7 @@ TEST_CASE("an evaluation that a signal interrupts is not reported") {
   CHECK(worker.said() == "");
 }
 
-TEST_CASE("a worker logs a description of its data, and a line if its processor emulates the precision") {
+TEST_CASE("a worker logs a description of its data, and warns if its processor only emulates the precision") {
   for (const auto precision : {mlk::kernels::Precision::float32, mlk::kernels::Precision::bfloat16}) {
     ReportingWorker worker;
     worker.config.precision = precision;

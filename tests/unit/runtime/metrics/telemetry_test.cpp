@@ -65,7 +65,7 @@ TEST_CASE("the step of the run is that of the latest call of step() or report()"
   CHECK(all.times.communication == 4);
 }
 
-TEST_CASE("the staleness in the measurements is that of the last report with a staleness") {
+TEST_CASE("the measurements have the staleness of the last report that had one") {
   Telemetry telemetry;
   telemetry.report({1, 0, 0, 0});
   CHECK_FALSE(telemetry.measurements().staleness);

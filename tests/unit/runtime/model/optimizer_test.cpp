@@ -138,7 +138,7 @@ TEST_CASE("the first updates of adam after a late reset are as large as at the s
   }
 }
 
-TEST_CASE("a gradient that is 3 updates old moves the parameter by a quarter of the step") {
+TEST_CASE("a gradient that is 3 updates old moves the parameter by a quarter of a full step") {
   auto ops = kernels::make_cpu_ops();
   for (const OptimizerType type : {OptimizerType::sgd, adam, adamw}) {
     const Optimizer optimizer({.type = type, .lr = 0.1}, 1);

@@ -93,7 +93,7 @@ TEST_CASE("the reporting rank gets the name of a clearly slower worker, until th
 }
 
 TEST_CASE(
-    "if the staleness is bounded, server 0 passes on what workers report, otherwise the staleness of its own "
+    "if the staleness is bounded, server 0 reports the staleness that workers measure, otherwise that of its "
     "updates") {
   for (const bool bounded : {true, false}) {
     CAPTURE(bounded);

@@ -132,7 +132,7 @@ TEST_CASE("async: the answer to an earlier push does not count for a later push"
   CHECK(worker.model->parameters()[0] == 5);
 }
 
-TEST_CASE("sync: a push names step, slice and samples, and the next weights arrive in a separate buffer") {
+TEST_CASE("sync: a push contains step, slice and samples, and the next weights arrive in a separate buffer") {
   Exchange worker(true);
   const float before = worker.model->parameters()[0];
   worker.push(7, 2, 4);

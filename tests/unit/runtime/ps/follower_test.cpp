@@ -72,8 +72,7 @@ struct Follower {
 
 }  // namespace
 
-TEST_CASE(
-    "a server beside server 0 introduces itself, is seeded, serves, saves its part and ends with server 0") {
+TEST_CASE("server 1 introduces itself, is seeded, serves, saves its part, and ends when server 0 ends") {
   Follower run("checkpoints");
   run.start();
   PlayedWorker worker(0);
@@ -166,8 +165,8 @@ TEST_CASE("after SIGTERM, server 1 still writes its part of the checkpoint, and 
 }
 
 TEST_CASE(
-    "server 0 lets a worker seed server 1, waits for the copy of server 1, and repeats the seeding when "
-    "server 1 lacks the weights") {
+    "server 0 lets a worker seed server 1, waits until server 1 has copied its part, and repeats the seeding "
+    "if server 1 lacks the weights") {
   PsProcess server({Role::server, 0}, 1, 2);
   server.env.checkpoints = server.file("checkpoints");
   server.config.checkpoint.every = 1;

@@ -63,7 +63,7 @@ TEST_CASE("a connected peer is dialled again only when it is lost, and then afte
   CHECK(*dialer.next_round() == start + 100s + 50ms);
 }
 
-TEST_CASE("an answered look-up leads to no attempt if the peer was connected meanwhile") {
+TEST_CASE("a peer that was connected during the look-up of its address is not dialled") {
   Dialer dialer = with_target();
   dialer.due(start);
   CHECK(dialer.attempts(peer, 1, start));

@@ -135,7 +135,7 @@ TEST_CASE("a handshake message is refused if it is cut off, too long or of anoth
   CHECK_FALSE(read_challenge(header_of(MessageType::hello), challenge));
 }
 
-TEST_CASE("an address has at most 300 bytes, in a hello and in a challenge") {
+TEST_CASE("the address in a hello or in a challenge has at most 300 bytes") {
   const std::string longest(300, 'a'), longer(301, 'a');
   CHECK(read_hello(header_of(MessageType::hello), hello_payload(introduction(longest))));
   CHECK_FALSE(read_hello(header_of(MessageType::hello), hello_payload(introduction(longer))));

@@ -201,9 +201,7 @@ TEST_CASE("a goodbye reports the exit code, and then the end of the connection p
   CHECK(peer.is_closed());
 }
 
-TEST_CASE(
-    "a goodbye with the flag for a newer incarnation is reported as replaced, even if it also has other "
-    "flags") {
+TEST_CASE("a goodbye with `flag_replaced` gives the event `replaced`, whatever other flags it has") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();

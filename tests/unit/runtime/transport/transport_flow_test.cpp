@@ -103,7 +103,7 @@ TEST_CASE("a transport that has ended leaves no descriptor open") {
   CHECK(test::eventually([&] { return count() <= before; }));  // the thread that looks up names ends later
 }
 
-TEST_CASE("a send to a peer that is not connected fails, and has_room() is true") {
+TEST_CASE("send() to a peer that is not connected fails, although has_room() returns true for this peer") {
   Subject subject;
   CHECK_FALSE(subject.transport->send(zero, RawPeer::header(MessageType::push)));
   CHECK(subject.transport->has_room(zero));

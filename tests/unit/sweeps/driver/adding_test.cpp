@@ -357,7 +357,7 @@ TEST_CASE("mlk checks the right to the driver's Lease before it creates any obje
   CHECK(sweeper.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("a failed trial is started again beside running Jobs if there is a free place") {
+TEST_CASE("a failed trial is started again while other Jobs run, if there is a free place") {
   Sweeper sweeper(growing_experiment(4));
   sweeper.most_points_bytes = 300;
   const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});

@@ -52,7 +52,7 @@ TEST_CASE("with sync, the slices of a lost worker go to the remaining workers") 
   CHECK(leases.done(2, 0, 2));
 }
 
-TEST_CASE("with sync, a single worker does all slices, and every sample once") {
+TEST_CASE("with sync, a single worker gets all slices, and gets each sample once") {
   Leases leases(config_of(true, {}, 4, 5));
   leases.join(7);
   std::set<std::uint64_t> positions;

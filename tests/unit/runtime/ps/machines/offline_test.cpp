@@ -67,7 +67,7 @@ TEST_CASE("the offline slices of an abandoned step have no effect on later steps
   CHECK(weights_of(trainer) == weights_of(other));
 }
 
-TEST_CASE("an offline step with async is one update of the same size as with all workers") {
+TEST_CASE("with async, an offline step is one update, with the step size of a run with all workers") {
   LoneWorker worker(false);
   const Job& job = worker.job;
   Trainer trainer(job), usual(job);
