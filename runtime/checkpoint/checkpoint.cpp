@@ -90,8 +90,7 @@ void put_in_place(const fs::path& aside, const fs::path& target) {
 }
 
 // Explains a missing permission: the owner and the mode of the folder, or of its nearest parent that exists,
-// and the user and group of this process. Empty if the process may write there, or if permissions are not the
-// reason why it may not.
+// and the user and group of this process. Empty if no permission is missing.
 std::string owner_of(fs::path folder) {
   struct stat info{};
   while (stat(folder.c_str(), &info) != 0 && folder.has_relative_path()) folder = folder.parent_path();

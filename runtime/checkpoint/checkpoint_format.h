@@ -67,8 +67,8 @@ struct Snapshot {
 std::size_t parameter_count(std::span<const TensorInfo> tensors);
 
 // Returns the tensors of a file that holds these pieces in this order. A piece that covers several tensors is
-// cut where a tensor ends. A piece with all of a tensor has the name and shape of the tensor. A piece with a
-// part of a tensor has one axis, and its begin and end follow the name: "w[0:65536]". Slot k of the
+// cut where a tensor ends. If a piece is a whole tensor, it has the tensor's name and shape. If it is only a
+// part of a tensor, it has one axis, and its begin and end follow the name: "w[0:65536]". Slot k of the
 // optimizer's state has the prefix "optimizer.k.".
 std::vector<SafeTensor> name_pieces(std::span<const Piece> pieces, std::span<const TensorInfo> tensors);
 

@@ -12,7 +12,7 @@ namespace mlk::rt {
 // file or folder.
 class Descriptor {
  public:
-  // flags and mode: of open(2).
+  // flags, mode: as for open(2).
   Descriptor(const std::filesystem::path& path, int flags, mode_t mode = 0);
   ~Descriptor();
   Descriptor(const Descriptor&) = delete;

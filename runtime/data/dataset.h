@@ -20,7 +20,7 @@ namespace mlk::rt {
 // The shape and the labels of one sample.
 struct SampleShape {
   int inputs = 0;                  // the count of numbers, or of tokens in a sequence
-  int classes = 0;                 // labels, and tokens, are in [0, classes)
+  int classes = 0;                 // labels and tokens are in [0, classes)
   int labels = 1;                  // a sequence has one for each token: the token after it
   kernels::ImageShape image = {};  // if samples are images: one image, of `inputs` numbers
 };

@@ -84,8 +84,8 @@ class GzipSource : public Source {
   }
 
  private:
-  // Whether there is something to unpack. A file may have several members. If the bytes after a member do not
-  // begin another member, ignores them, as gzip does.
+  // Whether there is something to unpack. A file may have several members. Bytes after a member that are
+  // not another member are ignored, as by gzip.
   bool more() {
     if (over_) return false;
     if (stream_.avail_in == 0) {

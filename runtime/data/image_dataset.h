@@ -13,8 +13,8 @@ namespace mlk::rt {
 // Pixels stay bytes (a quarter of the memory and of the bandwidth) and become floats in gather().
 class ImageDataset final : public Dataset {
  public:
-  // pixels: labels.size() rows of shape.inputs bytes. Labels are in [0, shape.classes). The model gets pixel
-  // * scale.
+  // pixels: labels.size() rows of shape.inputs bytes. Labels are in [0, shape.classes). The model gets each
+  // pixel multiplied by `scale`.
   ImageDataset(std::vector<std::uint8_t> pixels, std::vector<std::uint8_t> labels, const SampleShape& shape,
                float scale);
 

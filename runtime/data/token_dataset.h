@@ -14,7 +14,7 @@ namespace mlk::rt {
 // A file of tokens, or a part of one.
 struct TokenShard {
   MappedFile file;
-  std::size_t begin = 0, tokens = 0;  // begin: the byte of the first token
+  std::size_t begin = 0, tokens = 0;  // begin: the offset of the first token, in bytes
   int width = 1;                      // bytes of a token: 1, or 2 with the lower byte first
 };
 

@@ -115,7 +115,7 @@ class Object {
 };
 
 constexpr int most_int = 1'000'000;
-constexpr int most_tokens = 1 << 24;  // of a batch, which is counted in int
+constexpr int most_tokens = 1 << 24;  // of a batch; they are counted in an int
 // mlk puts the addresses of at most this many servers into the seeds. A process dials no other servers, and
 // would wait for ever for them.
 constexpr int most_servers = 64;
@@ -152,7 +152,7 @@ ModelConfig read_model(Object object) {
   if (model.type == ModelType::cnn) model.channels = object.list("channels", 1, 16, "1 to 16", 4096);
   if (model.type != ModelType::gpt) model.hidden = object.list("hidden", 0, 100, "at most 100", 65536);
   if (object.has("dropout"))
-    // The number is below 1 also after the conversion to float.
+    // The number must be below 1 even after the conversion to float.
     model.dropout = object.number("dropout", "from 0 to below 1",
                                   [](double x) { return x >= 0 && x < 1 && static_cast<float>(x) < 1; });
   object.finish();
@@ -331,8 +331,8 @@ Config load_config(const std::string& path, const json& patch, const std::string
   }
 }
 
-// A step may use at most this many times the samples of all epochs. A larger batch was probably meant for
-// other data, so resolve_steps() refuses it.
+// The samples of a step are at most this many times the samples of all epochs. A larger batch was probably
+// meant for other data, so resolve_steps() refuses it.
 constexpr std::uint64_t most_beyond_epochs = 16;
 
 std::uint64_t samples_of_step(const Config& config) {

@@ -21,7 +21,7 @@ struct ModelConfig {
   ModelType type = ModelType::mlp;
   std::vector<int> hidden = {};    // mlp, cnn: widths of the hidden layers; may be empty
   std::vector<int> channels = {};  // cnn: of each convolution; not empty
-  // gpt: number of blocks; width of a token's vector, which its heads share evenly; tokens of a sequence
+  // gpt: number of blocks; width of a token's vector, which the heads share evenly; tokens of a sequence
   int layers = 0, width = 0, heads = 0, context = 0;
   double dropout = 0;  // the probability with which training drops an activation
 };

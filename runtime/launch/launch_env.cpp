@@ -35,7 +35,7 @@ bool parse_number(const std::string& text, int least, int most, int& number) {
   return error == std::errc() && end == text.data() + text.size() && number >= least && number <= most;
 }
 
-// kind: what the number of the variable is, such as "a rank".
+// kind: what the number means, for the error message, such as "a rank".
 int read_number(const char* name, const std::string& text, const std::string& kind, int least, int most) {
   int number = 0;
   if (!parse_number(text, least, most, number))
@@ -134,8 +134,8 @@ LaunchEnv read_launch_env() {
   const std::string late = value_of("MLK_LATE_SECONDS");
   if (!late.empty()) env.late_seconds = read_number("MLK_LATE_SECONDS", late, "a number of seconds", 0, 600);
   env.gpu_library = value_of("MLK_GPU_LIBRARY");
-  // The variable does not belong to mlk: a value that is not a single number of threads, such as OpenMP's
-  // list by level, is ignored.
+  // The variable does not belong to mlk, so a value that is not one number, such as OpenMP's list by level,
+  // is ignored.
   if (!parse_number(value_of("OMP_NUM_THREADS"), 1, 4096, env.threads)) env.threads = 1;
   read_place_in_pod(env);
   env.threads = std::max(1, env.threads / std::max(1, env.gpus));

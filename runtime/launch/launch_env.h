@@ -42,8 +42,8 @@ LaunchEnv read_launch_env();
 // variable.
 void require_peers(const LaunchEnv& env, bool with_servers);
 
-// MLK_RESULT and MLK_RANK alone: where to write a message when read_launch_env() itself fails, and for which
-// rank. Empty and 0 if unset or malformed.
+// Each reads one variable alone, so it works even if read_launch_env() fails: MLK_RESULT (empty if unset),
+// and MLK_RANK (0 if unset or malformed).
 std::string result_path_from_env();
 int rank_from_env();
 

@@ -27,7 +27,8 @@ Trial load_trial(const std::string& path, int index);
 // Reads the trial from an open stream. Error messages call the file `name`.
 Trial read_trial(std::istream& file, const std::string& name, int index);
 
-// Gives the trial its own folders, below the folders of the sweep, named by its number.
+// Changes the folders for checkpoints and for TensorBoard from those of the sweep to those of the trial,
+// which are below them and have the trial's number as their name.
 void enter_folders(LaunchEnv& env, const Trial& trial);
 
 }  // namespace mlk::rt

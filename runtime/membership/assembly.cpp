@@ -113,7 +113,7 @@ void Assembly::on_up(const Event& event, View& view, SteadyTime now, Effects& ef
   }
   // While this rank waits for the start of the run, each rank that comes extends the wait. Otherwise this
   // rank could give up just before the last rank comes back. The wait is not extended if other ranks train,
-  // or if promises bind this rank: this process has to exit, because only its successor is free of promises.
+  // or if promises bind this rank: such a process has to exit, because only its successor has no promises.
   const bool waits_for_start = generation_.number == 0 && !waits_to_be_let_in_ && promises_.empty();
   if (view.incarnation != event.incarnation && waits_for_start) wait_.extend(settings_.patience, now);
   view.incarnation = event.incarnation;

@@ -18,7 +18,7 @@ class BoundedWait {
   // The limit is measured from now on, but the whole wait lasts at most twice the limit.
   void extend(std::chrono::seconds limit, SteadyTime now);
   // Logs the names of the missing peers when a log line is due. Returns Failure{peers_lost} after the limit.
-  // lines: Effects, or a turn.
+  // lines: what takes the log line: Effects, or a turn.
   template <typename Lines>
   std::optional<Failure> missing(const std::vector<std::string>& who, std::chrono::seconds limit,
                                  SteadyTime now, Lines& lines) {

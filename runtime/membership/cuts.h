@@ -16,9 +16,9 @@ class Cuts {
  public:
   using Pair = std::pair<std::uint32_t, std::uint32_t>;  // the lower rank first
 
-  // One rank of the pair has reported that it cannot reach the other. From now on the pair is apart: 5 s the
-  // first time, then twice as long as the last time, 60 s at most. Another report has no effect while the
-  // pair is apart.
+  // One rank of the pair has reported that it cannot reach the other. From now on the pair is apart: for 5 s
+  // the first time, then each time twice as long as the time before, 60 s at most. Another report has no
+  // effect while the pair is apart.
   enum class Noted { known, first, again };
   Noted note(std::uint32_t one, std::uint32_t other, SteadyTime now);
 

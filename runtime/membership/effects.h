@@ -1,6 +1,6 @@
 // The actions that a state machine returns. Machines are pure: the caller passes in each event and the time,
-// and the machine returns effects. Peers::execute() executes the effects, or the simulator in tests/sim
-// delivers them.
+// and the machine returns effects. In a process, Peers::execute() executes the effects. In a test, the
+// simulator in tests/sim delivers them.
 #pragma once
 
 #include <string>

@@ -37,9 +37,9 @@ class Promises {
   bool empty() const { return bound_.empty(); }
   // Whether the member belongs to any proposal that binds this process.
   bool concern(Member member) const;
-  // Whether a proposal of this process keeps all promises. `outvotes(promised)` says whether the proposal
-  // outvotes one promised proposal. Promises to the same process do not bind: the process knows whether its
-  // own proposal has begun.
+  // Whether a proposal of the process `proposer` keeps all promises. `outvotes(promised)` says whether the
+  // proposal outvotes one promised proposal. A promise to `proposer` itself does not count here: `proposer`
+  // knows whether its own proposal has begun.
   template <typename Outvotes>
   bool are_kept(Member proposer, const Outvotes& outvotes) const {
     return std::ranges::all_of(bound_, [&](const auto& promise) {

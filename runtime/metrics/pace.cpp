@@ -8,7 +8,8 @@
 namespace mlk::rt {
 namespace {
 
-// The least weight of the newest step in the mean: small, so that one slow step makes no rank the slowest.
+// The least weight of the newest step in the mean: small, so that one slow step does not make its rank the
+// slowest.
 constexpr double least_share = 1.0 / 16;
 constexpr double clearly_slower = 1.5;
 

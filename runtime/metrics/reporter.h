@@ -23,7 +23,7 @@ class Reporter {
   // rename: in a pod it is a bind mount.
   Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock = steady_seconds);
 
-  // Also writes reports to event files for TensorBoard in this folder, in a thread of their own.
+  // From now on, a separate thread also writes each report to event files for TensorBoard in this folder.
   void write_events(const std::string& folder, const Log& log) { events_.emplace(folder, log); }
 
   // Keeps the curve of the run beside its checkpoints in this folder.

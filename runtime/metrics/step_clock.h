@@ -10,7 +10,7 @@ namespace mlk::rt {
 using Clock = std::function<double()>;
 double steady_seconds();
 
-// Seconds. Evaluations, reports and waiting for a lost peer to return belong to no step.
+// In seconds. No step includes the time of an evaluation or a report, or of a wait for a lost peer.
 struct StepTimes {
   double compute = 0;        // forward, backward, update; and step_delay_ms, which simulates a slow device
   double data = 0;           // getting the batch

@@ -42,8 +42,8 @@ struct Staleness {
   Staleness& operator+=(const Staleness& other);
 };
 
-// The bytes that sums over GPUs have moved, counted as nccl-tests does for its bus bandwidth, and the seconds
-// that the sums took.
+// The bytes that sums over GPUs have moved, counted as nccl-tests counts them for its bus bandwidth, and the
+// seconds that the sums took.
 struct BusTraffic {
   double bytes = 0, seconds = 0;
 

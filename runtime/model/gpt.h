@@ -14,9 +14,10 @@ namespace mlk::rt {
 // GPT-2 (Radford et al. 2019): token and position embeddings, then blocks, then a last layer norm. The first
 // half of a block is causal self-attention; the second half is a GELU layer four times as wide. Each half has
 // a layer norm before it and a residual connection beside it. The logits are the products of the last norm's
-// output with the token embeddings. Dropout is at the embeddings and at what each half of a block adds, as in
-// GPT-2, but not at the weights of attention. Tensors have the names and layouts of Hugging Face's
-// GPT2LMHeadModel, so that it can read our checkpoints. Weights of layers are [inputs, outputs].
+// output with the token embeddings. As in GPT-2, dropout applies to the embeddings and to the output of each
+// half of a block; unlike in GPT-2, it does not apply to the weights of attention. Tensors have the names and
+// layouts of Hugging Face's GPT2LMHeadModel, so that it can read our checkpoints. Weights of layers are
+// [inputs, outputs].
 class Gpt final : public Model {
  public:
   // shape: one sequence of config.context tokens. `ops` must outlive the model.
@@ -112,7 +113,7 @@ class Gpt final : public Model {
   int rows_ = 0;  // the number of its tokens
   Dropout dropout_;
   int rows_of_logits_ = 0;                  // rows whose logits are computed together
-  kernels::Buffer<float> memory_, losses_;  // losses_: the mean of each part of over_logits()
+  kernels::Buffer<float> memory_, losses_;  // losses_: the mean loss of each part of over_logits()
   std::vector<Kept> kept_;                  // of each block
   float* last_in_ = nullptr;
   Normalised last_;
