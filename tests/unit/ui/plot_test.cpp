@@ -217,7 +217,7 @@ TEST_CASE("a legend lists at most 26 series and counts the others") {
   CHECK(picture.find("and 2 more") != std::string::npos);
 }
 
-TEST_CASE("a label of a plot is one line without control characters, cut to fit") {
+TEST_CASE("a label of a plot is one line without control characters, and is cut if it is too long") {
   PlotOptions options = labelled(true);
   options.y.label = "a\nb\x1b[31m" + std::string(100, 'x');
   options.x.label = std::string(100, 'y');
@@ -246,7 +246,7 @@ void check_widths(const PlotPoints& points) {
   }
 }
 
-TEST_CASE("a picture with very large, very small or close values is not wider than requested") {
+TEST_CASE("a picture of very large, very small or nearly equal values is not wider than requested") {
   const double least = std::numeric_limits<double>::denorm_min();
   check_widths({{1, 2}, {30, 40}});
   check_widths({{1e300, -1e300}, {-1e300, 1e300}});

@@ -262,7 +262,7 @@ TEST_CASE("mlk repeats a request for a log if the server fails and the trial has
   }
 }
 
-TEST_CASE("a running trial has no failure if it has not reported the objective yet") {
+TEST_CASE("a running trial has not failed if it has not reported the objective yet") {
   Logged logged;
   logged.add_pod(0, false);
   logged.logs[0] = "accuracy: 0.1";
@@ -297,7 +297,7 @@ TEST_CASE("harvest_running() reads the logs of running trials, and keeps earlier
   CHECK(told.at(0).curve.size() == 2);
 }
 
-TEST_CASE("mlk reads the warnings of a large sweep only if some trials have not ended and none runs") {
+TEST_CASE("mlk reads the warnings of a large sweep only if no trial runs, and some trials have not ended") {
   for (const int trials : {1000, 1001}) {
     INFO(trials);
     Logged logged("", "1.." + std::to_string(trials));

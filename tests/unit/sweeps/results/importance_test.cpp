@@ -118,7 +118,7 @@ TEST_CASE("importance() reports a bad fit if the values are noise") {
   CHECK(found.fit < 0.2);
 }
 
-TEST_CASE("importance() averages over the whole range of a parameter, even if most trials have one value") {
+TEST_CASE("importance() averages over a parameter's whole range, even if most trials have the same value") {
   Space space;
   space.parameters = {{"lr", Parameter::Kind::log_uniform, {}, 1e-6, 1, {}},
                       {"layers", Parameter::Kind::integer, {}, 1, 3, {}},

@@ -62,7 +62,7 @@ std::string source(const std::string& content) {
 
 }  // namespace
 
-TEST_CASE("a report has two scripts, its data and its program, even if names contain scripts") {
+TEST_CASE("a report has only two scripts (its data and its program), even if names contain scripts") {
   const std::string html = report_html(hostile_report(30));
   CHECK(count_of(html, "<script") == 2);
   CHECK(count_of(html, "</script>") == 2);
@@ -77,7 +77,7 @@ TEST_CASE("a report has two scripts, its data and its program, even if names con
   CHECK(page["title"] == "</script></title><script>alert(1)</script><!-- '\"& ???[31m ?");
 }
 
-TEST_CASE("the security policy of a report allows its own style and its own script") {
+TEST_CASE("the security policy of a report allows only the style and the script of this report") {
   const std::string html = report_html(hostile_report(3));
   const std::string policy = between(html, "http-equiv=\"Content-Security-Policy\" content=\"", "\">");
   CHECK(policy == "default-src 'none'; style-src " + source(between(html, "<style>", "</style>")) +

@@ -82,7 +82,7 @@ TEST_CASE("a number in a table has four significant digits, or a whole part of u
   CHECK(cell_shown(nullptr, Column::Kind::duration) == "");
 }
 
-TEST_CASE("a column of a Markdown table is aligned right if all its values are numbers") {
+TEST_CASE("a column of a Markdown table is aligned to the right if all its values are numbers") {
   const ResultTable table{{{Column::Kind::parameter, "a", "a"},
                            {Column::Kind::parameter, "b", "b"},
                            {Column::Kind::parameter, "c", "c"}},
@@ -154,7 +154,7 @@ TEST_CASE("trials can be sorted by any column, even if two names differ only in 
   CHECK_THROWS_WITH_AS(cell_order(trials, "qqqqqq"), "there is no column 'qqqqqq'", mlk::Error);
 }
 
-TEST_CASE("a sorted column has numbers before texts, and sorts a list by its text") {
+TEST_CASE("in a sorted column, numbers come before texts, and the text of a list decides its place") {
   const std::vector<Trial> trials{cell_trial(0, 5, {{"p", "10"}}), cell_trial(1, 4, {{"p", 9}}),
                                   cell_trial(2, 3, {{"p", 10}}), cell_trial(3, 2, {{"p", json{1}}}),
                                   cell_trial(4, 1)};

@@ -105,7 +105,7 @@ TEST_CASE("the phase in the row of a sweep follows from the states of its Jobs")
   }
 }
 
-TEST_CASE("the row of a sweep shows an end when the last Job has ended") {
+TEST_CASE("the row of a sweep has a final phase when the last Job has ended") {
   const json gave_up = {{"conditions", end_of_job("Failed", "DeadlineExceeded", "too late")}};
   const json gave_up_later = {{"conditions", end_of_job("Failed", "BackoffLimitExceeded", "too often")}};
   const json well = {{"completedIndexes", "0-3"},

@@ -78,7 +78,7 @@ TEST_CASE("decide() starts no further trial if too many trials have failed") {
   CHECK_FALSE(decide(three_at_a_time(), numbered_points(5), failed, 2).hopeless);
 }
 
-TEST_CASE("search tpe gives distinct points, and the same points to each driver") {
+TEST_CASE("the search `tpe` chooses different points for all trials, and the same ones in each driver") {
   Spec spec = tpe_spec(6);
   spec.parallel = 4;
   const NextStep first = decide(spec, {}, {}, 3);
@@ -100,7 +100,7 @@ TEST_CASE("search tpe gives distinct points, and the same points to each driver"
   CHECK(decide(spec, {}, trials, 3).ended);
 }
 
-TEST_CASE("search tpe comes close to the minimum of a function within forty trials") {
+TEST_CASE("the search `tpe` comes close to the minimum of a function within forty trials") {
   Spec spec = tpe_spec(40);
   spec.parallel = 1;
   std::vector<Trial> trials;

@@ -87,7 +87,7 @@ TEST_CASE("each example with `sweep:` defines a sweep that the cluster can run w
   CHECK(examples == 1);
 }
 
-TEST_CASE("the program of a trial and experiment_at() get each value as the user wrote it") {
+TEST_CASE("experiment_at() and the program of a trial get each value as the user wrote it") {
   const std::string program =
       "name: x\nmode: single\nrun: [a, \"${sweep.flag}/${sweep.rate}\"]\nenv: {PYTHON: '3.9', FIXED: 1.50, "
       "MAX_TOKENS: 128}\n";

@@ -58,7 +58,7 @@ TEST_CASE("a longer list of random points begins with the points of a shorter li
   }
 }
 
-TEST_CASE("random points have about as many small numbers as large ones on a logarithmic axis") {
+TEST_CASE("on a logarithmic axis, random points have about as many small numbers as large ones") {
   const Space space{{mlk::test::log_integer("batch", 1, 1024)}, {}};
   std::size_t small = 0;
   const std::vector<Point> points = random_points(space, 1, 16);

@@ -129,7 +129,7 @@ TEST_CASE("search `list` needs a points file, and search `random` refuses one") 
   check_said(of_lr + "search: list", "search list takes its points from a file: give sweep.points");
 }
 
-TEST_CASE("`stop:` accepts the options of asha and of median within their bounds, and no others") {
+TEST_CASE("`stop:` accepts only the options of the rules `asha` and `median`, within their bounds") {
   const auto stop = [](const std::string& text) { return with_sweep(with_goal + "stop: " + text).spec.stop; };
   const EarlyStop asha = stop("{asha: {min: 10}}");
   CHECK(asha.asha.min == 10);
@@ -165,7 +165,7 @@ TEST_CASE("`stop:` accepts the options of asha and of median within their bounds
   check_said(with_goal + "stop: ashe", "did you mean 'asha'?");
 }
 
-TEST_CASE("describe() says what asha does with bad trials, and returns nothing for other rules") {
+TEST_CASE("describe() says what `asha` does with bad trials, and returns nothing for other rules") {
   EarlyStop stop;
   CHECK(describe(stop) == "");
   stop.rule = EarlyStop::Rule::median;
@@ -185,7 +185,7 @@ TEST_CASE("a sweep is refused if nothing varies in it") {
   check_said("repeat: 1", said);
 }
 
-TEST_CASE("search tpe is refused without parameters or without an objective") {
+TEST_CASE("the search `tpe` is refused if the sweep has no parameters or no objective") {
   check_said("objective: minimize loss, search: {tpe: {trials: 3}}", "search tpe needs parameters to search");
   check_said(of_lr + "search: {tpe: {trials: 3}}", "search tpe needs an objective, for example");
   check_good(with_goal + "repeat: 1, search: {tpe: {trials: 3}}");

@@ -229,7 +229,7 @@ TEST_CASE("put_values() replaces ${sweep.NAME} in `run` and `env` by the text of
   CHECK(root.find("run")->items[2].text == "$${HOME}");
 }
 
-TEST_CASE("a start point of search tpe is refused if it is not a complete point of the space") {
+TEST_CASE("a start point of the search `tpe` is refused if it is not a complete point of the space") {
   const auto with = [](const std::string& start) {
     return read_spec(
         trained + ("sweep: {objective: minimize loss, search: {tpe: {trials: 9, start: " + start + "}}}\n"),

@@ -95,7 +95,7 @@ TEST_CASE("the earlier of two trials with equal values is promoted") {
         std::vector<Decision>{{Kind::promote, 0, 2}});
 }
 
-TEST_CASE("a trial is never promoted if its value is not finite, but counts at its rung") {
+TEST_CASE("a trial is never promoted if its value is not finite, but it counts at its rung") {
   CHECK(asha_promotions(by_two, Goal::maximize, paused_at(1, {not_a_number, 0.1}), 2, 0) ==
         std::vector<Decision>{{Kind::promote, 1, 2}});
   CHECK(asha_promotions(by_two, Goal::maximize, paused_at(1, {not_a_number, not_a_number}), 2, 0).empty());
@@ -151,7 +151,7 @@ TEST_CASE(
   CHECK(promoted({{10, not_a_number}, {9, 0.1}}, {{10, 0.4}}) == 1);
 }
 
-TEST_CASE("the best trial of the highest rung is promoted if no trial would be complete otherwise") {
+TEST_CASE("the best trial of the highest rung is promoted if otherwise no trial would be complete") {
   const std::vector<Decision> none, on = {{Kind::promote, 0, 16}};
   const auto decided = [&](const Progress& other, int free, int unstarted) {
     const std::vector<Progress> trials = {trial_of(0, TrialState::waiting, 4, {{4, 0.5}}), other};
@@ -274,7 +274,7 @@ TEST_CASE("the median of an even number of trials is the mean of the two middle 
   CHECK(median_stops({}, Goal::minimize, trials).empty());
 }
 
-TEST_CASE("median_stops() stops trials with too small values if the goal is to maximize") {
+TEST_CASE("median_stops() stops trials whose values are too small if the goal is to maximize") {
   std::vector<Progress> trials = three_done();
   trials.push_back(trial_of(3, TrialState::running, 0, {{2, 0.74}}));
   trials.push_back(trial_of(4, TrialState::running, 0, {{2, 0.76}}));

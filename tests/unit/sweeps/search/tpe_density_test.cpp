@@ -74,7 +74,7 @@ TEST_CASE("a density over a range adds up to one, even if a kernel reaches beyon
         doctest::Approx(1).epsilon(1e-4));
 }
 
-TEST_CASE("a density far from all observations is the weight of the prior divided by all weights") {
+TEST_CASE("far from all observations, a density is the weight of the prior divided by the sum of weights") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   CHECK(density_at(Density(axes, {{{0.1}, 3, {0.02}}}, 1), {0.9}) == doctest::Approx(0.25));
@@ -106,7 +106,7 @@ TEST_CASE("the probabilities of whole numbers add up to one, and are larger near
         doctest::Approx(1).epsilon(1e-3));
 }
 
-TEST_CASE("an observed word is likelier than other words, and still likelier if it was observed more often") {
+TEST_CASE("the more often a word was observed, the likelier it is") {
   const Space space{{choice("a", {"p", "q", "r"})}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const double p = 1.0 / 6, q = 0.5, r = 5.0 / 6;

@@ -74,7 +74,7 @@ std::vector<Point> points_of(const std::vector<Told>& told) {
 
 }  // namespace
 
-TEST_CASE("search tpe suggests points that the bounds, conditions and exceptions of the space allow") {
+TEST_CASE("the search `tpe` suggests points that the bounds, conditions and exceptions of the space allow") {
   const Space space = network_space();
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     const std::vector<Told> told = search(space, network, 50, {seed});
@@ -90,13 +90,13 @@ TEST_CASE("search tpe suggests points that the bounds, conditions and exceptions
   }
 }
 
-TEST_CASE("search tpe suggests the same points for the same seed and results") {
+TEST_CASE("the search `tpe` suggests the same points for the same seed and results") {
   const auto first = search(network_space(), network, 30, {4});
   CHECK(points_of(first) == points_of(search(network_space(), network, 30, {4})));
   CHECK(points_of(first) != points_of(search(network_space(), network, 30, {5})));
 }
 
-TEST_CASE("search tpe begins with the user's start points that are allowed and not tried yet") {
+TEST_CASE("the search `tpe` begins with the user's start points that are allowed and not tried yet") {
   const Space space = network_space();
   const Point a{{"optimizer", "adam"}, {"lr", 0.5}, {"layers", 1}, {"batch", 16}};
   const Point b{{"optimizer", "adam"}, {"lr", 0.1}, {"layers", 1}, {"batch", 16}};
@@ -108,12 +108,12 @@ TEST_CASE("search tpe begins with the user's start points that are allowed and n
         random_points(space, 1, 1)[0]);
 }
 
-TEST_CASE("search tpe begins with the points of a random search") {
+TEST_CASE("the search `tpe` begins with the points of a random search") {
   const auto told = search(bowl_space(), bowl, 8, {9, 8, {}});
   CHECK(points_of(told) == random_points(bowl_space(), 9, 8));
 }
 
-TEST_CASE("search tpe finds much better points than a random search") {
+TEST_CASE("the search `tpe` finds much better points than a random search") {
   for (const auto& [space, value] :
        {std::pair<Space, PointFunction>{bowl_space(), bowl}, {network_space(), network}}) {
     double by_model = 0, at_random = 0;
@@ -127,14 +127,14 @@ TEST_CASE("search tpe finds much better points than a random search") {
   }
 }
 
-TEST_CASE("search tpe gives the same points for minimizing a function and for maximizing its negative") {
+TEST_CASE("the search `tpe` gives the same points for minimizing a function and maximizing its negative") {
   const auto least = search(bowl_space(), bowl, 30, {2});
   const auto most = search(
       bowl_space(), [](const Point& point) { return -bowl(point); }, 30, {2}, Objective::Goal::maximize);
   CHECK(points_of(least) == points_of(most));
 }
 
-TEST_CASE("search tpe suggests points that are not close to the points of running trials") {
+TEST_CASE("the search `tpe` suggests points that are not close to the points of running trials") {
   std::vector<Told> told = search(bowl_space(), bowl, 20, {3});
   std::set<Point> asked;
   double nearest = std::numeric_limits<double>::infinity();
@@ -152,7 +152,7 @@ TEST_CASE("search tpe suggests points that are not close to the points of runnin
   CHECK(nearest > 0.01);
 }
 
-TEST_CASE("search tpe ignores the value of a running trial") {
+TEST_CASE("the search `tpe` ignores the value of a running trial") {
   std::vector<Told> told = search(bowl_space(), bowl, 15, {3});
   std::vector<Told> other = told;
   told.push_back({random_points(bowl_space(), 77, 1)[0], 1e-9, true});
@@ -160,7 +160,7 @@ TEST_CASE("search tpe ignores the value of a running trial") {
   CHECK(suggest_tpe(bowl_space(), minimize, {3}, told) == suggest_tpe(bowl_space(), minimize, {3}, other));
 }
 
-TEST_CASE("search tpe avoids the region of the space where trials fail") {
+TEST_CASE("the search `tpe` avoids the region of the space where trials fail") {
   const PointFunction fails_above = [](const Point& point) {
     return number(point, "x") > 2 ? std::numeric_limits<double>::quiet_NaN() : bowl(point);
   };
@@ -175,7 +175,7 @@ TEST_CASE("search tpe avoids the region of the space where trials fail") {
   CHECK(failed < all / 10);  // four of ten random points fail
 }
 
-TEST_CASE("search tpe finds nearly as good a value with eight parallel trials as with one") {
+TEST_CASE("the search `tpe` finds nearly as good a value with eight parallel trials as with one") {
   double one_by_one = 0, side_by_side = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     one_by_one += smallest(search(bowl_space(), bowl, 48, {seed}));
@@ -192,13 +192,13 @@ TEST_CASE("search tpe finds nearly as good a value with eight parallel trials as
   CHECK(side_by_side < 10 * 0.15);
 }
 
-TEST_CASE("search tpe suggests random points if all trials have failed") {
+TEST_CASE("the search `tpe` suggests random points if all trials have failed") {
   std::vector<Told> told;
   for (const Point& point : random_points(bowl_space(), 1, 30)) told.push_back({point, std::nullopt});
   CHECK(suggest_tpe(bowl_space(), minimize, {1}, told) == random_points(bowl_space(), 1, 31)[30]);
 }
 
-TEST_CASE("search tpe tries each point of a finite space once, and then suggests nothing") {
+TEST_CASE("the search `tpe` tries each point of a finite space once, and then suggests nothing") {
   const Space space{{integer("a", 1, 6), choice("b", {"x", "y", "z"}), integer("c", 1, 3, {{"b", {"y"}}})},
                     {{{"a", {2}}, {"b", {"x"}}}}};
   const PointFunction value = [](const Point& point) { return number(point, "a"); };
@@ -211,7 +211,7 @@ TEST_CASE("search tpe tries each point of a finite space once, and then suggests
   CHECK_FALSE(suggest_tpe(space, minimize, {1}, running));
 }
 
-TEST_CASE("search tpe suggests a valid point after infinite or equal values") {
+TEST_CASE("the search `tpe` suggests a valid point after infinite or equal values") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   std::vector<Told> told;
   for (const Point& point : random_points(bowl_space(), 1, 12)) told.push_back({point, 1.0});
@@ -226,12 +226,12 @@ TEST_CASE("search tpe suggests a valid point after infinite or equal values") {
   CHECK((number(*point, "x") >= -4 && number(*point, "x") <= 6));
 }
 
-TEST_CASE("search tpe has one suggestion for a space without parameters") {
+TEST_CASE("the search `tpe` has one suggestion for a space without parameters") {
   CHECK(suggest_tpe({}, minimize, {}, {}) == Point{});
   CHECK_FALSE(suggest_tpe({}, minimize, {}, {{{}, 1.0}}));
 }
 
-TEST_CASE("search tpe is not attracted by a single good value far from the others") {
+TEST_CASE("the search `tpe` is not attracted by a single good value far from the others") {
   const Space space{{uniform("x", 0, 1), uniform("y", 0, 1)}, {}};
   const Point lucky{{"x", 0.9}, {"y", 0.9}};
   const auto from = [](const Point& point, double place) {

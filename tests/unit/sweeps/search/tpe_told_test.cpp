@@ -56,7 +56,7 @@ std::vector<Trial> told_trials(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("search tpe uses random points until `startup` trials have a value") {
+TEST_CASE("the search `tpe` uses random points until `startup` trials have a value") {
   const std::vector<Told> four = told_points(4);
   const auto next = [&](int startup, const std::vector<Told>& told) {
     return suggest_tpe(told_space(), down, {4, startup, {}}, told);
@@ -75,7 +75,7 @@ TEST_CASE("search tpe uses random points until `startup` trials have a value") {
   CHECK(next(0, {}) == random_points(told_space(), 4, 1)[0]);
 }
 
-TEST_CASE("search tpe counts an infinitely bad value as a failure, and an infinitely good one as the best") {
+TEST_CASE("`tpe` counts an infinitely bad value as a failure, and an infinitely good one as the best") {
   std::vector<Told> told = told_points(20), other = told;
   told[3].value = no_limit;
   other[3].value.reset();
@@ -90,7 +90,7 @@ TEST_CASE("search tpe counts an infinitely bad value as a failure, and an infini
   CHECK(suggest_tpe(told_space(), up, {1}, told) == suggest_tpe(told_space(), down, {1}, other));
 }
 
-TEST_CASE("search tpe finds the best of 200 points within 22 trials") {
+TEST_CASE("the search `tpe` finds the best of 200 points within 22 trials") {
   const Space space{{integer("n", 1, 200)}, {}};
   std::vector<Told> told;
   bool found = false;
@@ -157,7 +157,7 @@ TEST_CASE("suggest() uses the value of a stopped or paused trial, and counts a f
   CHECK(with(TrialState::waiting, 10, {}) == as_told({}, true));
 }
 
-TEST_CASE("search tpe ends when it has enough trials, or when its space has no more points") {
+TEST_CASE("the search `tpe` ends when it has enough trials, or when its space has no more points") {
   Spec spec = told_spec();
   spec.space = {{integer("n", 1, 2)}, {}};
   spec.parallel = 9;

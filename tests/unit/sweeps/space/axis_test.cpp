@@ -80,7 +80,7 @@ TEST_CASE("a whole number on a logarithmic axis has the places of all numbers th
   CHECK(Axis(wide).value_at(0.5).get<double>() == doctest::Approx(std::sqrt(0.5 * 9e15)));
 }
 
-TEST_CASE("numeric choices are ordered by size, and other choices as they are written") {
+TEST_CASE("numeric choices are ordered by size, and other choices keep the order in which they are written") {
   const Parameter numbers = choice("batch", {64, 16, 32});
   CHECK(Axis(numbers).is_ordered());
   CHECK(Axis(numbers).value_at(0) == 16);

@@ -62,7 +62,7 @@ bool says(const FormsRead& read, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a list gives a parameter its values, in this order and with their types") {
+TEST_CASE("a list gives a parameter its values, in the order of the list and with their types") {
   CHECK(values_of("[0.1, 0.01, sgd, true]") == std::vector<json>{0.1, 0.01, "sgd", true});
   CHECK(values_of("[[128], [128, 128]]") == std::vector<json>{json{128}, json{128, 128}});
   CHECK(values_of("{choice: [b, a]}") == std::vector<json>{"b", "a"});
@@ -76,7 +76,7 @@ TEST_CASE("a list gives a parameter its values, in this order and with their typ
   CHECK(says(read_text("{choice: 3}"), "choice of p must be a list, not '3'"));
 }
 
-TEST_CASE("a range has exact decimals, and ends at its last number or before") {
+TEST_CASE("a range has exact decimals, and ends at its last number or before this number") {
   CHECK(values_of("{range: [1, 9, 2]}") == std::vector<json>{1, 3, 5, 7, 9});
   CHECK(values_of("{range: [1, 4]}") == std::vector<json>{1, 2, 3, 4});
   CHECK(values_of("{range: [0.1, 0.5, 0.1]}") == std::vector<json>{0.1, 0.2, 0.3, 0.4, 0.5});
@@ -116,7 +116,7 @@ TEST_CASE("an interval is refused if its second number is not higher than the fi
   CHECK(says(read_text("{log: true}"), "p has no values"));
 }
 
-TEST_CASE("a map of values must have one form, and the error for a typing mistake suggests a form") {
+TEST_CASE("a map has exactly one form of values, and the error for a typing mistake suggests a form") {
   CHECK(says(read_text("{unifrom: [1, 2]}"), "'unifrom' is no form of values; did you mean 'uniform'?"));
   CHECK(says(read_text("{zzz: [1, 2]}"), "'zzz' is no form of values; p takes a list, {range"));
   CHECK(says(read_text("{int: [1, 2], range: [1, 2]}"), "p has two forms of values"));

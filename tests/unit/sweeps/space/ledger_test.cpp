@@ -40,7 +40,7 @@ Trial ledger_read(const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("to_line() writes a trial on one line, from which from_line() reads the same trial") {
+TEST_CASE("to_line() writes a trial on one line, and from_line() returns the same trial for this line") {
   const Trial trial = ledger_trial();
   const std::string line = to_line(trial);
   CHECK(line.find('\n') == std::string::npos);
@@ -167,7 +167,7 @@ TEST_CASE("from_line() returns nothing if the point is too long") {
   CHECK_FALSE(from_line(to_line(trial)).has_value());
 }
 
-TEST_CASE("from_line() reads a damaged line as nothing, or as a trial that can be written again") {
+TEST_CASE("for a damaged line, from_line() returns nothing, or a trial that to_line() can write again") {
   std::mt19937 random(1);
   const auto below = [&](std::size_t bound) {
     return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);
@@ -186,7 +186,7 @@ TEST_CASE("from_line() reads a damaged line as nothing, or as a trial that can b
   CHECK(read > 100);
 }
 
-TEST_CASE("from_shard() reads a trial from each line, and skips other lines") {
+TEST_CASE("from_shard() reads a trial from each valid line, and skips the other lines") {
   Trial first, second;
   second.number = 1;
   const std::string text = to_line(first) + "\n\nnonsense\n" + to_line(second) + "\n";

@@ -96,7 +96,7 @@ TEST_CASE("texts_of() spells a value as the user wrote it, or as JSON if that sp
   CHECK(texts_of({{parameter}, {}}, {}).empty());
 }
 
-TEST_CASE("`run` and `env` keep the spelling of numbers, and other fields read numbers by value") {
+TEST_CASE("a number keeps its spelling in `run` and `env`, but only its value counts in other fields") {
   const json read = json_of_experiment(parse_yaml(
       "run: [go, 3.10, 7]\nenv: {B: 3.10, C: 1e3, D: 5, E: ['0x10']}\ntrain: {steps: 1e1}\n", "x.yaml"));
   CHECK(read["run"] == json{"go", "3.10", 7});
@@ -104,7 +104,7 @@ TEST_CASE("`run` and `env` keep the spelling of numbers, and other fields read n
   CHECK(read["train"]["steps"] == 10);
 }
 
-TEST_CASE("put_values() replaces ${sweep.NAME} in `run` and `env`, and not in other fields") {
+TEST_CASE("put_values() replaces ${sweep.NAME} in `run` and `env`, but not in other fields") {
   YamlNode root = parse_yaml(named_file, "x.yaml");
   CHECK(has_names(root));
   CHECK(has_names(*root.find("run")));

@@ -137,7 +137,7 @@ TEST_CASE("a regex finds the value of the metric by its first group") {
   CHECK_FALSE(MetricFinder(found_by("x", "(\\d)")).find("1")->step.has_value());
 }
 
-TEST_CASE("a line that begins with mlk is read by the regex if the objective has one") {
+TEST_CASE("if an objective has a regex, this regex also reads lines that begin with the word mlk") {
   CHECK_FALSE(value_by("acc: (\\S+)", "mlk step=1 x=2").has_value());
   CHECK(value_by("y=(\\S+)", "mlk step=1 x=2 y=3") == 3);
 }

@@ -102,7 +102,7 @@ TEST_CASE("the delta of a trial with `train:` is a merge patch for the configura
   CHECK(config["optimizer"].contains("momentum") == false);
 }
 
-TEST_CASE("delta_of() says which value keeps one Job from running all trials") {
+TEST_CASE("delta_of() names the value because of which one Job cannot run all trials") {
   const Trials trials(trained_file);
   CHECK(trials.delta({{"workers.cpu", 2}}, {{"workers.cpu", 1}}).obstacle ==
         "roles.worker.cpu differs from trial to trial");

@@ -177,7 +177,7 @@ TEST_CASE("each added point has one trial if the command is cut off at any reque
       });
 }
 
-TEST_CASE("each failed trial gets one more try if --retry-failed is cut off at any request, then repeated") {
+TEST_CASE("each failed trial gets one more try if --retry-failed is cut off at any request and repeated") {
   cut_everywhere(
       "lr=0.1,0.2",
       [](Sweeper& sweeper) {
@@ -194,7 +194,7 @@ TEST_CASE("each failed trial gets one more try if --retry-failed is cut off at a
       });
 }
 
-TEST_CASE("mlk reports a point that cannot be run before it creates any object") {
+TEST_CASE("before mlk creates any object, it reports a point that cannot be run") {
   Sweeper sweeper(started_experiment);
   CHECK_THROWS_WITH_AS(sweeper.start({"lr=0.1,0.2,fast"}), doctest::Contains("lr=fast cannot be run"), Error);
   CHECK(sweeper.cluster.names("configmaps").find("x-") == std::string::npos);

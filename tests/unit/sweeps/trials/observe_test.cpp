@@ -26,7 +26,7 @@ TEST_CASE("a sweep has succeeded when all Jobs have ended and few enough trials 
   CHECK(status.ended.has_value());
 }
 
-TEST_CASE("a sweep has failed if too many of its trials have failed, or all of them") {
+TEST_CASE("a sweep has failed if all of its trials have failed, or too many of them") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0"}, {"failedIndexes", "1-2"}});
   sweep.add_pod(1, "Failed", Sweep::ended(3, "no data"));

@@ -98,7 +98,7 @@ TEST_CASE("parameters_of() returns all values of a run's experiment except `name
   CHECK(parameters_of(run).empty());
 }
 
-TEST_CASE("usual_objective() chooses accuracy if one run has reported a number as its accuracy") {
+TEST_CASE("usual_objective() chooses the accuracy if any run has reported a number as its accuracy") {
   const std::vector<RunStatus> runs{plain_run("x-a", 1, 1, {{"loss", 2}}),
                                     plain_run("x-b", 1, 1, {{"accuracy", 0.5}})};
   CHECK(usual_objective(runs).metric == "accuracy");

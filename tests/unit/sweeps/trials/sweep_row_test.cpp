@@ -29,7 +29,7 @@ TEST_CASE("the row of a draining sweep has the phase `stopped` when no Job has a
   CHECK(sweep.row().why == "");
 }
 
-TEST_CASE("the row of a driven sweep shows an end when the driver has written the end") {
+TEST_CASE("the row of a driven sweep has a final phase when the driver has written this phase") {
   DrivenSweep sweep;
   CHECK(sweep.row().phase == Phase::incomplete);
   CHECK(sweep.row().why == "the command that starts the sweep was cut off: type it again");

@@ -63,7 +63,7 @@ TEST_CASE("the phase of a run decides the state of its trial") {
   }
 }
 
-TEST_CASE("read_run() copies times and result of a run to its trial, and never lowers the number of tries") {
+TEST_CASE("read_run() copies a run's times and result to its trial, and never lowers the number of tries") {
   RunStatus run;
   run.phase = Phase::succeeded;
   run.started = Time(std::chrono::seconds(5));
