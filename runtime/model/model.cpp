@@ -46,8 +46,9 @@ void Model::renew_rounded() {
   rounded_is_new_ = true;
 }
 
-// He initialisation (He et al. 2015): variance 2 / inputs, which keeps the scale of activations through
-// ReLUs. Uniform, because that needs only operations that are exact everywhere; biases start at 0.
+// He initialisation (He et al. 2015): with the variance 2 / inputs, weights keep the scale of activations
+// through ReLUs. The weights are uniform, because that needs only operations that are exact everywhere.
+// Biases start at 0.
 void Model::initialise(std::uint64_t seed) {
   ops_.scale(0, parameters_, parameters_);
   std::uint64_t stream = 0;

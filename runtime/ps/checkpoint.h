@@ -1,5 +1,5 @@
-// The work on the disk when servers save together: the part of each server, and what server 0 does for all
-// servers, as joint_checkpoint.h decides.
+// The work on the disk when servers save together: each server's part, and the work of server 0 for all
+// servers. joint_checkpoint.h decides when to do it.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,9 @@
 namespace mlk::rt {
 
 // Returns ExitCode::trained when the run is trained, or when all workers have been gone for patience_seconds.
-// Returns peers_lost if no worker has ever connected. Returns terminated after a SIGTERM during training,
-// when the servers have tried to save a checkpoint. Throws Failure for other errors.
+// Returns ExitCode::peers_lost if no worker has ever connected. After a SIGTERM during training, the servers
+// try to save a checkpoint, and then the function returns ExitCode::terminated. Throws Failure for other
+// errors.
 ExitCode run_ps_server(Job& job);
 
 }  // namespace mlk::rt

@@ -6,9 +6,9 @@
 
 namespace mlk::rt {
 
-// Trains until the run is trained. After a SIGTERM it returns ExitCode::terminated. Servers and other workers
-// may leave and come back meanwhile. Throws Failure{peers_lost} if servers are missing for patience_seconds,
-// and Failure for other errors.
+// Trains until the run is trained. Meanwhile, servers and other workers may leave and come back. After a
+// SIGTERM, returns ExitCode::terminated. Throws Failure{peers_lost} if servers are missing for
+// patience_seconds, and Failure for other errors.
 ExitCode run_ps_worker(Job& job);
 
 }  // namespace mlk::rt

@@ -33,7 +33,7 @@ class LastCheckpoint {
   const bool wanted_;
   const std::uint64_t step_;
   std::chrono::steady_clock::time_point next_look_;
-  std::uint64_t useless_ = 0;  // the newest step at the last unsuccessful read
+  std::uint64_t useless_ = 0;  // the step of the newest checkpoint when the last read failed
 };
 
 // Ends a worker that has found the last checkpoint: evaluates the weights and reports the result, as the

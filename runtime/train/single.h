@@ -6,8 +6,8 @@
 
 namespace mlk::rt {
 
-// Trains to the end, starting at the newest checkpoint. Returns trained, or terminated after SIGTERM or
-// SIGINT. Every other end is an exception.
+// Trains to the end, starting at the newest checkpoint. Returns ExitCode::trained, or, after SIGTERM or
+// SIGINT, ExitCode::terminated. Every other end is an exception.
 ExitCode run_single(Job& job);
 
 }  // namespace mlk::rt

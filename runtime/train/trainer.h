@@ -66,7 +66,8 @@ class Trainer {
   const Optimizer& optimizer() const { return optimizer_; }
   const std::vector<TensorInfo>& tensors() const { return model_->tensors(); }
   const DataSplit& data() const { return data_; }
-  // The summary by which checkpoints identify the data; nothing without a folder for checkpoints.
+  // The summary by which checkpoints identify the data. Returns nothing if there is no folder for
+  // checkpoints.
   std::optional<DataSummary> data_summary() const {
     return job_.env.checkpoints.empty() ? std::nullopt : std::optional(summary_of(data_));
   }

@@ -56,8 +56,9 @@ void Transport::Impl::start_round(PeerId peer, const std::vector<SocketAddress>&
   for (const SocketAddress& address : addresses) open_attempt(peer, address, now);
 }
 
-// Called when a connection with the peer works. Other attempts, at another address of the peer or from a time
-// when the peer was silent, would only replace this connection, and the state machines would see a loss.
+// Called when a connection with the peer works. Other attempts may be under way, at another address of the
+// peer, or because the peer was silent. They would only replace this connection, and the state machines would
+// see a loss.
 void Transport::Impl::end_attempts(PeerId peer) {
   dialer_.connected(peer);
   for (auto& [id, other] : connections_) {

@@ -19,7 +19,7 @@ struct Event {
   enum class Kind {
     up,       // the peer has proved itself; incarnation and address are set
     down,     // the connection is gone; `proven`: the incarnation is dead, or certain to end soon
-    silent,   // the peer has sent nothing for a while, and may be dead or not; the connection stays
+    silent,   // the peer has sent nothing for a while, and may be dead or alive; the connection stays
     audible,  // the peer sends again
     message,
     goodbye,   // the peer ends with the exit code header.clock; the event `down` follows

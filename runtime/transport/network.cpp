@@ -123,8 +123,8 @@ void Transport::Impl::serve(Connection& connection) {
       [[fallthrough]];
     case FrameReader::End::end_of_stream:
       connection.doomed = true;
-      // After a silence, the end of the connection proves nothing: the other host may only have given up the
-      // connection.
+      // After a silence, the end of the connection proves nothing: perhaps the other host has only given up
+      // the connection.
       connection.proven = !connection.silent && proves_death(connection.link->send_error());
       notice_pause(std::chrono::steady_clock::now());  // the pause may have come during the read
       if (connection.proven && !was_stranger && std::chrono::steady_clock::now() < peers_return_until_) {

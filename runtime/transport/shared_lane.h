@@ -33,7 +33,7 @@ class SharedLane {
   // Longer payloads may not fit even into an empty lane, since each payload is contiguous.
   static constexpr std::size_t always_fits = capacity / 2;
 
-  // Writer. False: the lane has no room at the moment.
+  // Writer: returns false if the lane has no room at the moment.
   bool put(std::span<const std::byte> payload);
   // Writer: whether a payload of that length, at most always_fits, has room now. If not, release() returns
   // true once there may be room.

@@ -20,8 +20,8 @@ void stop_sweep(kube::Client& client, const std::string& sweep, const ChangeHook
 void drain_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void resume_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 
-// The two functions below stop and resume single trials. They throw Error{usage} for a trial that is an index
-// of a Job, since mlk cannot stop a single index, and Error{not_found} for a number that no trial has.
+// The two functions below stop and resume single trials. They throw Error{not_found} for a number that no
+// trial has, and Error{usage} for a trial that is an index of a Job, since mlk cannot stop a single index.
 void stop_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,
                  const ChangeHooks& hooks);
 void resume_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,

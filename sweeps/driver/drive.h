@@ -1,4 +1,4 @@
-// Drives a sweep in which each trial is a run: starts trials as other trials end, until all trials have
+// Drives a sweep in which each trial is a run: starts trials when other trials end, until all trials have
 // ended, too many trials have failed, or the sweep is stopped. Trials that were started as indexes of Jobs
 // run without a driver, but they also occupy some of the parallel places.
 //
@@ -15,7 +15,7 @@
 //   wait for a change
 //
 // Invariants: a trial has its number and its line in a ConfigMap of the sweep before it has a run, so that no
-// point is tried twice. From the same objects and reports every driver makes the same decisions.
+// point is tried twice. From the same objects and reports, every driver makes the same decisions.
 #pragma once
 
 #include <chrono>
@@ -35,10 +35,10 @@ struct DriveHooks {
   LeaseTimes lease{};
 };
 
-// Runs until the sweep has ended or is stopped. Also returns if only trials are left that another command has
-// added and this command does not know. In this case the returned status is neither ended nor stopped.
-// While another process drives the sweep, this process waits, and takes over when the other process is gone.
-// Throws Error, also the Error of DriveHooks::submit.check_interrupted.
+// Runs until the sweep has ended or is stopped. Also returns if all trials that are left were added by
+// another command, and are unknown to this one. In this case, the returned status is neither ended nor
+// stopped. While another process drives the sweep, this process waits, and takes over when the other process
+// is gone. Throws Error, also the Error of DriveHooks::submit.check_interrupted.
 SweepStatus drive(kube::Client& client, const StartRequest& request, const DriveHooks& hooks);
 
 }  // namespace mlk::sweeps

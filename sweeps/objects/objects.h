@@ -82,8 +82,8 @@ void move_if(std::vector<nlohmann::json>& from, std::vector<nlohmann::json>& to,
              const std::function<bool(const nlohmann::json&)>& moves);
 
 // Moves the sweep's owner out of the ConfigMaps, and removes ConfigMaps of an earlier sweep of the same name,
-// which are being garbage collected. Also stores Jobs and pods of a driver separately. False if there is no
-// owner. Pure.
+// which are being garbage collected. Also stores Jobs and pods of a driver separately. Returns false if
+// there is no owner. Pure.
 bool extract_owner(SweepObjects& objects);
 
 // A ConfigMap with points. The ConfigMap of a Job never changes, since its lines belong to the indexes of the
@@ -111,9 +111,9 @@ std::vector<Batch> batches_of(const SweepObjects& objects);
 // unfinished trials if this number is smaller. Pure.
 int places_taken(const std::vector<Batch>& batches);
 
-// The parallelism of each Job that is still to be made; the key is the number of the Job. These new Jobs
-// share equally what the existing Jobs leave free of the `parallel` places. Each new Job gets at least 1
-// place, and at most one for each of its trials. Pure.
+// The parallelism of each Job that is still to be made; the key is the number of the Job. The new Jobs
+// share equally those of the `parallel` places that the existing Jobs do not occupy. Each new Job gets at
+// least 1 place, and at most one for each of its trials. Pure.
 std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel);
 
 // Whether any of the existing Jobs has not finished. Pure.

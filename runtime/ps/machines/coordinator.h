@@ -54,7 +54,7 @@ class Coordinator {
   void server_seeded(std::uint32_t server, std::uint64_t round, Turn& turn);
   void own_seeded(Turn& turn);  // this server's part of the seeds is complete
   void worker_ready(PeerId worker, const ReadyMessage& ready, Turn& turn);
-  // async: a gradient was applied that had missed `staleness` updates.
+  // async: a gradient that had missed `staleness` updates was applied.
   void applied(std::uint64_t staleness);
   void captured(std::uint32_t server, std::uint64_t step, Turn& turn);
   void written(std::uint32_t server, const WrittenMessage& written, Turn& turn);

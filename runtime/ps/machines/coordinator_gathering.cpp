@@ -11,7 +11,7 @@ namespace mlk::rt {
 // joined: a worker that has just joined. This worker need not join again.
 void Coordinator::start_gathering(Turn& turn, std::optional<std::uint32_t> joined) {
   code_probe("ps.gathering");
-  if (phase_ != Phase::gathering) patience_.restart(turn.now);  // before this call no process was missing
+  if (phase_ != Phase::gathering) patience_.restart(turn.now);  // before this call, no process was missing
   phase_ = Phase::gathering;
   offers_.clear();  // every worker has to join again when it is connected with all servers
   parked_.clear();
@@ -219,8 +219,8 @@ void Coordinator::maybe_run(Turn& turn) {
   if (!seeding_.done()) return;
   code_probe("ps.training");
   phase_ = Phase::running;
-  // A worker that has not joined again gets no work. So its record of leases is removed: otherwise the other
-  // workers would wait for it in a run with a bound on staleness.
+  // A worker that has not joined again gets no work. So its record of leases is removed: otherwise, in
+  // a run with a bound on staleness, the other workers would wait for this worker.
   std::set<std::uint32_t> joined;
   for (const auto& [rank, offer] : offers_) joined.insert(rank);
   leases_.retain_only(joined);

@@ -8,8 +8,8 @@
 // not include slices that workers are still computing.
 //
 // sync: after a SIGTERM, some chunks may already have the update of the current step, and other chunks may
-// not. Then the saved weights are those of the step before. The optimizer state of the chunks that have the
-// update already is one update ahead.
+// not. Then the saved weights are those of the step before. But for each chunk that already has the update,
+// the saved optimizer state is one update ahead.
 #pragma once
 
 #include <chrono>

@@ -14,7 +14,7 @@ namespace mlk::rt {
 // sync: a step has as many slices of `batch` samples as the run should have workers. A free worker takes the
 // next slice, so that the remaining workers share the slices of lost ones. The step is done when all its
 // slices are done. async: every slice is an update of its own. With a bound on staleness, a worker waits
-// while it is more than that many steps ahead of the slowest worker.
+// while it is ahead of the slowest worker by more steps than the bound.
 class Leases {
  public:
   explicit Leases(const Config& config);
@@ -44,9 +44,9 @@ class Leases {
 
   std::uint64_t step() const { return step_; }          // updates done
   std::uint64_t position() const { return position_; }  // samples taken by these updates
-  // async: the samples of slices that a worker was granted and did not report as done, because it was lost,
-  // joined again or asked again. A lost worker loses at most one batch, and a lost server 0 loses one batch
-  // for each worker. With sync, no samples are lost.
+  // async: the samples of slices that were granted to a worker, but were not reported as done, because the
+  // worker was lost, joined again or asked again. A lost worker loses at most one batch, and a lost server 0
+  // loses one batch for each worker. With sync, no samples are lost.
   std::uint64_t lost_samples() const { return lost_samples_; }
   void count_lost(std::uint64_t samples) { lost_samples_ += samples; }
   bool finished() const { return step_ >= steps_; }
@@ -54,7 +54,8 @@ class Leases {
  private:
   enum class Slice { open, leased, done };
   struct Worker {
-    std::uint64_t clock = 0;  // slices done by the worker; a new worker starts at the number of the slowest
+    // How many slices the worker has done. A new worker starts with the number of the slowest worker.
+    std::uint64_t clock = 0;
     std::optional<Grant> lease;
   };
   void release(Worker& worker);

@@ -25,8 +25,8 @@ class OfflineSteps {
   OfflineSteps(const Job& job, Trainer& trainer);
 
   // Computes the next slice of the model's current step. After the last slice the model, `step` and
-  // `position` advance by one step, and the function returns true. Takes the time of one slice. Throws as
-  // Trainer::compute().
+  // `position` advance by one step, and the function returns true. Takes the time of one slice. Throws what
+  // Trainer::compute() throws.
   bool advance(std::uint64_t& step, std::uint64_t& position);
 
   // Forgets the slices of a step that is not complete.

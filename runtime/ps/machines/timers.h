@@ -12,8 +12,8 @@ using std::chrono::seconds;
 // Server 0.
 inline constexpr seconds wait_message_interval{2};  // server 0 repeats `wait` to a worker that waits for work
 inline constexpr seconds drain_patience{3};         // after SIGTERM, for the current step (sync)
-inline constexpr seconds save_retry{2};             // from one attempt of the last checkpoint to the next
-inline constexpr seconds last_save_patience{15};    // after SIGTERM: for attempts of the last checkpoint
+inline constexpr seconds save_retry{2};             // between two attempts to save the last checkpoint
+inline constexpr seconds last_save_patience{15};    // after SIGTERM, for attempts to save the last checkpoint
 inline constexpr seconds copy_patience{5};          // for all servers to copy their parts
 inline constexpr seconds seed_patience{20};         // for a round of seeds, plus the time to send them
 inline constexpr double seed_bytes_per_second = 4e6;

@@ -47,8 +47,8 @@ void WeightBook::on_weights(const Event& event, WorkerTurn& turn) {
     code_probe("ps.answer-too-late");
     return turn.decide(CountLate{});
   }
-  // A message that was not received into a posted buffer may be older than weights that have arrived in such
-  // a buffer since. The message must not overwrite those weights.
+  // A message that was not received into a posted buffer may be older than weights that have meanwhile
+  // arrived in such a buffer. The message must not overwrite those weights.
   const bool not_awaited = header.clock < awaited_ || (pulled_ && header.clock != awaited_);
   if (sync_ && !event.in_posted_buffer && not_awaited) {
     code_probe("ps.weights-too-late");
