@@ -26,7 +26,7 @@ using mlk::test::log_uniform;
 using mlk::test::uniform;
 using nlohmann::json;
 
-TEST_CASE("an axis has places for the bounds of its range, and no place for a value outside") {
+TEST_CASE("an axis has places for the bounds of its range, but no place for a value outside of the range") {
   const Parameter range = uniform("x", -1, 3), logarithmic = log_uniform("x", 0.01, 100),
                   whole = integer("n", 3, 6), words = choice("a", {"p", "q"});
   CHECK(Axis(range).place_of(-1) == 0.0);
@@ -77,7 +77,7 @@ TEST_CASE("grid_points() returns no points if none are wanted, and count_grid() 
   }
 }
 
-TEST_CASE("count_grid() counts the points correctly if conditions have impossible or repeated values") {
+TEST_CASE("count_grid() counts the points correctly, even if conditions have impossible or repeated values") {
   const Space space{{integer("a", 1, 5), choice("b", {1, 2}, {{"a", {2, 2, 9}}}),
                      choice("c", {1, 2, 3}, {{"a", {2, 3}}, {"b", {1}}})},
                     {{{"a", {5}}}}};

@@ -50,7 +50,7 @@ const std::string of_lr = "parameters: {lr: [1, 2]}, ", with_goal = of_lr + "obj
 
 }  // namespace
 
-TEST_CASE("by default a sweep has one repeat, four parallel trials, no objective and no early stopping") {
+TEST_CASE("by default, a sweep has one repeat, four parallel trials, no objective and no early stopping") {
   const Spec plain = with_sweep("", {"lr=1,2"}).spec;
   CHECK(plain.repeat == 1);
   CHECK(plain.parallel == 4);
@@ -117,7 +117,7 @@ TEST_CASE("a sweep with a continuous range is refused if it has no number of tri
     check_good(std::string("parameters: {lr: ") + form + "}");
 }
 
-TEST_CASE("search `list` needs a points file, and search `random` refuses one") {
+TEST_CASE("the search `list` needs a points file, and the search `random` refuses one") {
   const OptionsRead read = with_sweep("points: p.csv");
   CHECK(read.problems == "");
   CHECK(read.spec.points_file == "p.csv");

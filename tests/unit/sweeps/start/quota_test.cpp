@@ -48,7 +48,7 @@ TEST_CASE("what_quota_forbids() ignores a quota with a scope, and still reads la
         "the quota 'all' allows no pods");
 }
 
-TEST_CASE("the error about a quota names the namespace, and quotas that cannot be read are ignored") {
+TEST_CASE("the error about a quota has the name of the namespace; mlk ignores quotas that it cannot read") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   int code = 200;

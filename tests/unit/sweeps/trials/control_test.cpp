@@ -149,7 +149,7 @@ TEST_CASE("a sweep counts as stopped if a stop or a resume was cut off in the mi
   controlled.sweeper.let_all_through();
 }
 
-TEST_CASE("a stop leaves ended trials unchanged, and a second stop writes nothing") {
+TEST_CASE("a stop does not change ended trials, and a second stop writes nothing") {
   Controlled controlled(true);
   const std::string job = kube::name_of(controlled.runs().front().jobs.front());
   controlled.sweeper.set_job_status(job, "0");

@@ -169,7 +169,7 @@ TEST_CASE("a trial has no log to read while its pod waits") {
   CHECK(status.trials[0].tries == 1);
 }
 
-TEST_CASE("a trial in a second Job counts its pods in the first Job as earlier tries") {
+TEST_CASE("if a trial is in a second Job, its pods in the first Job count as earlier tries") {
   Sweep sweep;
   sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
