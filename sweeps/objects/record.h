@@ -24,7 +24,7 @@ struct Record {
 };
 
 nlohmann::json to_json(const Record& record);
-// Reads the record from the owner's data. A missing or unreadable field keeps its value in Record{}.
+// Reads the record from the owner's data. A missing or unreadable field keeps its default value.
 Record read_record(const nlohmann::json& owner);
 
 // The default number of trials that may fail before the sweep ends: a tenth of the trials, and at least 3.

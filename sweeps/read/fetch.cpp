@@ -282,8 +282,8 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
     lease = std::async(std::launch::async, [&] { return read_lease(client, name_space, sweep); });
   if (large && harvest == Harvest::running) {
     set_pods(objects, fetch_running_pods(client, name_space, sweep));
-    // To find warnings, the server reads every event of the namespace from its disk, and there are many times
-    // more events than trials. So mlk requests warnings only to explain why no trial runs although trials are
+    // To find warnings, the server reads every event of the namespace from its disk, and there are far more
+    // events than trials. So mlk requests warnings only to explain why no trial runs although trials are
     // left.
     const auto runs = [](const json& pod) { return text_of(pod, {"status", "phase"}) == "Running"; };
     if (!ended && std::none_of(objects.pods.begin(), objects.pods.end(), runs))

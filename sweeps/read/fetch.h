@@ -30,10 +30,10 @@ std::string run_of_trial(kube::Client& client, const std::string& name_space, co
                          int number);
 
 // Reads objects and logs. Reads logs for at most 1.5 s (running) or 2 minutes (all), and writes new reports
-// into the ledger, best effort. For a sweep of more than 1000 trials: if the sweep has ended and the ledger
-// has all results, reads neither pods nor logs. Otherwise, `running` only finds out which trials run. It
-// reads neither results nor logs, so results that are not in the ledger are missing. Throws Error{not_found}
-// and ApiError.
+// into the ledger, best effort. Reads less of a sweep with more than 1000 trials. If such a sweep has ended
+// and the ledger has all results, reads neither pods nor logs. Otherwise, with `running`, only finds out
+// which trials run, and reads neither results nor logs, so results that are not in the ledger are missing.
+// Throws Error{not_found} and ApiError.
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                        Harvest harvest);
 

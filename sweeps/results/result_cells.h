@@ -1,4 +1,4 @@
-// One cell of a table of results as text.
+// Turns one cell of a table of results into text.
 #pragma once
 
 #include <string>

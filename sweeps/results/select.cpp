@@ -39,8 +39,8 @@ Clashes clashes_of(const NameSet& metrics, const NameSet& paths) {
   return out;
 }
 
-// The unambiguous name of a parameter: its path, with "parameters." in front if the path is a single word. In
-// a table of results, a column whose short name is ambiguous also has this name.
+// The unambiguous name of a parameter: its path, with "parameters." in front if the path is a single word. A
+// table of results gives the same name to a column whose short name is ambiguous.
 std::string longer_form(const std::string& path) {
   return path.find('.') == std::string::npos ? "parameters." + path : path;
 }

@@ -22,7 +22,8 @@ using nlohmann::json;
 
 constexpr int most_trials = 100'000;
 
-// A whole number from `least` to `most`, or nothing after adding a problem.
+// Returns a whole number from `least` to `most`. If the node is something else, adds a problem and returns
+// nothing.
 std::optional<std::int64_t> whole_of(const YamlNode& node, const std::string& of, std::int64_t least,
                                      std::int64_t most, Problems& problems) {
   const json value = to_json(node);

@@ -144,7 +144,7 @@ double Density::log_at(const Places& places) const {
 double Density::draw_from(const Kernel& kernel, const Axis& axis, CounterRandom& random) const {
   if (kernel.center == absent) return random.uniform();
   if (!axis.is_ordered()) return random.uniform() < other_ ? random.uniform() : kernel.center;
-  constexpr int tries = 32;  // each lies inside with a probability above a third, since no width is above 1
+  constexpr int tries = 32;  // each succeeds with a probability above a third, since no width is above 1
   for (int i = 0; i < tries; ++i) {
     const double place = kernel.center + kernel.width * random.normal();
     if (place >= 0 && place < 1) return place;

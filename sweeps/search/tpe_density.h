@@ -65,8 +65,8 @@ class Density {
   std::vector<double> log_weights_;           // of the observations, then of the prior
   std::vector<double> cumulated_;             // the weights of the observations, summed from the first one on
   std::vector<std::vector<Kernel>> kernels_;  // by axis and observation
-  // By axis: for each cell and kernel, the logarithm of the share of the kernel in the cell. Empty for a
-  // smooth axis (is_smooth()).
+  // For each axis, one number for each pair of a cell and a kernel: the logarithm of the part of the kernel
+  // that is in the cell. Empty for a smooth axis (is_smooth()).
   std::vector<std::vector<double>> cells_;
   double other_;  // on an axis without order: the part of a kernel that is divided equally among all values
 };

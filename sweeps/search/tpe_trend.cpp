@@ -18,7 +18,7 @@ double mean_of(const std::vector<double>& values) {
 // is more than `noisy_range` times the distance of the median.
 constexpr double noisy = 0.02, noisy_range = 100;
 
-// The values on a scale with mean 0 and variance 1. The scale is about logarithmic for values that are at
+// The values on a scale with mean 0 and variance 1. The scale is nearly logarithmic for values that are at
 // least `range` times as far from the best value as the median is, so that differences between bad values
 // count less. Empty if all values are equal.
 std::vector<double> scaled(std::vector<double> values, double range) {

@@ -25,8 +25,8 @@ class Trend {
     double mean, deviation;
   };
   // The expected value at these places, without noise. Its unit is the standard deviation of all values, and
-  // 0 is their mean. The scale of the values is about logarithmic for bad values. If the values are noisy, it
-  // is logarithmic only for very bad values. Mean and deviation are 0 if all values are equal.
+  // 0 is their mean. Bad values are on a nearly logarithmic scale; if the values are noisy, only very bad
+  // values are. `mean` and `deviation` are 0 if all values are equal.
   Guess at(const Places& places) const;
 
  private:

@@ -48,7 +48,7 @@ struct Parameter {
   double low = 0, high = 0;            // of the other kinds, both included
   std::vector<Condition> when;         // all must hold; they name parameters that come earlier in the space
   Spellings written{};                 // of `values`; programs get this spelling
-  Place place{};                       // of the text with the values; without a source if read from a record
+  Place place{};                       // of the text with the values; has no source if read from a record
   WrittenAt places{};                  // of `values` in a list or a points file; values of a range have none
 };
 

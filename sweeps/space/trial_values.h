@@ -49,7 +49,7 @@ std::string describe(const Point& point);
 struct Delta {
   nlohmann::json config;    // with `train`: a merge patch (RFC 7386) of the runtime's configuration
   std::string environment;  // with `run`: one line of sh that sets variables and arguments of the program
-  std::string obstacle;     // why one Job cannot run this trial too; empty if it can
+  std::string obstacle;     // why the trial cannot be an index of a Job; empty if it can
 };
 
 // The common part of the trials of one Job.

@@ -33,7 +33,7 @@ def up(folder, *args, **options):
     return mlk.run(HARNESS / "up", "--dir", folder, *args, timeout=180, **options)
 
 
-def test_the_down_script_removes_its_whole_cluster_and_another_cluster_still_runs(folder, real):
+def test_the_down_script_removes_its_whole_cluster_but_no_part_of_another_cluster(folder, real):
     up(folder, "--nodes", "1", check=0)
     assert traces(folder)
     mlk.run(HARNESS / "down", "--dir", folder, check=0, timeout=120)

@@ -98,7 +98,7 @@ def test_a_pod_waits_with_a_pull_error_if_the_password_is_wrong_or_the_digest_do
             mlk.wait_until(lambda each=each: "ImagePull" in waiting(real, each), f"a pull of {each} that fails", 60)
 
 
-def test_nodes_get_the_faults_that_a_test_plans_for_a_registry(real, nearby, pod, name):
+def test_a_node_pulls_an_image_only_after_its_registry_has_stopped_sending_wrong_bytes(real, nearby, pod, name):
     with registry.anonymous() as images:
         digest, layer = base_images.push_marked(images, f"team/{name}", name)
         nearby(images)

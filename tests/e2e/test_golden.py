@@ -46,7 +46,7 @@ def test_the_api_server_accepts_every_field_of_the_golden_objects(create, path):
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
-def test_pod_security_with_the_level_named_restricted_accepts_golden_pods_unless_they_ask_for_forbidden_volumes(create, path):
+def test_the_level_restricted_of_pod_security_accepts_golden_pods_unless_they_ask_for_forbidden_volumes(create, path):
     templates = [(thing["metadata"]["name"], thing["spec"]["template"]) for thing in json.loads(path.read_text())["items"] if thing["kind"] == "Job"]
     assert templates
     result = create([{"apiVersion": "v1", "kind": "Pod", "spec": template["spec"], "metadata": {"name": name, "labels": template["metadata"]["labels"]}}

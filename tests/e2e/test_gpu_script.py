@@ -73,14 +73,14 @@ while [ "${1%unit_cuda}" = "$1" ]; do shift; done
 """
 
 
-def test_the_gpu_script_tests_kernels_under_each_sanitizer_and_only_the_slice_of_a_sanitizer_with_a_finding_fails(tmp_path):
+def test_the_gpu_script_reports_as_failed_only_the_slice_whose_sanitizer_finds_an_error(tmp_path):
     program(tmp_path / "compute-sanitizer", SANITIZER)
     _, results = script(tmp_path, "racecheck", "memcheck", check=1, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert results["memcheck"]["said"] == "ERROR SUMMARY: 0 errors"
     assert "a hazard" in results["racecheck"]["failed"]
 
 
-def test_the_gpu_script_does_not_fail_and_says_not_measured_if_a_tool_is_missing(tmp_path):
+def test_the_gpu_script_exits_with_0_and_reports_a_slice_as_not_measured_if_its_tool_is_missing(tmp_path):
     _, results = script(tmp_path, "memcheck", PATH="/usr/bin:/bin")
     assert results["memcheck"]["not measured"].startswith("compute-sanitizer is not here")
 

@@ -80,7 +80,7 @@ def test_mlk_build_tries_again_and_succeeds_if_a_fault_of_the_registry_is_tempor
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75, 1])
-def test_mlk_build_does_not_repeat_the_part_that_the_registry_has_stored_if_a_long_upload_is_cut(share, made, tmp_path):
+def test_mlk_build_sends_only_the_missing_part_of_a_long_upload_after_the_upload_was_cut(share, made, tmp_path):
     with registry.anonymous(resumable=True) as images:
         builder = made(images, tmp_path)
         size = 40 << 20

@@ -172,7 +172,7 @@ def test_misbehaving_clients_of_the_metrics_port_disturb_neither_its_answers_nor
         assert worker.wait() == 143
 
 
-def test_a_run_trains_without_answers_to_prometheus_if_the_port_is_taken(tmp_path):
+def test_a_run_trains_but_does_not_answer_prometheus_if_the_port_is_taken(tmp_path):
     with Run(tmp_path, "single", workers=1) as run, socket.create_server(metrics_address(run, "worker", 0)):
         worker = run.start("worker", 0, MLK_METRICS_PORT=str(PORT))
         assert_trained([worker], run.steps, worker)

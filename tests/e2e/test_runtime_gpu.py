@@ -139,7 +139,7 @@ def test_gpus_and_processors_train_one_model_together(tmp_path):
         assert_trained(workers, run.steps, workers[0])
 
 
-def test_a_killed_run_on_a_gpu_continues_from_its_checkpoint_and_ends_with_the_bits_of_an_undisturbed_run(tmp_path):
+def test_a_killed_run_on_a_gpu_continues_and_its_last_checkpoint_has_the_bits_of_an_undisturbed_run(tmp_path):
     settings = {"workers": 1, "checkpoint": {"every": 10, "keep": 3}}
     with Run(tmp_path / "cut", "single", steps=ENDLESS, step_delay_ms=5, **settings) as cut:
         worker = cut.start("worker", 0, **GPU)
@@ -166,7 +166,7 @@ def test_a_run_replaces_a_lost_worker_that_computes_on_a_gpu(tmp_path):
 
 @pytest.mark.skipif(not (mlk.BUILD / "libmlk-cuda.so").exists() or pathlib.Path("/dev/nvidiactl").exists(),
                     reason="nvcc was not there, or a GPU is")
-def test_the_real_plugin_says_in_one_sentence_that_no_gpu_is_here(tmp_path):
+def test_the_real_plugin_says_in_one_sentence_that_this_machine_has_no_nvidia_driver(tmp_path):
     with Run(tmp_path, "single", workers=1) as run:
         worker = run.start("worker", 0, MLK_GPUS="1")
         assert worker.wait() == 70

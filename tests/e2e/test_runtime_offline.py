@@ -27,7 +27,7 @@ def until_offline(run, workers):
 
 @pytest.mark.parametrize("consistency", ["async", "sync"])
 @pytest.mark.parametrize("servers_count,victim", [(1, 0), (2, 0), (2, 1)])
-def test_workers_continue_while_a_server_is_lost_and_the_run_keeps_their_offline_steps(tmp_path, consistency, servers_count, victim):
+def test_the_steps_that_workers_make_without_a_lost_server_are_kept_when_the_server_is_back(tmp_path, consistency, servers_count, victim):
     with Run(tmp_path, "ps", servers=servers_count, consistency=consistency, steps=ENDLESS, step_delay_ms=15,
              report_every=1) as run:
         servers, workers = run.start_all()

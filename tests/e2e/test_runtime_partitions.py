@@ -52,7 +52,7 @@ def test_only_one_side_of_an_allreduce_run_continues_if_the_network_is_split(tmp
 
 
 @pytest.mark.parametrize("consistency", ["sync", "async"])
-def test_a_worker_that_is_cut_off_from_server_0_waits_and_the_other_workers_continue(tmp_path, consistency):
+def test_a_worker_waits_if_it_is_cut_off_from_server_0_but_the_other_workers_continue(tmp_path, consistency):
     with Network() as network, Run(tmp_path, "ps", workers=3, consistency=consistency, network=network, steps=ENDLESS, step_delay_ms=20,
                                    report_every=1) as run:
         servers, workers = run.start_all()

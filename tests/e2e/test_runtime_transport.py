@@ -75,7 +75,7 @@ def test_ten_thousand_reconnects_leak_nothing_and_do_not_disturb_the_run(tmp_pat
 
 @pytest.mark.timed  # a sanitizer needs additional memory
 @pytest.mark.parametrize("over_unix", [False, True], ids=["tcp", "unix"])
-def test_the_credit_bounds_the_memory_that_a_server_uses_for_a_worker_that_reads_no_answers(tmp_path, over_unix):
+def test_a_server_uses_no_more_memory_than_the_credit_allows_for_a_worker_that_reads_no_answers(tmp_path, over_unix):
     # The weights have 3.3 MB, in chunks of up to 512 KiB. All answers to the requests would be 3.3 GB.
     with Run(tmp_path, "ps", workers=2, minimum=1, steps=ENDLESS, step_delay_ms=5, model={"type": "mlp", "hidden": [1000, 800]}) as run:
         server, worker = run.start("server", 0), run.start("worker", 0)

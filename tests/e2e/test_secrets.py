@@ -142,7 +142,7 @@ def test_the_password_of_a_proxy_is_in_no_output_and_no_error(embedded, tmp_path
             assert_unseen(PLANTED.values(), f"{command} through a proxy", result.stdout + result.stderr)
 
 
-def test_the_process_list_shows_no_secret_while_a_login_plugin_hangs_and_ctrl_c_ends_the_plugin(embedded, tmp_path):
+def test_ctrl_c_ends_a_login_plugin_that_hangs_and_the_process_list_shows_no_secret(embedded, tmp_path):
     config = plugin_kubeconfig(embedded, tmp_path, 'echo $$ > "$0.pid"\nsleep 1000\n', f'http://me:{PLANTED["password"]}@127.0.0.1:1')
     process = subprocess.Popen([mlk.MLK, "ls", "--kubeconfig", config], env={**os.environ, **embedded.env}, text=True,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -75,7 +75,7 @@ def test_a_report_in_the_folder_of_the_code_does_not_make_a_new_sweep(embedded, 
     assert kept.stdout.strip() == sweep and "2 trials: 0 new" in kept.stderr, kept
 
 
-def test_the_option_named_trials_keeps_the_search_that_the_file_names(embedded, name, experiment):
+def test_a_sweep_keeps_the_search_of_its_file_with_the_option_trials(embedded, name, experiment):
     text = program(name).replace("sweep: {", "sweep: {search: {tpe: {trials: 50, seed: 7}}, ")
     told = embedded.mlk("sweep", "--dry-run", "--trials", 7, experiment(text), "lr=1..20", "-o", "json", check=0).json()
     assert (told["search"], told["trials"]) == ("tpe", 7)

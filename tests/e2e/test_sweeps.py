@@ -126,7 +126,7 @@ def test_each_trial_gets_its_values_and_the_sweep_reads_the_metric_from_the_log_
 
 
 @pytest.mark.nodes
-def test_mlk_results_lists_failed_trials_and_mlk_sweep_starts_them_again_only_with_the_option_named_retry_failed(cluster, name, experiment):
+def test_mlk_results_lists_failed_trials_and_mlk_sweep_starts_them_again_only_with_the_option_retry_failed(cluster, name, experiment):
     file = experiment(program(name, "test $LR != 2 && echo accuracy=0.5"))
     sweep = start(cluster, file, "lr=1,2,3").stdout.strip()
     assert cluster.mlk("wait", sweep, timeout=150).code == 0, "one failure of three is no failed sweep"
@@ -287,7 +287,7 @@ def test_the_start_of_a_sweep_takes_the_same_number_of_requests_for_any_number_o
         assert few > 5 and requests(1000) == few
 
 
-def test_wrong_parameters_of_a_sweep_are_refused_and_create_nothing(embedded, name, experiment):
+def test_mlk_sweep_refuses_wrong_parameters_and_creates_nothing(embedded, name, experiment):
     file = experiment(program(name))
     for words, said in (
             (("lr=1..9:0",), "never comes from"), (("lrr=1", "lr=1"), "did you mean 'lr'?"), ((), "${sweep.lr} has no value"),

@@ -35,7 +35,7 @@ def read_some(descriptor):
         return b""
 
 
-def test_help_is_folded_to_the_width_of_a_terminal_and_not_folded_in_a_pipe():
+def test_help_texts_are_folded_to_the_width_of_a_terminal_but_not_in_a_pipe():
     for words in ([], ["sweep"], ["ls"], ["local", "up"]):
         whole = mlk.run(mlk.MLK, *words, "--help", check=0).stdout
         for columns in (60, 100):

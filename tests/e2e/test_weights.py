@@ -125,7 +125,7 @@ def test_a_run_continues_from_its_checkpoint_and_not_from_the_weights_of_the_fil
     ({"cut": 100}, 65, "lies outside of the file"),
     ({"missing": True}, 65, "No such file or directory"),
 ], ids=["size", "heads", "cut", "missing"])
-def test_a_run_ends_with_one_sentence_if_the_weights_of_the_file_do_not_fit(tmp_path, change, code, sentence):
+def test_a_run_ends_and_says_why_in_one_sentence_if_it_cannot_use_the_weights_of_the_file(tmp_path, change, code, sentence):
     torch_curves.write_data(tmp_path / "data", TEXT)
     _, out = probe(tmp_path, GPT, tmp_path / "data")
     path = out / "model.safetensors"

@@ -25,7 +25,7 @@ class Full : public std::streambuf {};
 
 }  // namespace
 
-TEST_CASE("all text passes the stream in printable form") {
+TEST_CASE("PrintableStream makes all text printable") {
   CHECK(through("plain\tgr\u00fcn\n", {}) == "plain\tgr\u00fcn\n");
   CHECK(through("\x1b]0;title\x07 \u009b2J \x9b \u202e", {.colors = true, .live_line = true}) ==
         "?]0;title? ?2J ? ?");
@@ -39,7 +39,7 @@ TEST_CASE("PrintableStream passes only the control sequences that its `Sequences
   CHECK(through("a\rb\x1b[2K", {.colors = true, .live_line = true}) == "a?b?[2K");
 }
 
-TEST_CASE("PrintableStream passes output for another program unchanged") {
+TEST_CASE("PrintableStream changes no byte while `all_bytes` is set") {
   std::ostringstream out;
   {
     bool all_bytes = false;
