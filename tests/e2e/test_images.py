@@ -385,7 +385,7 @@ def test_mlk_build_refuses_a_folder_that_no_image_can_contain(write, images, bui
         mlk.run("rm", "-rf", builder.code, check=0)  # the folder is deeper than Python's own removal can handle
 
 
-def test_mlk_build_leaves_out_sockets_and_pipes_and_names_each_of_them(builder):
+def test_mlk_build_prints_the_names_of_the_sockets_and_pipes_that_it_leaves_out(builder):
     socket_and_pipe(builder.code)
     result, layout = builder.build_layout()
     assert code_of(layout.layer()) == tree(builder.code)

@@ -126,7 +126,7 @@ def test_the_next_command_starts_a_killed_local_server_again_and_the_run_loses_n
     assert fresh_embedded.mlk("status", run, "-o", "json", check=0).json()["restarts"] == 0
 
 
-def test_after_mlk_local_down_a_waiting_submit_does_not_start_the_cluster_and_mlk_local_up_continues_the_run(fresh_embedded, name):
+def test_a_waiting_submit_does_not_start_the_cluster_after_mlk_local_down_but_mlk_local_up_continues_the_run(fresh_embedded, name):
     waiting = submit(fresh_embedded, name, 6, "--wait")
     run = waiting.stdout.readline().strip()
     until_it_trains(fresh_embedded, run)

@@ -145,7 +145,7 @@ def test_a_stopped_run_leaves_no_process_and_continues_when_it_is_resumed(embedd
     embedded.mlk("wait", run, check=0, timeout=120)
 
 
-def test_a_run_whose_image_has_no_mpirun_fails_and_its_log_says_why_and_it_is_not_started_again(embedded, name, experiment, tmp_path):
+def test_a_run_fails_without_a_restart_and_its_log_says_why_if_its_image_has_no_mpirun(embedded, name, experiment, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     for tool in ("sh", "tar", "gzip"):

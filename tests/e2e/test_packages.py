@@ -51,7 +51,7 @@ def builder(images, tmp_path):
 
 
 @pytest.mark.nodes
-def test_jax_runs_on_the_cluster_if_a_requirements_file_names_it(real, images, builder, name):
+def test_jax_runs_on_the_cluster_if_it_is_in_a_requirements_file(real, images, builder, name):
     """The layer with JAX, 140 MB, stays in the cache of the tests."""
     write(builder, JAX, REQUIREMENTS)
     file = experiment(builder, name, f"registry: {images.name}/team\nframework: jax\ncode: {{path: code, python: requirements.txt}}\nenv: {{JAX_PLATFORMS: cpu}}\n")

@@ -113,7 +113,7 @@ def test_mlk_ls_and_mlk_status_end_within_10_s_and_show_no_metrics_of_a_run_if_t
 
 
 @pytest.mark.nodes
-def test_mlk_wait_for_several_runs_exits_with_the_code_of_the_run_that_failed(cluster, name, experiment):
+def test_mlk_wait_exits_with_the_code_of_the_run_that_failed_if_it_waits_for_several_runs(cluster, name, experiment):
     def submitted(program):
         return cluster.mlk("submit", experiment(counting(name, program=program).replace("retries: 3, on: [any]", "retries: 0")), check=0).stdout.strip()
     good, bad = submitted("echo fine; sleep 2"), submitted("exit 3")

@@ -123,7 +123,7 @@ def test_two_jax_processes_form_one_system(embedded, submit):
         assert "2 processes, 2 devices, sum 3.0" in log_of(embedded, run, rank)
 
 
-def test_two_tensorflow_workers_sum_their_values(embedded, submit):
+def test_two_tensorflow_workers_compute_the_sum_of_their_values(embedded, submit):
     run = submit(TENSORFLOW, "tensorflow", frameworks.tensorflow(), "--wait")
     for rank in (0, 1):
         assert f"worker {rank} of 2, sum 3.0" in log_of(embedded, run, rank)

@@ -31,7 +31,7 @@ def test_a_worker_that_starts_again_after_the_end_learns_that_the_run_is_trained
         assert "is lost" not in back.errors()
 
 
-def test_if_the_first_server_is_lost_the_second_server_tells_a_late_worker_that_the_run_is_trained(tmp_path):
+def test_the_second_server_tells_a_late_worker_in_place_of_a_lost_first_server_that_the_run_is_trained(tmp_path):
     with Run(tmp_path / "run", "ps", servers=2, step_delay_ms=10, minimum=1) as run:
         servers, workers = run.start_all(**LATE)
         run.until_step(workers[0], 100)
@@ -45,7 +45,7 @@ def test_if_the_first_server_is_lost_the_second_server_tells_a_late_worker_that_
         assert accuracy(back) == accuracy(workers[0])
 
 
-def test_sigterm_ends_a_process_that_waits_for_late_ranks_and_the_run_stays_trained(tmp_path):
+def test_a_run_stays_trained_if_sigterm_ends_a_server_that_waits_for_late_ranks(tmp_path):
     with Run(tmp_path / "run", "ps", step_delay_ms=10, minimum=1) as run:
         servers, workers = run.start_all(**LATE)
         run.until_step(workers[0], 100)

@@ -58,7 +58,7 @@ def test_a_worker_that_is_killed_and_comes_back_takes_part_again(tmp_path, mode,
 
 
 @mode_and_consistency
-def test_the_next_worker_reports_when_the_reporting_worker_is_killed(tmp_path, mode, consistency):
+def test_the_next_worker_takes_over_the_reports_after_the_reporting_worker_was_killed(tmp_path, mode, consistency):
     with Run(tmp_path, mode, consistency=consistency, steps=300, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
@@ -256,7 +256,7 @@ def test_a_server_refuses_clients_without_the_key_of_the_run_and_the_run_continu
 
 
 @pytest.mark.parametrize("mode", ["ps", "allreduce"])
-def test_a_run_saves_and_ends_with_143_on_sigterm_and_continues_at_the_next_start(tmp_path, mode):
+def test_a_run_saves_a_checkpoint_and_ends_with_143_on_sigterm_and_continues_at_the_next_start(tmp_path, mode):
     with Run(tmp_path, mode, consistency="sync", steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 50)

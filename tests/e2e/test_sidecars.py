@@ -107,7 +107,7 @@ spec: {{policyName: {policy}}}
 """
 
 
-def test_a_run_ends_as_usual_if_the_cluster_inserts_a_container_before_main(real, name, experiment, tmp_path):
+def test_a_run_ends_as_usual_if_the_cluster_inserts_a_container_before_the_container_main(real, name, experiment, tmp_path):
     policy = f"sidecar-of-{name}"
     file = tmp_path / "policy.yaml"
     file.write_text(POLICY.format(policy=policy, name=name, image=real.env["MLK_IMAGE"]), encoding="utf-8")
