@@ -85,7 +85,8 @@ TEST_CASE("advice_on_denied() returns no advice if the last line does not report
         "another)");
 }
 
-TEST_CASE("advice_on_denied() recognises each message about a denied file in the last line") {
+TEST_CASE(
+    "advice_on_denied() recognises every form of the message about a denied file, if it is the last line") {
   const json pod = pod_with_mounts();
   for (const char* words : {"Permission denied", "permission denied", "EACCES"}) {
     CAPTURE(words);
