@@ -120,7 +120,7 @@ wipe() {
   fi
 }
 
-kubectl() { GOGC=400 "$bin/kubectl" --kubeconfig "$state/admin.kubeconfig" "$@"; }
+kubectl() { GOGC=400 GOMAXPROCS=1 "$bin/kubectl" --kubeconfig "$state/admin.kubeconfig" "$@"; }
 
 load_settings() {  # bin, nodes, mode ... of a cluster that is up
   [ -e "$state/settings" ] || die "no cluster in $state: tests/cluster/up makes one"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The certificates and kubeconfigs of a cluster: one authority, elliptic keys, made anew for every cluster.
+# The certificates and kubeconfigs of a cluster: one authority, made anew for every cluster. The API server checks the signature of the
+# authority for each request: for an RSA key this takes a fourth of the time that it takes for an elliptic key. All other keys are elliptic.
 #
 # usage: pki.sh FOLDER                                authority, components, service account key
 #        pki.sh FOLDER client NAME SUBJECT SERVER [NAMESPACE]   a client certificate and NAME.kubeconfig
@@ -38,7 +39,7 @@ if [ "${2-}" = client ]; then
 fi
 
 printf '[req]\ndistinguished_name = name\n[name]\n' >openssl.cnf
-openssl req -x509 -config openssl.cnf -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.crt -subj /CN=mlk-test-authority \
+openssl req -x509 -config openssl.cnf -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -subj /CN=mlk-test-authority \
   -days $days -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign -addext subjectKeyIdentifier=hash 2>/dev/null
 certificate serving /CN=kube-apiserver serverAuth \
   DNS:localhost,DNS:kubernetes.default.svc,DNS:kubernetes.default.svc.cluster.local,IP:127.0.0.1,IP:10.250.0.1,IP:10.96.0.1
