@@ -19,12 +19,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import base_images  # noqa: E402
 import mlk  # noqa: E402
 import registry  # noqa: E402
+import sample  # noqa: E402
 
 
 def pytest_configure(config):
     # A shell starts background commands with SIGINT ignored, and mlk would inherit the ignored SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.environ.setdefault("GOGC", "400")  # with less garbage collection, kubectl starts twice as fast
+    # With less garbage collection and one thread, kubectl takes less than half of the time to start. Registries and skopeo are programs in Go, too.
+    os.environ.setdefault("GOGC", "400")
+    os.environ.setdefault("GOMAXPROCS", "1")
     config.addinivalue_line("markers", "cluster: needs the real cluster that the environment names (tests/cluster/up)")
     config.addinivalue_line("markers", "nodes: needs pods that really run; not where the real cluster has pretended nodes only")
     config.addinivalue_line("markers", "alone: disturbs every other test of its cluster, or would be disturbed by them: runs after them, by itself")
@@ -41,20 +44,18 @@ def pytest_runtest_setup(item):
 
 def mark_sample(items):
     """Marks the end-to-end tests that run with a sanitizer. MLK_SAMPLE is a number that chooses another part of the tests on each day. Timed
-    tests are left out, since a sanitizer makes programs many times slower. The step tsan runs one case of each test function that starts
-    mlk-runtime. The step asan runs, for each file, one case of one of its other test functions."""
+    tests are left out, since a sanitizer makes programs many times slower. The step tsan runs the sample of the tests that start mlk-runtime,
+    and the step asan runs the sample of all other tests."""
     day = int(os.environ.get("MLK_SAMPLE") or 0)
-    cases = {}
+    functions = {}
     for item in items:
         if not any(item.get_closest_marker(mark) for mark in ("cluster", "timed", "foreign")):
-            cases.setdefault(item.path, {}).setdefault(item.originalname, []).append(item)
-    for of_file in cases.values():
-        functions = [items for items in of_file.values() if items[0].get_closest_marker("runtime")]
-        others = [items for items in of_file.values() if items not in functions]
-        if others:
-            functions.append(others[day % len(others)])
-        for of_function in functions:
-            of_function[day % len(of_function)].add_marker(pytest.mark.sample)
+            functions.setdefault(item.path, {}).setdefault(item.originalname, []).append(item)
+    for of_file in functions.values():
+        watched = [cases for cases in of_file.values() if cases[0].get_closest_marker("runtime")]
+        others = [cases for cases in of_file.values() if cases not in watched]
+        for item in sample.of_file(watched, others, day):
+            item.add_marker(pytest.mark.sample)
 
 
 def pytest_collection_modifyitems(items):
