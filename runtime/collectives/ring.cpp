@@ -48,8 +48,8 @@ class RingSchedule {
 
  private:
   // Large pieces wake the receiver less often, but several must be under way at a time, and two must fit into
-  // a shared lane. So a piece has 512 KiB to 1 MiB. Pieces are larger only if their numbers would not fit
-  // into a key.
+  // a shared lane. So a piece has 512 KiB to 1 MiB. If a segment then had more pieces than a key can
+  // number, its pieces are larger.
   std::size_t piece_floats(std::size_t bucket) const {
     const std::size_t segment = buckets_[bucket].size / members_;
     return std::max(std::clamp<std::size_t>(segment / 8, 128 * 1024, 256 * 1024), segment / 4000);

@@ -33,8 +33,8 @@ Axis::Axis(const Parameter& parameter) : parameter_(&parameter), low_(parameter.
       first_ = static_cast<std::int64_t>(low_);
       cells_ = static_cast<std::uint64_t>(high_ - low_) + 1;
       if (parameter.kind == Parameter::Kind::integer) break;
-      // The cell of a number n contains the places of all values that are rounded to n. So the width of the
-      // cell is about proportional to 1/n.
+      // The axis is logarithmic. The cell of a number n reaches from log(n - 0.5) to log(n + 0.5), so it has
+      // a width of about 1/n.
       low_ = std::log(low_ - 0.5);
       high_ = std::log(high_ + 0.5);
       break;
