@@ -79,7 +79,7 @@ system=$(. /etc/os-release 2>/dev/null && echo "${ID-}-${VERSION_ID-}") || syste
 case ${1-} in
   build) look_for "$build" ;;
   test)
-    look_for "$build"$'\n'"$test"$'\n'"$format"
+    look_for "$build"$'\n'"$test"$'\n'"$format"$'\n'"$lint"
     [ "$system" != debian-12 ] || look_for "$browser"
     has_module python3 xdist || has_module /usr/bin/python3 xdist || missing+=(python3-pytest python3-pytest-xdist)
     look_for_pip
