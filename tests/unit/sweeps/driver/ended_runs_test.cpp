@@ -11,6 +11,7 @@
 #include "cli/util/json_path.h"
 #include "sweeps/objects/ledger_store.h"
 #include "sweeps/read/fetch.h"
+#include "sweeps/trials/trial_runs.h"
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"
 
