@@ -201,9 +201,12 @@ def place(request, images, index, embedded, tmp_path, name):
     return Place(request.param, embedded, images, index, tmp_path, name)
 
 
-# The place does not matter for settings of pip. Each setting is tried in one place, and two settings in all places.
+# The architecture matters only for packages that depend on it, so other requirements are not tried in the place `arm`. The place does not matter
+# for settings of pip. Each setting is tried in one place, and two settings in two places.
+OF_MACHINE = {text for text in CASES if "platform_machine" in text} | {"app", "app[gpu]", "deep"}
 COMBINATIONS = [(place, text) for text, case in CASES.items() for place in PLACES
-                if place == "old" or not isinstance(case, tuple) or "PIP_USER" in text or "PIP_CONFIG_FILE" in text]
+                if place == "old" or place == "arm" and text in OF_MACHINE
+                or place == "local" and (not isinstance(case, tuple) or "PIP_USER" in text or "PIP_CONFIG_FILE" in text)]
 
 
 @pytest.mark.parametrize(("place", "requirements"), COMBINATIONS, indirect=["place"], ids=[f"{place}: {text}".replace("\n", " & ")[:120] for place, text in COMBINATIONS])
