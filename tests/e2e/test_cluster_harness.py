@@ -54,14 +54,6 @@ def test_the_down_script_removes_the_whole_cluster_if_the_up_script_was_killed(f
     assert traces(folder) == []
 
 
-def test_the_up_script_starts_a_cluster_again_after_all_processes_of_the_cluster_were_killed(folder):
-    up(folder, "--kwok", "--nodes", "1", check=0)
-    for pid in mlk.processes_with(MLK_CLUSTER_MEMBER=folder):
-        os.kill(pid, signal.SIGKILL)
-    again = up(folder, "--kwok", "--nodes", "1", check=0)
-    assert "export MLK_CLUSTER_NODES=kwok" in again.stdout
-
-
 def with_setsid(folder, script):
     """An environment in which `setsid` is this shell script. The harness starts its processes with `setsid`."""
     folder.mkdir()
@@ -70,10 +62,13 @@ def with_setsid(folder, script):
     return {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
-def test_the_up_script_waits_if_the_processes_of_the_cluster_start_slowly(folder, tmp_path):
+def test_the_up_script_starts_a_killed_cluster_again_and_waits_for_processes_that_start_slowly(folder, tmp_path):
+    up(folder, "--kwok", "--nodes", "1", check=0)
+    for pid in mlk.processes_with(MLK_CLUSTER_MEMBER=folder):
+        os.kill(pid, signal.SIGKILL)
     slow = with_setsid(tmp_path / "slow", f'sleep 2; exec {shutil.which("setsid")} "$@"')
-    started = up(folder, "--kwok", "--nodes", "1", check=0, env=slow)
-    assert "export MLK_CLUSTER_NODES=kwok" in started.stdout
+    again = up(folder, "--kwok", "--nodes", "1", check=0, env=slow)
+    assert "export MLK_CLUSTER_NODES=kwok" in again.stdout
 
 
 def test_the_up_script_fails_at_once_if_all_processes_of_the_cluster_have_ended(folder, tmp_path):
