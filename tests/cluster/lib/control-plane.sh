@@ -6,6 +6,7 @@ set -euo pipefail
 . "$HARNESS/lib/fill.sh"
 pki=$STATE/pki
 run=$STATE/run
+echo -10 >/proc/self/autogroup 2>/dev/null || true   # as in node.sh
 
 start() {  # start NAME ARGUMENT...
   local program=$1
