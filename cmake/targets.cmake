@@ -50,6 +50,7 @@ function(mlk_test name)
   endif()
   find_package(doctest REQUIRED)
   if(NOT TARGET unit_main)   # compiled once: it is all of doctest
+    add_custom_target(units)   # all unit tests
     add_library(unit_main OBJECT ${CMAKE_SOURCE_DIR}/tests/unit/main.cpp)
     target_compile_definitions(unit_main PRIVATE MLK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(unit_main PRIVATE mlk_options doctest::doctest)
@@ -58,9 +59,9 @@ function(mlk_test name)
   target_link_libraries(unit_${name} PRIVATE mlk_options doctest::doctest ${ARGN})
   target_compile_definitions(unit_${name} PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
   target_compile_options(unit_${name} PRIVATE $<$<CONFIG:Release>:-Og>)
-  if(MLK_GROUP_TESTS)   # their headers are most of what the preset dev compiles; the product is compiled file by file there
+  if(MLK_GROUP_TESTS)   # also in the preset dev: the headers of tests are most of what it compiles
     set_target_properties(unit_${name} PROPERTIES UNITY_BUILD ON)
     target_link_libraries(unit_${name} PRIVATE mlk_grouped)
   endif()
-  set_property(GLOBAL APPEND PROPERTY MLK_UNIT_TESTS unit_${name})
+  add_dependencies(units unit_${name})
 endfunction()
