@@ -69,9 +69,9 @@ MODELS = {"gpt": {"model": {"type": "gpt", "layers": 2, "width": 16, "heads": 2,
 @pytest.mark.parametrize(("mode", "workers"), [("single", 1), ("ps", 2), ("allreduce", 2)])
 @pytest.mark.parametrize("model", MODELS)
 def test_losses_of_larger_models_on_a_gpu_match_those_of_a_processor(tmp_path, mode, workers, model):
-    losses = [losses_of(tmp_path / name, env, mode, workers, consistency="sync", **MODELS[model])
+    losses = [losses_of(tmp_path / name, env, mode, workers, consistency="sync", steps=30, **MODELS[model])
               for name, env in (("cpu", {}), ("gpu", GPU))]
-    assert len(losses[0]) == len(losses[1]) >= 50
+    assert len(losses[0]) == len(losses[1]) >= 30
     assert losses[1] == pytest.approx(losses[0], abs=1e-4)
     assert losses[1][-1] < losses[1][0] * 0.8
 
