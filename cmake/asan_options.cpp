@@ -1,4 +1,5 @@
-// What the address sanitizer does in all programs of the presets asan and dev, unless ASAN_OPTIONS says otherwise.
+// What the address sanitizer does in all programs of the presets asan and dev, unless ASAN_OPTIONS says
+// otherwise.
 
 // Undefined behaviour is a trap (cmake/options.cmake): it is told with its stack. Ten frames of where memory
 // came from are enough to find the place, and cheaper than thirty.
