@@ -15,8 +15,8 @@ help:
 	@echo "make test     all tests, on a real cluster too (tests/run --list: parts of it)"
 	@echo "make soak     runs of the runtime disturbed at random, 1000 processes killed (MLK_SOAK_KILLS, MLK_SOAK_SEED)"
 	@echo "make bench    figures beside those of peers: a table and build/bench.json"
-	@echo "make format   clang-format over all sources"
-	@echo "make lint     clang-tidy over all sources that changed since they were clean: 40 minutes at first"
+	@echo "make format   clang-format over all sources that changed since they were checked"
+	@echo "make lint     compiler and clang-tidy over each source that changed since it was clean: 50 minutes at first"
 
 build:
 	@tests/support/setup.sh build
@@ -40,7 +40,7 @@ bench: build
 
 format:
 	@tests/support/setup.sh format
-	@git ls-files '*.cpp' '*.h' '*.cu' | xargs clang-format-19 -i
+	@tests/format --fix
 
 lint: build
 	@tests/support/setup.sh lint

@@ -3,7 +3,7 @@
 import pytest
 from runtime_processes import ENDLESS, Run, kill_at_once
 
-# Alone: the tests need the whole machine. Timed: with a sanitizer they would need more than the machine has.
+# Alone: the tests need much of the machine. Timed: with a sanitizer they would need more than the machine has.
 pytestmark = [pytest.mark.runtime, pytest.mark.alone, pytest.mark.timed]
 
 CROWD = 100

@@ -9,7 +9,7 @@ folder=$STATE/nodes/$node
 address=10.250.0.$((10 + node))
 socket=/run/containerd/containerd.sock
 ulimit -n 20000 2>/dev/null || true
-# Linux schedules by session. Kubernetes comes before busy tests, since a kubelet that reports late would be a lost node.
+# Linux schedules by session. Kubernetes comes before busy tests, since a node counts as lost if its kubelet reports late.
 echo -10 >/proc/self/autogroup 2>/dev/null || true
 
 # Network: the other nodes' pods are reached through those nodes, everything else does not exist.
