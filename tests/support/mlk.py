@@ -70,7 +70,12 @@ def _text(output):
 
 @contextlib.contextmanager
 def namespaces_of_their_own(cluster, names, role="edit", objects=lambda name: ()):
-    """Namespaces with these objects, in which the ordinary user has this ClusterRole. They are deleted at the end of the test."""
+    """Namespaces with these objects, in which the ordinary user has this ClusterRole. They are deleted at the end of the test.
+
+    Their Jobs are deleted first. Kubernetes deletes the Pods of a namespace before its Jobs, and a Job keeps its failed Pod until it has
+    created the next one, which it may not in a namespace that is being deleted. So the namespace would never go away, and Kubernetes would try
+    again several times a second.
+    """
     items = []
     for name in names:
         binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "user", "namespace": name},
@@ -81,6 +86,10 @@ def namespaces_of_their_own(cluster, names, role="edit", objects=lambda name: ()
         cluster.kubectl_admin("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         yield names
     finally:
+        jobs = [job for job in cluster.kubectl_admin("get", "jobs", "-A", "-o", "json").json()["items"] if job["metadata"]["namespace"] in names]
+        if jobs:
+            cluster.kubectl_admin("delete", "-f", "-", "--wait=false", "--ignore-not-found",
+                                  input=json.dumps({"apiVersion": "v1", "kind": "List", "items": jobs}))
         cluster.kubectl_admin("delete", "namespace", *names, "--wait=false", "--ignore-not-found")
 
 
