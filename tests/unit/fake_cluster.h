@@ -23,10 +23,7 @@ class FakeCluster {
   using json = nlohmann::json;
   using Step = std::function<std::optional<local::Answer>(const local::Request&)>;
 
-  FakeCluster() : FakeCluster(64) {}
-  // `threads`: how many requests the server answers at once; each watch is one of them.
-  explicit FakeCluster(std::size_t threads) {
-    server_.http->new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
+  FakeCluster() {
     local::seed(store, now());
     const auto take = [this](const httplib::Request& from, httplib::Response& to) { serve(from, to); };
     server_.http->Get(".*", take);
@@ -101,7 +98,7 @@ class FakeCluster {
         });
   }
 
-  local::samples::Folder folder_;
+  local::samples::Folder folder_{local::samples::parent_of_small_files()};
 
  public:
   local::Store store{folder_.path() / "objects"};

@@ -2,6 +2,8 @@
 
 #include "cli/args/habits.h"
 
+#include <memory>
+
 #include <doctest/doctest.h>
 
 #include "cli/args/command_tree.h"
@@ -78,11 +80,12 @@ TEST_CASE("a typing error gets a hint with the nearest word") {
 }
 
 TEST_CASE("no command or flag of mlk counts as a word of another program") {
-  const mlk::test::Tree tree;
+  mlk::test::Tree tree;
+  const std::unique_ptr<CLI::App> root = mlk::make_app(tree.session);
   for (const char* word : {"up", "down", "status", "kubeconfig"}) CHECK(mlk::habit_of_local(word).empty());
-  for (const CLI::App* command : mlk::visible_commands(*tree.root)) {
+  for (const CLI::App* command : mlk::visible_commands(*root)) {
     CHECK_MESSAGE(mlk::habit_of_command(command->get_name(), {}).empty(), command->get_name());
-    for (const std::string& flag : mlk::option_names(*command, *tree.root))
+    for (const std::string& flag : mlk::option_names(*command, *root))
       CHECK_MESSAGE(mlk::habit_of_flag(command->get_name(), flag, {}).empty(), command->get_name(), flag);
   }
 }

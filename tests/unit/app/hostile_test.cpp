@@ -266,9 +266,11 @@ TEST_CASE("no wrong value in an answer of the API server crashes a command or co
       "running",    "failed_exit_code", "succeeded", "restarting", "stopped",
       "evicted",    "unschedulable",    "node_lost", "queued",     "image_cannot_be_pulled",
       "failed_oom", "missing_secret"};
+  std::vector<World> worlds;
+  for (const std::string& fixture : fixtures) worlds.push_back(world_of(fixture));
   const std::vector<std::optional<json>> values = replacements();
   for (int number = 0; number < cases; ++number) {
-    World world = world_of(fixtures[any(fixtures.size())]);
+    World world = worlds[any(worlds.size())];
     json all = world.lists;
     std::string what;
     for (std::size_t changes = 1 + any(3); changes > 0; --changes) {

@@ -1,7 +1,9 @@
 // Runs the command tree of mlk inside the test, with streams and an environment of the test.
 #pragma once
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -23,7 +25,6 @@ struct Tree {
                   .interrupted = interrupted,
                   .env = [this](const std::string& name) { return env[name]; },
                   .global = {}};
-  std::unique_ptr<CLI::App> root = make_app(session);
 
   int run(const std::vector<std::string>& words) { return mlk::run(words, session); }
 };

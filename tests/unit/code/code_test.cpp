@@ -209,10 +209,11 @@ TEST_CASE("pack_code() still returns the digest if the code is too large for an 
   CHECK(without.digest == whole.digest);
 }
 
-TEST_CASE("pack_code() packs ten thousand files") {
+TEST_CASE("pack_code() packs more files than a process may have open") {
   const TemporaryFolder folder;
-  for (int i = 0; i < 10'000; ++i) write(folder.path() / std::to_string(i % 100) / std::to_string(i), "");
-  CHECK(files_of(folder.path()).size() == 10'000);
+  constexpr int files = 3000;  // the usual limit is 1024
+  for (int i = 0; i < files; ++i) write(folder.path() / std::to_string(i % 100) / std::to_string(i), "");
+  CHECK(files_of(folder.path()).size() == files);
 }
 
 TEST_CASE("list_tree() sorts entries by the bytes of their paths, and gives the size of each file") {

@@ -50,7 +50,8 @@ TEST_CASE("pack_code() never packs the target of a link that replaces a folder d
   for (int i = 0; i < 50; ++i) folder.write("src/m" + std::to_string(i), "x");
   fs::create_directory_symlink(folder.path() / "secret", folder.path() / "link");
   const Exchanger exchanger(folder.path() / "src/z", folder.path() / "link");
-  constexpr int tries = 300;
+  // In a quarter of the tries, the path is a folder when mlk lists it, and the link when mlk opens it.
+  constexpr int tries = 100;
   for (int i = 0; i < tries; ++i) {
     try {
       const mlk::image::Code code = mlk::image::pack_code(folder.path() / "src", {}, {.most_bytes = 1 << 20});

@@ -17,7 +17,7 @@ inline const std::string jobs = "/apis/batch/v1/namespaces/default/jobs";
 inline const std::string pods = "/api/v1/namespaces/default/pods";
 
 struct Cluster {
-  Folder folder;
+  Folder folder{parent_of_small_files()};
   Store store{folder.path() / "objects"};
   PodLogs logs{folder.path() / "pods"};
   Api api{store, logs, [] { return noon; }};

@@ -135,14 +135,14 @@ TEST_CASE("a large Job counts each trial once, even if the pods of ended trials 
 
 TEST_CASE("a large Job ends when more of its trials fail than maxFailedIndexes allows") {
   using namespace large_jobs;
-  Played played(sweep_job(2000, {{"maxFailedIndexes", 299}}));
+  Played played(sweep_job(2000, {{"maxFailedIndexes", 99}}));
   for (int i = 0; i < 10'000 && !is_finished(played.job); ++i) {
     played.step();
     played.end_one();
   }
   CHECK(played.condition() == "MaxFailedIndexesExceeded");
-  CHECK(mlk::Indexes::parse(played.job.at("status").at("failedIndexes").get<std::string>())->size() == 300);
-  CHECK(played.job.at("status").at("succeeded").get<int>() >= 596);
+  CHECK(mlk::Indexes::parse(played.job.at("status").at("failedIndexes").get<std::string>())->size() == 100);
+  CHECK(played.job.at("status").at("succeeded").get<int>() >= 196);
   CHECK(played.active() == 0);
 }
 

@@ -27,7 +27,7 @@ struct RunsToStop : test::FakeCluster {
   std::vector<std::string> runs, warnings;
   std::function<bool()> interrupted = [] { return false; };
 
-  explicit RunsToStop(int count) : FakeCluster(200) {
+  explicit RunsToStop(int count) {
     for (int i = 0; i < count; ++i) {
       runs.push_back("r-" + std::to_string(i));
       ask("POST", test::config_maps_path, test::owner_of(runs.back()));

@@ -114,12 +114,12 @@ TEST_CASE("a report of a sweep without trials is a complete page") {
   CHECK(page["importance"]["reason"] == "the sweep has no parameters");
 }
 
-TEST_CASE("a report of 30000 trials with hostile names stays below its size limit") {
-  const std::string html = report_html(hostile_report(30000));
+TEST_CASE("a report of hostile names and more trials than rows stays below its size limit") {
+  const std::string html = report_html(hostile_report(21000));  // of 20 000 rows
   CHECK(html.size() < 17u << 20);
   const nlohmann::json page = mlk::parse_json(between(html, "id=\"data\">", "</script>"), "the data");
   CHECK(page["trials"].size() > 1000);
-  CHECK(page["states"]["Succeeded"] == 20000);
+  CHECK(page["states"]["Succeeded"] == 14000);
   CHECK_FALSE(page["notes"].empty());
 }
 

@@ -71,12 +71,16 @@ TEST_CASE("count_grid() counts at most 10^18 points, and says that there may be 
 }
 
 TEST_CASE("count_grid() returns a lower bound if the grid has too many cases") {
+  // One exception names nine values of each parameter, so each of them is a case. Its first condition never
+  // holds, so that the million cases are counted fast.
   Space space;
+  std::vector<Condition> exception{{"p0", {11}}};
   for (int i = 0; i < 12; ++i) {
     const std::string path = "p" + std::to_string(i);
     space.parameters.push_back(integer(path, 1, 10));
-    space.except.push_back({{path, {1, 2, 3, 4, 5, 6, 7, 8, 9}}, {"p0", {11}}});
+    exception.push_back({path, {1, 2, 3, 4, 5, 6, 7, 8, 9}});
   }
+  space.except.push_back(exception);
   const GridSize size = count_grid(space);
   CHECK_FALSE(size.exact);
   CHECK(size.points > 0);

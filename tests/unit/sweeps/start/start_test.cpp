@@ -131,7 +131,7 @@ void cut_everywhere(const std::string& values, const std::function<void(Sweeper&
                     const std::function<void(Sweeper&, const Started&)>& check) {
   constexpr int most_requests = 20;
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
-    for (int which = Sweeper::first_to_cut(cut); which < most_requests; which += Sweeper::to_next_to_cut) {
+    for (int which = Sweeper::first_to_cut; which < most_requests; which += Sweeper::to_next_to_cut) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
       Sweeper sweeper(started_experiment);
       before(sweeper);
