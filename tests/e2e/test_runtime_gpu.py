@@ -5,7 +5,7 @@ import pathlib
 import mlk
 import pytest
 import torch_curves
-from runtime_processes import ENDLESS, Run, assert_trained, newest_checkpoint
+from runtime_processes import ENDLESS, Run, assert_trained, newest_checkpoint, write_digits
 
 PLUGIN = mlk.BUILD / "libmlk-cuda-emulated.so"
 # A thread sanitizer sees races between the threads of mlk-runtime. To see those between the threads of a kernel takes nine tenths of its time.
@@ -29,6 +29,7 @@ def start_all(run, env, first=None):
 def losses_of(folder, env, mode, workers=1, text=None, first=None, **config):
     """first: more environment for the first worker."""
     with Run(folder, mode, workers=workers, report_every=1, **{"steps": 50, **config}) as run:
+        write_digits(run.data, held_out=16)  # no caller needs a precise accuracy, and to evaluate 200 images takes the emulator long
         if text:
             (run.data / "train.txt").write_text(text)
         processes = start_all(run, env, first)
@@ -69,9 +70,9 @@ MODELS = {"gpt": {"model": {"type": "gpt", "layers": 2, "width": 16, "heads": 2,
 @pytest.mark.parametrize(("mode", "workers"), [("single", 1), ("ps", 2), ("allreduce", 2)])
 @pytest.mark.parametrize("model", MODELS)
 def test_losses_of_larger_models_on_a_gpu_match_those_of_a_processor(tmp_path, mode, workers, model):
-    losses = [losses_of(tmp_path / name, env, mode, workers, consistency="sync", steps=30, **MODELS[model])
+    losses = [losses_of(tmp_path / name, env, mode, workers, consistency="sync", steps=20, **MODELS[model])
               for name, env in (("cpu", {}), ("gpu", GPU))]
-    assert len(losses[0]) == len(losses[1]) >= 30
+    assert len(losses[0]) == len(losses[1]) >= 20
     assert losses[1] == pytest.approx(losses[0], abs=1e-4)
     assert losses[1][-1] < losses[1][0] * 0.8
 
@@ -95,9 +96,9 @@ def test_losses_with_bfloat16_products_on_a_gpu_match_those_of_pytorch_within_th
     assert torch_curves.are_within_noise(losses, curve["bfloat16"]["gpu"])
 
 
-# Heads of 64 numbers have the kernels for tensor cores.
+# Heads of 64 numbers have the kernels for tensor cores. The learning rate is high, so that after few steps losses differ from those with float32.
 SMALL_GPT = {**MODELS["gpt"], "model": {"type": "gpt", "layers": 1, "width": 64, "heads": 1, "context": 24},
-             "optimizer": {"type": "adamw", "lr": 0.003}}
+             "optimizer": {"type": "adamw", "lr": 0.01}, "steps": 10}
 
 
 @HEAVY
@@ -107,7 +108,7 @@ def test_losses_with_bfloat16_products_on_a_gpu_nearly_match_those_of_a_processo
     def losses_with(name, env, precision):
         return losses_of(tmp_path / name, env, mode, workers, consistency="sync", precision=precision, **{"steps": 20, **model})
     losses = [losses_with(name, env, "bfloat16") for name, env in (("cpu", {}), ("gpu", GPU))]
-    assert len(losses[0]) == len(losses[1]) >= 20
+    assert len(losses[0]) == len(losses[1]) >= 10
     assert losses[1][:5] == pytest.approx(losses[0][:5], rel=0.01)
     assert losses[1] == pytest.approx(losses[0], rel=0.1, abs=0.01)
     assert losses[1] != pytest.approx(losses_with("whole", GPU, "float32"), abs=1e-6)
@@ -119,28 +120,31 @@ def test_losses_with_bfloat16_products_on_a_gpu_nearly_match_those_of_a_processo
 @pytest.mark.parametrize(("mode", "clip", "parts"), [("ps", {}, {}), ("ps", {"clip": 0.5}, {}), ("ps", {}, {"micro_batch": 2}), ("allreduce", {}, {})],
                          ids=["ps", "ps-clips", "ps-parts", "allreduce"])
 def test_losses_on_a_gpu_match_those_of_a_processor_if_gradients_are_copied_while_other_gradients_are_computed(tmp_path, mode, clip, parts):
-    config = {"model": {"type": "mlp", "hidden": [1024, 1024]}, "data": {"format": "idx", "batch": 4, **parts}, "steps": 5,
+    config = {"model": {"type": "mlp", "hidden": [1024, 1024]}, "data": {"format": "idx", "batch": 4, **parts}, "steps": 3,
               "optimizer": {"type": "sgd", "lr": 0.02, "momentum": 0.9, **clip}}
     losses = [losses_of(tmp_path / name, env, mode, 2, consistency="sync", servers=2, **config)
               for name, env in (("cpu", {}), ("gpu", GPU))]
-    assert len(losses[0]) == len(losses[1]) >= 5
+    assert len(losses[0]) == len(losses[1]) >= 3
     assert losses[1] == pytest.approx(losses[0], abs=1e-4)
 
 
+SMALL_BATCH = {"format": "idx", "batch": 4}  # reaches a good accuracy, too, and takes the emulator half as long
+
+
 def test_async_training_on_gpus_reaches_its_end_and_a_good_accuracy(tmp_path):
-    with Run(tmp_path, "ps", workers=2, consistency="async") as run:
+    with Run(tmp_path, "ps", workers=2, consistency="async", data=SMALL_BATCH) as run:
         workers = start_all(run, GPU)
         assert_trained(workers, run.steps, workers[0])
 
 
 def test_gpus_and_processors_train_one_model_together(tmp_path):
-    with Run(tmp_path, "allreduce", workers=2) as run:
+    with Run(tmp_path, "allreduce", workers=2, data=SMALL_BATCH) as run:
         workers = [run.start("worker", 0, **GPU), run.start("worker", 1)]
         assert_trained(workers, run.steps, workers[0])
 
 
 def test_a_killed_run_on_a_gpu_continues_and_its_last_checkpoint_has_the_bits_of_an_undisturbed_run(tmp_path):
-    settings = {"workers": 1, "checkpoint": {"every": 10, "keep": 3}}
+    settings = {"workers": 1, "checkpoint": {"every": 10, "keep": 3}, "data": SMALL_BATCH}
     with Run(tmp_path / "cut", "single", steps=ENDLESS, step_delay_ms=5, **settings) as cut:
         worker = cut.start("worker", 0, **GPU)
         cut.until_step(worker, 50)
@@ -154,7 +158,7 @@ def test_a_killed_run_on_a_gpu_continues_and_its_last_checkpoint_has_the_bits_of
 
 
 def test_a_run_replaces_a_lost_worker_that_computes_on_a_gpu(tmp_path):
-    with Run(tmp_path, "allreduce", workers=3, minimum=1, steps=ENDLESS, step_delay_ms=5) as run:
+    with Run(tmp_path, "allreduce", workers=3, minimum=1, steps=ENDLESS, step_delay_ms=5, data=SMALL_BATCH) as run:
         workers = start_all(run, GPU)
         run.until_step(workers[0], 30)
         workers[2].kill()
@@ -199,7 +203,8 @@ def test_a_run_on_a_gpu_also_ends_if_its_loss_is_not_a_number(tmp_path):
 
 @HEAVY
 def test_a_run_ends_without_a_wrong_checkpoint_if_the_memory_of_its_gpu_is_faulty(tmp_path):
-    with Run(tmp_path, "single", workers=1, checkpoints=True, checkpoint={"every": 10, "keep": 3}) as run:
+    settings = {"workers": 1, "checkpoints": True, "checkpoint": {"every": 10, "keep": 3}, "data": SMALL_BATCH}
+    with Run(tmp_path, "single", **settings) as run:
         worker = run.start("worker", 0, **{**GPU, "MLK_EMULATED_ECC": "2000"}, MLK_NVML_LIBRARY=str(mlk.BUILD / "libmlk-fake-nvml.so"),
                            MLK_FAKE_NVML="xid-48")
         assert worker.wait() == 70
@@ -209,8 +214,7 @@ def test_a_run_ends_without_a_wrong_checkpoint_if_the_memory_of_its_gpu_is_fault
         worker = run.start("worker", 0, **GPU)
         assert_trained([worker], run.steps, worker)
         assert 0 < worker.result()["restored_step"] <= failed_at + 10
-        whole = tmp_path / "whole"
-        with Run(whole, "single", workers=1, checkpoints=True, checkpoint={"every": 10, "keep": 3}) as undisturbed:
+        with Run(tmp_path / "whole", "single", **settings) as undisturbed:
             other = undisturbed.start("worker", 0, **GPU)
             assert_trained([other], undisturbed.steps, other)
             assert newest_checkpoint(run.checkpoints)[1] == newest_checkpoint(undisturbed.checkpoints)[1]

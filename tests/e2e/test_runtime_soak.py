@@ -54,7 +54,8 @@ def test_a_disturbed_run_ends_with_the_same_result_as_an_undisturbed_run(tmp_pat
     mode, consistency = MODES[name]
     exact = consistency == "sync"
     print(f"MLK_SOAK_SEED={SEED}")
-    calm = [undisturbed(tmp_path / f"calm-{delay}", mode, consistency, step_delay_ms=delay) for delay in (0, 2, 5)]
+    # Only the bound of runs that are not exact depends much on how far undisturbed runs differ, so only these need a third one.
+    calm = [undisturbed(tmp_path / f"calm-{delay}", mode, consistency, step_delay_ms=delay) for delay in ((0, 5) if exact else (0, 2, 5))]
     noise = max(distance(calm[0][0], tensors) for tensors, _ in calm)
     losses = [loss for _, loss in calm]
     left, runs = -(-KILLS // len(MODES)), 0
