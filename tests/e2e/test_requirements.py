@@ -49,15 +49,23 @@ def images():
 def index(tmp_path_factory):
     """A folder of wheels. pip finds no other packages."""
     folder = tmp_path_factory.mktemp("wheels")
-    for name in ("plain", "backport", "newer", "arm", "intel", "mac", "linux", "patch", "cpython", "cuda", "windows"):
+    for name in ("plain", "intel", "linux", "patch", "cpython", "limited"):
         wheels.make(folder, name)
     wheels.make(folder, "plain", "2.0")
+    wheels.make(folder, "limited", "2.0")
     wheels.make(folder, "split", "1.0")
     wheels.make(folder, "split", "2.0", python=">=3.10")
-    wheels.make(folder, "app", requires=["backport; python_version < '3.10'", "newer; python_full_version >= '3.10.0'", "windows; os_name == 'nt'",
-                                         "arm; platform_machine == 'aarch64'", "mac; sys_platform == 'darwin'",
-                                         "cuda; extra == 'gpu' and platform_machine == 'x86_64'", "plain<2; extra == 'gpu'"])
-    wheels.make(folder, "deep", requires=["app[gpu]"])
+    for own in ("", "extra", "below"):  # a requirement of one of these families brings no package of another
+        for name in ("backport", "newer", "arm", "mac", "cuda", "windows"):
+            wheels.make(folder, own + name)
+        wheels.make(folder, f"{own}app", requires=[
+            f"{own}backport; python_version < '3.10'", f"{own}newer; python_full_version >= '3.10.0'", f"{own}windows; os_name == 'nt'",
+            f"{own}arm; platform_machine == 'aarch64'", f"{own}mac; sys_platform == 'darwin'",
+            f"{own}cuda; extra == 'gpu' and platform_machine == 'x86_64'", f"{own}plain<2; extra == 'gpu'"])
+    for name in ("extraplain", "belowplain"):
+        for version in ("1.0", "2.0"):
+            wheels.make(folder, name, version)
+    wheels.make(folder, "deep", requires=["belowapp[gpu]"])
     for python, machine in PLACES.values():
         tag = f"cp{python[0]}{python[1]}"
         wheels.make(folder, "native", tag=f"{tag}-{tag}-manylinux2014_{machine}")
@@ -74,12 +82,13 @@ def index(tmp_path_factory):
     assert not (sources / "executed").exists()
 
 
-def app(python, machine):
-    return {"app", "backport" if python < (3, 10) else "newer"} | ({"arm"} if machine == "aarch64" else set())
+def app(python, machine, own=""):
+    found = {"app", "backport" if python < (3, 10) else "newer"} | ({"arm"} if machine == "aarch64" else set())
+    return {own + name for name in found}
 
 
-def gpu(python, machine):
-    return app(python, machine) | {"plain"} | ({"cuda"} if machine == "x86_64" else set())
+def gpu(python, machine, own):
+    return app(python, machine, own) | {f"{own}plain"} | ({f"{own}cuda"} if machine == "x86_64" else set())
 
 
 def holds_here(marker):
@@ -89,9 +98,10 @@ def holds_here(marker):
     return said.strip() == "True"
 
 
-SETTINGS = ({"PIP_USER": "1"}, {"PIP_PREFIX": "/nowhere"}, {"PIP_REQUIRE_VIRTUALENV": "1"}, {"PIP_CONFIG_FILE": "CODE/pip.conf"}, {"PIP_VERBOSE": "3"},
-            {"PIP_TARGET": "/nowhere"}, {"PIP_NO_BINARY": ":all:"}, {"PIP_QUIET": "3"}, {"PYTHONPATH": "CODE"}, {"PIP_PYTHON": "/bin/false"})
-# Requirements that are independent of each other are in one file, since pip takes a second to start.
+# Each of these settings would change what pip does, and no setting of a group would undo what another one does.
+SETTINGS = ({"PIP_USER": "1", "PIP_PREFIX": "/nowhere", "PIP_REQUIRE_VIRTUALENV": "1", "PIP_VERBOSE": "3", "PIP_TARGET": "/nowhere",
+             "PIP_NO_BINARY": ":all:", "PYTHONPATH": "CODE", "PIP_PYTHON": "/bin/false"}, {"PIP_CONFIG_FILE": "CODE/pip.conf", "PIP_QUIET": "3"})
+# Requirements that are independent of each other are in one file, since each of two runs of pip takes a second.
 TOGETHER = {
     "backport; python_version < '3.10'\nnewer; python_version >= '3.10'": lambda python, _: {"backport"} if python < (3, 10) else {"newer"},
     "patch; python_full_version >= '3.8.5'\nplain": lambda *_: {"patch", "plain"},
@@ -102,16 +112,25 @@ TOGETHER = {
     "native\nfresh": lambda *_: {"native", "fresh"},
     "./dist/local-1.0-py3-none-any.whl": lambda *_: {"local"},
 }
+WITH_DEPENDENCIES = {
+    "app": app,
+    "extraapp[gpu]": lambda *place: gpu(*place, "extra"),
+    "deep": lambda *place: gpu(*place, "below") | {"deep"},
+    "limited==1.0": lambda *_: {"limited"},
+    "local @ file://CODE/dist/local-1.0-py3-none-any.whl ; python_version >= '3'": lambda *_: {"local"},
+}
+
+
+def all_of(cases):
+    """(the requirements of all cases, the packages that are installed in a place)"""
+    return "\n".join(cases), lambda *place: set().union(*(installed(*place) for installed in cases.values()))
+
+
 # Requirements -> the packages that are installed in a place, or a part of the refusal. CODE is the folder of the code. It has a folder `own`
 # with a setup.py.
 CASES = {
-    "\n".join(TOGETHER): lambda *place: set().union(*(installed(*place) for installed in TOGETHER.values())),
-    "plain==1.0": lambda *_: {"plain"},
-    "app": app,
-    "app[gpu]": gpu,
-    "deep": lambda *place: gpu(*place) | {"deep"},
-    "local @ file://CODE/dist/local-1.0-py3-none-any.whl ; python_version >= '3'": lambda *_: {"local"},
-    "-r more.txt\n-c limits.txt": lambda *_: {"plain"},
+    **dict(all_of(cases) for cases in (TOGETHER, WITH_DEPENDENCIES)),
+    "-r more.txt\n-c limits.txt": lambda *_: {"limited"},
     "-e .": "'-e .' is a folder",
     "./own": "'./own' is a folder",
     "own @ file://CODE/own": "is a folder",
@@ -123,7 +142,7 @@ CASES = {
     "outside": "would build a package",
     "cloned": "would build a package",
     "plain; platform_release >= '5'": {"local": lambda *_: {"plain"} if holds_here("platform_release >= '5'") else set(), "image": "the condition of a package: platform_release >= \"5\""},
-    **{f"plain==1.0  # {next(iter(setting.items()))}": (setting, lambda *_: {"plain"}) for setting in SETTINGS},
+    **{f"plain==1.0  # {' '.join(setting)}": (setting, lambda *_: {"plain"}) for setting in SETTINGS},
 }
 
 
@@ -151,8 +170,8 @@ class Place:
             path.parent.mkdir(exist_ok=True)
             path.write_text(trap)
         wheels.make(self.code / "dist", "local")
-        (self.code / "more.txt").write_text("plain\n")
-        (self.code / "limits.txt").write_text("plain<2\n")
+        (self.code / "more.txt").write_text("limited\n")
+        (self.code / "limits.txt").write_text("limited<2\n")
         (self.code / "pip.conf").write_text(f"[global]\nuser = true\nprefix = /nowhere\nrequire-virtualenv = true\nno-index = true\nfind-links = {index}\n")
         (self.code / "main.py").write_text("print(1)\n")
         programs = folder / "programs"
@@ -173,6 +192,8 @@ class Place:
         env = {**self.env, **{key: value.replace("CODE", own) for key, value in (settings or {}).items()}}
         if "PIP_CONFIG_FILE" in env:
             env |= {"PIP_NO_INDEX": "", "PIP_FIND_LINKS": ""}  # this machine may have its own settings
+        elif not settings:
+            env["PIP_CONFIG_FILE"] = os.devnull  # then mlk does not start a Python that lists the settings in files
         before = files_of(self.code)
         if self.place == "local":
             file = self.builder.experiment(self.more, name=self.name)
@@ -201,12 +222,8 @@ def place(request, images, index, embedded, tmp_path, name):
     return Place(request.param, embedded, images, index, tmp_path, name)
 
 
-# The architecture matters only for packages that depend on it, so other requirements are not tried in the place `arm`. The place does not matter
-# for settings of pip. Each setting is tried in one place, and two settings in two places.
-OF_MACHINE = {text for text in CASES if "platform_machine" in text} | {"app", "app[gpu]", "deep"}
-COMBINATIONS = [(place, text) for text, case in CASES.items() for place in PLACES
-                if place == "old" or place == "arm" and text in OF_MACHINE
-                or place == "local" and (not isinstance(case, tuple) or "PIP_USER" in text or "PIP_CONFIG_FILE" in text)]
+# The architecture matters only for packages that depend on it, so other requirements are not tried in the place `arm`.
+COMBINATIONS = [(place, text) for text in CASES for place in PLACES if place != "arm" or "platform_machine" in text or "app" in text]
 
 
 @pytest.mark.parametrize(("place", "requirements"), COMBINATIONS, indirect=["place"], ids=[f"{place}: {text}".replace("\n", " & ")[:120] for place, text in COMBINATIONS])
@@ -229,23 +246,26 @@ def test_mlk_installs_requirements_for_the_python_of_the_run_or_refuses_them(pla
         assert found["fresh"] == ("2.0" if place.place == "local" else "1.0")
     if "plain" in found:
         assert found["plain"] == ("2.0" if "\nplain\n" in requirements or "release" in requirements else "1.0")
+    assert {found[package] for package in ("limited", "extraplain", "belowplain") if package in found} <= {"1.0"}
 
 
+@pytest.mark.parametrize("place", ["local", "old"], indirect=True)
 def test_mlk_installs_a_wheel_again_if_it_was_built_again_with_the_same_version(place, tmp_path):
-    """The wheel is in a folder of the code, or in another folder that pip searches."""
-    for requirements, folder in (("./dist/local-1.0-py3-none-any.whl", place.code / "dist"), (f"--find-links {tmp_path / 'more'}\nlocal", tmp_path / "more")):
-        seen = set()
-        for text in ("V = 'one'\n", "V = 'two'\n"):
-            wheels.make(folder, "local", code=text)
-            place.install(requirements)
-            if place.place == "local":
-                files = (place.builder.folder / "home/cache/mlk/layers").glob("python-*/local.py")
-                seen.add(max(files, key=lambda path: path.parent.stat().st_mtime).read_text())
-            else:
-                layer = max((place.builder.folder / "home/cache/mlk/layers").glob("python-*.tar.gz"), key=lambda path: path.stat().st_mtime)
-                with tarfile.open(layer) as tar:
-                    seen.add(tar.extractfile("mlk/python/local.py").read().decode())
-        assert seen == {"V = 'one'\n", "V = 'two'\n"}
+    """One wheel is in a folder of the code, and one is in another folder that pip searches. One of them is built again, and then the other one."""
+    folders = {"local": place.code / "dist", "found": tmp_path / "more"}
+    requirements = f"./dist/local-1.0-py3-none-any.whl\n--find-links {folders['found']}\nfound"
+    for texts in ({"local": "one", "found": "one"}, {"local": "two", "found": "one"}, {"local": "two", "found": "two"}):
+        for name, text in texts.items():
+            wheels.make(folders[name], name, code=f"V = '{text}'\n")
+        place.install(requirements)
+        layers = place.builder.folder / "home/cache/mlk/layers"
+        if place.place == "local":
+            newest = max(layers.glob("python-*/local.py"), key=lambda path: path.parent.stat().st_mtime).parent
+            seen = {name: (newest / f"{name}.py").read_text() for name in texts}
+        else:
+            with tarfile.open(max(layers.glob("python-*.tar.gz"), key=lambda path: path.stat().st_mtime)) as tar:
+                seen = {name: tar.extractfile(f"mlk/python/{name}.py").read().decode() for name in texts}
+        assert seen == {name: f"V = '{text}'\n" for name, text in texts.items()}
 
 
 def test_mlk_refuses_a_requirement_whose_marker_depends_on_an_unknown_patch_level_of_python(images, index, tmp_path, embedded, name):
@@ -278,7 +298,7 @@ def test_a_local_run_finds_the_programs_and_modules_of_its_packages(images, inde
     file = place.builder.experiment(place.more + "env: {PYTHONPATH: src}\n", name=name)
     for run, seen in (("[tool, alone]", "tool runs alone"), ("[python3, look.py]", "tool runs here")):
         file.write_text(file.read_text().replace("run: sh main.sh", "run: [tool, alone]").replace("run: [tool, alone]", f"run: {run}"))
-        submitted = embedded.mlk("submit", "--wait", file, env=place.env, check=0, timeout=120).stdout.strip()
+        submitted = embedded.mlk("submit", "--wait", file, env={**place.env, "PIP_CONFIG_FILE": os.devnull}, check=0, timeout=120).stdout.strip()
         assert seen in embedded.mlk("logs", submitted, env=place.env, check=0).stdout
 
 

@@ -12,6 +12,7 @@ import tarfile
 import mlk
 
 NOBODY = 65534
+PIECE = 64 << 10  # the allocation of much larger pieces takes longer than what is done with them
 
 
 class Builder:
@@ -78,10 +79,10 @@ class Layout:
     def config(self):
         return self.document(self.manifest["config"]["digest"])
 
-    def layer(self, index=-1):
+    def layer(self, index=-1, **options):
         """The content of this layer, in the form of entries_of()."""
         with gzip.open(self._path(self.manifest["layers"][index]["digest"])) as file:
-            return entries_of(file)
+            return entries_of(file, **options)
 
     def wrong(self):
         """The errors in the layout, found by its digests and sizes."""
@@ -100,14 +101,19 @@ class Layout:
         return found
 
 
-def entries_of(file):
-    """The entries of an archive: path -> (kind, hash of the content or target of the link, whether it is executable)."""
+def hash_of(file):
+    return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def entries_of(file, content=hash_of):
+    """The entries of an archive: path -> (kind, hash of the content or target of the link, whether it is executable). `content`: a function
+    whose result is there in place of the hash."""
     found = {}
-    with tarfile.open(fileobj=file, mode="r|", encoding="utf-8", errors="surrogateescape") as tar:
+    with tarfile.open(fileobj=file, mode="r|", bufsize=PIECE, encoding="utf-8", errors="surrogateescape") as tar:
         for entry in tar:
             assert entry.name not in found, f"{entry.name} is there twice"
             if entry.isreg():
-                found[entry.name] = ("file", hashlib.file_digest(tar.extractfile(entry), "sha256").hexdigest(), bool(entry.mode & 0o100))
+                found[entry.name] = ("file", content(tar.extractfile(entry)), bool(entry.mode & 0o100))
             elif entry.issym():
                 found[entry.name] = ("link", entry.linkname, None)
             else:
@@ -135,7 +141,7 @@ def tree(folder):
             found[key] = ("folder", None, None)
         elif stat.S_ISREG(mode):
             with open(path, "rb") as file:
-                found[key] = ("file", hashlib.file_digest(file, "sha256").hexdigest(), bool(mode & 0o100))
+                found[key] = ("file", hash_of(file), bool(mode & 0o100))
     return found
 
 

@@ -193,27 +193,34 @@ class Registry:
         status, _, body = self.ask("GET", f"/v2/{repository}/blobs/{digest}")
         return body if status == 200 else None
 
-    def broken(self):
-        """The errors in the images that tags name: a blob is missing, or has other content than its digest says. Empty if there are no errors."""
-        wrong = []
-        for repository in self.repositories():
+    def broken(self, *repositories):
+        """The errors in the images that tags name, in these repositories or in all of them: a blob is missing, or has other content than its
+        digest says. Empty if there are no errors."""
+        wrong, right = [], {}
+        for repository in repositories or self.repositories():
             for tag in self.tags(repository):
-                self._check(repository, tag, f"{repository}:{tag}", wrong)
+                self._check(repository, tag, f"{repository}:{tag}", wrong, right)
         return wrong
 
-    def _check(self, repository, reference, name, wrong):
+    def _check(self, repository, reference, name, wrong, right):
+        """Adds to `wrong`. `right`: the sizes of the blobs whose content is right, by their digests. The repositories share the content of their
+        blobs, so each blob is read once."""
         document = self.manifest(repository, reference)
         if document is None:
             wrong.append(f"{name}: no manifest {reference}")
             return
         for part in document.get("manifests", []):
-            self._check(repository, part["digest"], name, wrong)
+            self._check(repository, part["digest"], name, wrong, right)
         for part in [document["config"], *document["layers"]] if "config" in document else []:
+            if right.get(part["digest"]) == part["size"] and self.ask("HEAD", f"/v2/{repository}/blobs/{part['digest']}")[0] == 200:
+                continue
             content = self.blob(repository, part["digest"])
             if content is None:
                 wrong.append(f"{name}: no blob {part['digest']}")
             elif (len(content), "sha256:" + hashlib.sha256(content).hexdigest()) != (part["size"], part["digest"]):
                 wrong.append(f"{name}: wrong bytes in {part['digest']}")
+            else:
+                right[part["digest"]] = part["size"]
 
     def collect_garbage(self):
         """Collects garbage as an administrator does: afterwards all blobs without a manifest are gone."""
