@@ -53,7 +53,6 @@ libclang-rt-19-dev /usr/lib/llvm-19/lib/clang/19/include/fuzzer/FuzzedDataProvid
 # wherever it is missing, those tests are skipped.
 browser='chromium-headless-shell chromium-headless-shell'
 format='clang-format-19 clang-format-19'
-lint='clang-tidy-19 clang-tidy-19'
 
 missing=()
 look_for() {  # look_for TABLE: adds the packages that are not there
@@ -71,7 +70,7 @@ has_module() {  # has_module PYTHON MODULE
   "$1" -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$2'))" 2>/dev/null
 }
 
-look_for_pip() {  # tests of packages use it; the CUDA toolkit and, where there is none, Go come as wheels
+look_for_pip() {  # tests of packages use it; clang-tidy, the CUDA toolkit and, where there is none, Go come as wheels
   has_module python3 pip || missing+=(python3-pip)
 }
 
@@ -79,13 +78,13 @@ system=$(. /etc/os-release 2>/dev/null && echo "${ID-}-${VERSION_ID-}") || syste
 case ${1-} in
   build) look_for "$build" ;;
   test)
-    look_for "$build"$'\n'"$test"$'\n'"$format"$'\n'"$lint"
+    look_for "$build"$'\n'"$test"$'\n'"$format"
     [ "$system" != debian-12 ] || look_for "$browser"
     has_module python3 xdist || has_module /usr/bin/python3 xdist || missing+=(python3-pytest python3-pytest-xdist)
     look_for_pip
     ;;
   format) look_for "$format" ;;
-  lint) look_for "$lint" ;;
+  lint) look_for_pip ;;
   *) fail "usage: tests/support/setup.sh build|test|format|lint" ;;
 esac
 [ ${#missing[@]} -gt 0 ] || exit 0
