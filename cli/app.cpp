@@ -126,8 +126,12 @@ int run_command(CLI::App& app, const std::vector<std::string>& given, Session& s
     print_error(session, problem.what, problem.hint);
     return static_cast<int>(ExitCode::usage);
   } catch (const Error& error) {
-    if (session.interrupted.load() != 0 && error.code() == ExitCode::cluster) {  // cut off by Ctrl-C
-      print_error(session, "interrupted", "");
+    const bool cut_off =
+        session.interrupted.load() != 0 && (error.code() == ExitCode::cluster ||
+                                            (error.code() == ExitCode::interrupted && error.hint().empty()));
+    if (cut_off) {
+      const char* way_back = session.way_back;
+      print_error(session, "interrupted", way_back == nullptr ? "" : way_back);
       return static_cast<int>(ExitCode::interrupted);
     }
     print_error(session, printable(error.what()), printable(session.with_flags(error.hint())));

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <iostream>
 #include <malloc.h>
@@ -28,9 +29,20 @@ void on_signal(int number) {
   ::alarm(good_order_s);
 }
 
+std::atomic<const mlk::Session*> session_of_alarm{nullptr};
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
 void on_alarm(int) {
-  static constexpr char text[] = "mlk: error: interrupted\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, sizeof text - 1);
+  const auto say = [](const char* text) {
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text));
+  };
+  say("mlk: error: interrupted\n");
+  const mlk::Session* session = session_of_alarm;
+  if (const char* way_back = session == nullptr ? nullptr : session->way_back.load(); way_back != nullptr) {
+    say("hint: ");
+    say(way_back);
+    say("\n");
+  }
   _exit(128 + interrupted.load());
 }
 
@@ -85,5 +97,8 @@ int main(int argc, char** argv) {
                                           : std::function<std::string()>(),
                        .global = {},
                        .exit_code = mlk::ExitCode::ok};
-  return mlk::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), session);
+  session_of_alarm = &session;
+  const int code = mlk::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), session);
+  session_of_alarm = nullptr;
+  return code;
 }

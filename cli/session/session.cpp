@@ -155,6 +155,10 @@ std::string Session::with_flags(const std::string& hint) const {
   return of_cluster ? hint.substr(0, end) + flags + hint.substr(end) : hint;
 }
 
+void Session::set_way_back(const std::string& hint) {
+  way_back = ways_back.emplace_back(printable(with_flags(hint))).c_str();
+}
+
 void Session::print_bytes(const std::string& bytes) {
   out.flush();
   all_bytes_out = !out_is_terminal;

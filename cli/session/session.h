@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -75,8 +76,14 @@ struct Session {
   void print_bytes(const std::string& bytes);
   // Asks the user on err: "WHAT? [y/N]". Throws Error{usage} if there is no terminal to ask on.
   bool is_agreed(const std::string& what);
-  bool all_bytes_out = false;      // true while print_bytes() prints
-  void check_interrupted() const;  // throws Error{interrupted}
+  // Sets the hint of the error "interrupted": how the user continues if Ctrl-C cuts this command off, also in
+  // the middle of a request. Only the thread of the command calls it.
+  void set_way_back(const std::string& hint);
+  // The text of the last set_way_back(), or nullptr. A handler of a signal may read it at any time.
+  std::atomic<const char*> way_back{nullptr};
+  std::deque<std::string> ways_back{};  // the texts stay, since a handler may still read an earlier one
+  bool all_bytes_out = false;           // true while print_bytes() prints
+  void check_interrupted() const;       // throws Error{interrupted}
   // Through these hooks, functions of lower layers show messages to the user, and learn whether the user has
   // interrupted mlk. The hooks refer to the session, which must outlive them.
   ChangeHooks change_hooks();

@@ -319,6 +319,7 @@ class AwaitAll {
   }
 
   ExitCode run() {
+    session_.set_way_back(come_back());
     while (true) {
       std::chrono::milliseconds patience = interrupt_poll;
       bool over = true;
@@ -385,11 +386,14 @@ class AwaitAll {
 
   [[noreturn]] void interrupted() {
     progress_.clear();
+    session_.note("run " + unfinished() + " goes on without us");
+    throw Error(ExitCode::interrupted, "interrupted", come_back());
+  }
+
+  std::string come_back() const {
     const std::string runs = unfinished();
-    session_.note("run " + runs + " goes on without us");
-    throw Error(ExitCode::interrupted, "interrupted",
-                "come back with: " + session_.command("wait " + runs) +
-                    (awaits_.size() > 1 ? "" : ", or: " + session_.command("logs -f " + runs)));
+    return "come back with: " + session_.command("wait " + runs) +
+           (awaits_.size() > 1 ? "" : ", or: " + session_.command("logs -f " + runs));
   }
 
   [[noreturn]] void timed_out() {

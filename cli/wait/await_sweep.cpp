@@ -92,6 +92,7 @@ class SweepAwait {
 
   ExitCode run(std::optional<std::chrono::seconds> timeout,
                std::optional<std::chrono::seconds> start_timeout) {
+    session_.set_way_back(come_back());
     while (true) {
       const bool changed = watch_.wait(interrupt_poll);
       warn_of_trouble();
@@ -154,15 +155,16 @@ class SweepAwait {
   [[noreturn]] void interrupted() {
     progress_.clear();
     session_.note("sweep " + sweep_ + " goes on without us");
-    throw Error(ExitCode::interrupted, "interrupted",
-                "come back with: " + session_.command("wait " + sweep_));
+    throw Error(ExitCode::interrupted, "interrupted");
   }
 
   [[noreturn]] void timed_out(std::chrono::seconds timeout) {
     progress_.clear();
     throw Error(ExitCode::timed_out, "sweep " + sweep_ + " has not ended after " + format_duration(timeout),
-                "it goes on; come back with: " + session_.command("wait " + sweep_));
+                "it goes on; " + come_back());
   }
+
+  std::string come_back() const { return "come back with: " + session_.command("wait " + sweep_); }
 
   Session& session_;
   kube::Client& client_;
@@ -202,12 +204,13 @@ ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::Start
   std::string driver;
   const steady_clock::time_point begin = steady_clock::now();
   const std::string goes_on = "running trials continue; type the same command again to start the others";
+  session.set_way_back(goes_on);
   ServerKeeper keeper(session, [&](const std::string& line) { progress.print(line); });
   const auto check = [&] {
     keeper.check();
     if (session.interrupted != 0) {
       progress.clear();
-      throw Error(ExitCode::interrupted, "interrupted", goes_on);
+      throw Error(ExitCode::interrupted, "interrupted");
     }
     if (timeout && steady_clock::now() - begin > *timeout) {
       progress.clear();

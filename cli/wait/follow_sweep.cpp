@@ -58,6 +58,9 @@ class SweepLogs {
         style_(session.style_out()) {}
 
   ExitCode run() {
+    session_.set_way_back(
+        "come back with: " +
+        session_.command("logs -f " + (trial_ ? fmt::format("{}/{}", sweep_, *trial_) : sweep_)));
     steady_clock::time_point news = steady_clock::now();
     while (true) {
       const bool changed = watch_.wait(interrupt_poll);
@@ -159,10 +162,8 @@ class SweepLogs {
   }
 
   [[noreturn]] void interrupted() {
-    const std::string name = trial_ ? fmt::format("{}/{}", sweep_, *trial_) : sweep_;
     session_.note("sweep " + sweep_ + " goes on without us");
-    throw Error(ExitCode::interrupted, "interrupted",
-                "come back with: " + session_.command("logs -f " + name));
+    throw Error(ExitCode::interrupted, "interrupted");
   }
 
   Session& session_;

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -35,8 +36,8 @@ sweep:
 
 
 @contextlib.contextmanager
-def started(cluster, kubeconfig, *command, stdout=subprocess.DEVNULL):
-    process = subprocess.Popen([str(mlk.MLK), "--kubeconfig", kubeconfig, *command], stdin=subprocess.DEVNULL, stdout=stdout,
+def started(cluster, kubeconfig, *command, stdout=subprocess.DEVNULL, stderr=None):
+    process = subprocess.Popen([str(mlk.MLK), "--kubeconfig", kubeconfig, *command], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
                                env={**os.environ, **cluster.env})
     try:
         yield process
@@ -84,3 +85,19 @@ def test_a_driver_starts_each_trial_once_and_continues_within_45_s_if_its_connec
     rows = cluster.mlk("results", name, "-o", "json", check=0).json()
     assert sorted((row["trial"], row["state"], row["tries"]) for row in rows) == [(number, "Succeeded", 1) for number in range(8)]
     assert len(trials()) == 8
+
+
+@pytest.mark.parametrize(("command", "text", "hint"), [
+    (["submit", "--wait"], EXPERIMENT.replace("{lines}", str(LINES)), "hint: come back with: mlk wait .*{name}"),
+    (["sweep", "--wait"], SWEEP, "hint: running trials continue; type the same command again to start the others")], ids=["submit", "sweep"])
+def test_ctrl_c_says_how_to_continue_even_if_the_cluster_does_not_answer(command, text, hint, cluster, name, experiment, tmp_path):
+    file = experiment(text.replace("{name}", name).replace("{{", "{").replace("}}", "}"))
+    with FrozenProxy(cluster.kubeconfig) as proxy, open(tmp_path / "said", "w") as said, \
+         started(cluster, proxy.kubeconfig, *command, file, stderr=said) as waiting:
+        mlk.wait_until(lambda: "Running" in cluster.mlk("ls", name, check=0).stdout, "it to run", timeout=60)
+        assert proxy.freeze() >= 1
+        time.sleep(3)  # for a request that gets no answer
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(timeout=10 * mlk.SLOW) == 130
+    assert re.search(hint.replace("{name}", name), (tmp_path / "said").read_text()), (tmp_path / "said").read_text()
+    cluster.mlk("delete", "--yes", "--where", f"name=={name}", check=None)
