@@ -88,7 +88,7 @@ def test_a_driver_starts_each_trial_once_and_continues_within_45_s_if_its_connec
 
 
 @pytest.mark.parametrize(("command", "text", "hint"), [
-    (["submit", "--wait"], EXPERIMENT.replace("{lines}", str(LINES)), "hint: come back with: mlk wait .*{name}"),
+    (["submit", "--wait", "--set", "image=localhost/mlk-runtime:test"], EXPERIMENT.replace("{lines}", str(LINES)), "hint: come back with: mlk wait .*{name}"),
     (["sweep", "--wait"], SWEEP, "hint: running trials continue; type the same command again to start the others")], ids=["submit", "sweep"])
 def test_ctrl_c_says_how_to_continue_even_if_the_cluster_does_not_answer(command, text, hint, cluster, name, experiment, tmp_path):
     file = experiment(text.replace("{name}", name).replace("{{", "{").replace("}}", "}"))
