@@ -16,7 +16,7 @@ help:
 	@echo "make soak     runs of the runtime disturbed at random, 1000 processes killed (MLK_SOAK_KILLS, MLK_SOAK_SEED)"
 	@echo "make bench    figures beside those of peers: a table and build/bench.json"
 	@echo "make format   clang-format over all sources that changed since they were checked"
-	@echo "make lint     compiler and clang-tidy over each source that changed since it was clean: 30 minutes at first"
+	@echo "make lint     compiler and clang-tidy over each source that changed since it was clean: 30 to 50 minutes at first"
 
 build:
 	@tests/support/setup.sh build
