@@ -2,10 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <list>
-#include <mutex>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -14,6 +10,7 @@
 #include <openssl/crypto.h>
 #include <openssl/pem.h>
 
+#include "cli/local/api/connection_threads.h"
 #include "cli/local/api/tls_connection.h"
 #include "cli/local/api/unauthenticated.h"
 #include "cli/local/state/status.h"
@@ -28,53 +25,6 @@ constexpr std::size_t connection_limit =
     700;  // threads; each needs one of the 1024 descriptors that a process may have
 constexpr std::size_t unauthenticated_limit = 64;
 constexpr std::chrono::milliseconds idle_patience{5000};  // between two requests
-
-// Each open connection has its own thread, since a stream may stay open for hours. When the connection ends,
-// its thread serves another connection.
-class ConnectionThreads : public httplib::TaskQueue {
- public:
-  void enqueue(std::function<void()> task) override {
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-    if (idle_ >= tasks_.size() || threads_.size() >= connection_limit) {
-      wanted_.notify_one();
-    } else {
-      threads_.emplace_back([this] { work(); });
-    }
-  }
-
-  void shutdown() override {
-    {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-      wanted_.notify_all();
-    }
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  void work() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      ++idle_;
-      wanted_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
-      --idle_;
-      if (tasks_.empty()) return;
-      const std::function<void()> task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      task();
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable wanted_;
-  std::deque<std::function<void()>> tasks_;
-  std::list<std::thread> threads_;
-  std::size_t idle_ = 0;
-  bool closing_ = false;
-};
 
 bool use_credentials(SSL_CTX& context, const Credentials& credentials) {
   const std::unique_ptr<BIO, decltype(&BIO_free)> certificate_text(
@@ -244,7 +194,7 @@ HttpServer::HttpServer(Api& api, const Credentials& credentials, int port)
   auto& server = state.server;
   if (!server.is_valid())
     throw Error(ExitCode::failure, "the certificates of the local cluster cannot be used");
-  server.new_task_queue = [] { return new ConnectionThreads; };
+  server.new_task_queue = [] { return new ConnectionThreads(connection_limit); };
   server.set_socket_options([](socket_t socket) {
     const int yes = 1;  // SO_REUSEPORT stays unset: it would let two servers share the port
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);

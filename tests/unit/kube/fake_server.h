@@ -4,11 +4,8 @@
 #include <arpa/inet.h>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdexcept>
@@ -23,54 +20,8 @@
 
 #include "cli/http/url.h"
 #include "cli/kube/login/kubeconfig.h"
+#include "cli/local/api/connection_threads.h"
 #include "tests/unit/kube/certificates.h"
-
-// Runs each connection of a server in a thread. Makes a thread only when all others are busy, since
-// httplib::ThreadPool makes all its threads at once, and most tests need few of them.
-class ThreadsOnDemand : public httplib::TaskQueue {
- public:
-  void enqueue(std::function<void()> task) override {
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-    // A thread that was woken but has not taken its task yet still counts as idle, and its task as waiting.
-    if (tasks_.size() > idle_) {
-      threads_.emplace_back([this] { work(); });
-    } else {
-      changed_.notify_one();
-    }
-  }
-  void shutdown() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      ++idle_;
-      changed_.wait(lock, [this] { return !tasks_.empty() || stopping_; });
-      --idle_;
-      if (tasks_.empty()) return;
-      const std::function<void()> task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      task();
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  std::size_t idle_ = 0;
-  bool stopping_ = false;
-  std::vector<std::thread> threads_;
-};
 
 // Set the handlers of `http`, then start(). Create clients after the server, so that they are destroyed
 // before it.
@@ -122,7 +73,7 @@ class FakeServer {
 
  private:
   void set_up() {
-    http->new_task_queue = [] { return new ThreadsOnDemand; };
+    http->new_task_queue = [] { return new mlk::local::ConnectionThreads(256); };
     http->set_tcp_nodelay(true);
     http->set_socket_options([this](socket_t socket) { socket_ = socket; });
   }
