@@ -43,7 +43,8 @@ pid_t parent_of(const char* pid) {
   text[size] = '\0';
   const char* name_end = std::strrchr(text, ')');
   if (name_end == nullptr || std::strlen(name_end) < 5 || name_end[2] == 'Z') return 0;
-  return std::atoi(name_end + 4);
+  const std::string_view parent = name_end + 4;
+  return parse_number(parent.substr(0, parent.find(' '))).value_or(0);
 }
 
 std::vector<Below> descendants(pid_t except) {
@@ -51,7 +52,7 @@ std::vector<Below> descendants(pid_t except) {
   DIR* folder = ::opendir("/proc");
   if (folder == nullptr) return out;
   while (const dirent* entry = ::readdir(folder)) {
-    const pid_t pid = std::atoi(entry->d_name);
+    const pid_t pid = parse_number(entry->d_name).value_or(0);
     if (pid > 0 && pid != except) all.push_back({pid, parent_of(entry->d_name)});
   }
   ::closedir(folder);

@@ -1,6 +1,7 @@
 #include "mpi/link.h"
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -111,6 +112,12 @@ Address parse_address(std::string_view text) {
   return {std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
 }
 
+std::optional<int> parse_number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
 const Address* PodEnvironment::find(std::string_view host) const {
   for (const Address& each : all) {
     const std::string_view name = each.host;
@@ -139,8 +146,14 @@ PodEnvironment read_pod_environment() {
     out.all.push_back(parse_address(one));
     rest.remove_prefix(one.size() == rest.size() ? one.size() : one.size() + 1);
   }
-  out.processes = std::atoi(need("MLK_MPI_PROCESSES").c_str());
-  out.patience_ms = std::atoll(need("MLK_MPI_PATIENCE").c_str()) * 1000;
+  const auto need_number = [&need](const char* name) {
+    const std::string value = need(name);
+    const int number = parse_number(value).value_or(-1);
+    if (number < 0) give_up(126, std::string(name) + " is not a number: " + value);
+    return number;
+  };
+  out.processes = need_number("MLK_MPI_PROCESSES");
+  out.patience_ms = std::int64_t{need_number("MLK_MPI_PATIENCE")} * 1000;
   return out;
 }
 

@@ -25,6 +25,9 @@ struct Address {
 };
 Address parse_address(std::string_view text);  // host:port; port 7070 if there is none
 
+// The whole text as a number. nullopt if it is not a whole number in the range of an int.
+std::optional<int> parse_number(std::string_view text);
+
 // The settings that mlk gives to every pod in its environment.
 struct PodEnvironment {
   std::string role = "worker", rank = "0", folder, key;

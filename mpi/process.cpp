@@ -19,7 +19,8 @@ constexpr int no_agent = 126, time_to_answer_ms = 20000;
 
 std::uint32_t rank_of_environment() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
-    if (const char* value = std::getenv(name)) return static_cast<std::uint32_t>(std::atoi(value));
+    if (const char* value = std::getenv(name))
+      return static_cast<std::uint32_t>(parse_number(value).value_or(0));
   }
   return 0;
 }

@@ -40,7 +40,7 @@ enum class Type : std::uint8_t {
 };
 
 struct Frame {
-  Type type{};
+  Type type = Type::failed;
   Bytes payload;
 };
 

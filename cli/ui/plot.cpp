@@ -191,7 +191,7 @@ void draw_line(DotCanvas& canvas, std::pair<std::size_t, std::size_t> from,
   const double x = static_cast<double>(to.first) - static_cast<double>(from.first);
   const double y = static_cast<double>(to.second) - static_cast<double>(from.second);
   const double steps = std::max(std::abs(x), std::abs(y));
-  for (double step = 1; step <= steps; ++step) {
+  for (int step = 1; step <= steps; ++step) {
     canvas.draw(static_cast<std::size_t>(std::lround(static_cast<double>(from.first) + x * step / steps)),
                 static_cast<std::size_t>(std::lround(static_cast<double>(from.second) + y * step / steps)));
   }

@@ -32,8 +32,13 @@ Ticks even_ticks(double low, double high, std::size_t most) {
   // Enough digits to give two neighbours different labels.
   const int digits = std::clamp(static_cast<int>(std::ceil(std::log10(largest / step))) + 1, 5, 8);
   Ticks ticks;
-  for (double i = std::ceil(low / step - 1e-6); i <= high / step + 1e-6; ++i)
-    ticks.emplace_back(std::clamp(i * step, low, high), short_number(i == 0 ? 0 : i * step, digits));
+  const double first = std::ceil(low / step - 1e-6);
+  const int count = static_cast<int>(std::floor(high / step + 1e-6) - first) + 1;
+  for (int i = 0; i < count; ++i) {
+    const double multiple = first + i;
+    ticks.emplace_back(std::clamp(multiple * step, low, high),
+                       short_number(multiple == 0 ? 0 : multiple * step, digits));
+  }
   if (ticks.empty()) ticks.emplace_back(low, short_number(low, digits));
   return ticks;
 }
@@ -42,10 +47,10 @@ Ticks even_ticks(double low, double high, std::size_t most) {
 // these powers. `low` and `high` are logarithms.
 Ticks power_ticks(double low, double high, std::size_t most) {
   Ticks ticks;
-  const double stride = std::max(1.0, std::ceil((high - low) / static_cast<double>(most)));
+  const int stride = std::max(1, static_cast<int>(std::ceil((high - low) / static_cast<double>(most))));
   for (const bool between : {false, true}) {
     ticks.clear();
-    for (double power = std::floor(low); power <= high + 1e-9; power += stride) {
+    for (int power = static_cast<int>(std::floor(low)); power <= high + 1e-9; power += stride) {
       for (const double factor : {1.0, 2.0, 5.0}) {
         const double at = power + std::log10(factor);
         if (at < low - 1e-9 || at > high + 1e-9 || (factor > 1 && !between)) continue;

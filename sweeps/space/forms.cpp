@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/values.h"
+#include "cli/util/number.h"
 #include "cli/util/text.h"
 
 namespace mlk::sweeps {
@@ -43,10 +44,15 @@ std::vector<json> read_numbers(const YamlNode& node, const std::string& of, std:
 // The number of decimal places as written. The values of a range are rounded to so many places, so that they
 // appear as 0.1, 0.2, 0.3.
 int decimals_of(const YamlNode& node) {
-  const std::size_t point = node.text.find('.'), exponent = node.text.find_first_of("eE");
+  const std::string_view text = node.text;
+  const std::size_t point = text.find('.'), exponent = text.find_first_of("eE");
   int digits = 0;
-  if (point != std::string::npos) digits = static_cast<int>(std::min(exponent, node.text.size()) - point - 1);
-  if (exponent != std::string::npos) digits -= std::atoi(node.text.c_str() + exponent + 1);
+  if (point != std::string_view::npos) digits = static_cast<int>(std::min(exponent, text.size()) - point - 1);
+  if (exponent != std::string_view::npos) {
+    std::string_view power = text.substr(exponent + 1);
+    if (power.starts_with('+')) power.remove_prefix(1);
+    digits -= std::clamp(parse_int(power, 0), -1000, 1000);
+  }
   return std::clamp(digits, 0, 17);
 }
 

@@ -14,6 +14,7 @@
 #include "cli/run/read/find.h"
 #include "cli/run/state/status.h"
 #include "cli/util/hash.h"
+#include "cli/util/number.h"
 
 namespace mlk {
 namespace {
@@ -118,7 +119,7 @@ class Submission {
       const std::string name = kube::name_of(owner);
       if (name == first.run) newest = std::max(newest, 1);
       if (name.starts_with(first.run + "-"))
-        newest = std::max(newest, std::atoi(name.c_str() + first.run.size() + 1));
+        newest = std::max(newest, parse_int(std::string_view(name).substr(first.run.size() + 1), 0));
     }
     if (newest == 0) return 1;
     if (!request_.again) return newest;

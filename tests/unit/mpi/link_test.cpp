@@ -17,6 +17,15 @@ TEST_SUITE_BEGIN("mpi/link");
 namespace mlk::mpi {
 namespace {
 
+TEST_CASE("parse_number() accepts only whole numbers in the range of an int") {
+  CHECK(parse_number("64") == 64);
+  CHECK(parse_number("-1") == -1);
+  for (const char* text : {"", "5x", " 5", "+5", "0x10", "2.5", "99999999999", "-"}) {
+    INFO(text);
+    CHECK(parse_number(text) == std::nullopt);
+  }
+}
+
 TEST_CASE("an address is a host and a port, and the default port is 7070") {
   const auto text = [](const char* address) {
     const Address one = parse_address(address);

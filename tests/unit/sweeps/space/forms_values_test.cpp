@@ -55,6 +55,9 @@ TEST_CASE("the values of a range are rounded to the decimals of its most precise
   CHECK(form_values("{range: [0, 1, 0.25]}") == std::vector<json>{0, 0.25, 0.5, 0.75, 1});
   CHECK(form_values("{range: [1e-3, 3e-3, 1e-3]}") == std::vector<json>{0.001, 0.002, 0.003});
   CHECK(form_values("{range: [1.5e-1, 1.7e-1, 1E-2]}") == std::vector<json>{0.15, 0.16, 0.17});
+  CHECK(form_values("{range: [1e+1, 2.5e+1, 0.5e+1]}") == std::vector<json>{10, 15, 20, 25});
+  // A start so small that it is 0 as a double.
+  CHECK(form_values("{range: [1e-99999999999, 2, 1]}") == std::vector<json>{0, 1, 2});
   CHECK(form_values("{range: [1.5e1, 20, 2.5]}") == std::vector<json>{15, 17.5, 20});
   CHECK(form_values("{range: [0.3, 0.1, -0.1]}") == std::vector<json>{0.3, 0.2, 0.1});
   CHECK(form_values("{range: [1, 3]}")[0].is_number_integer());
