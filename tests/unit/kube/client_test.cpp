@@ -379,9 +379,12 @@ TEST_CASE("a client refuses an answer if it exceeds the limit together with the 
   std::atomic<bool> refused = false;
   const std::string block(10u << 20, ' ');
   server.http->Get(".*", [&](const auto&, auto& response) {
-    response.set_chunked_content_provider("application/json",
+    // Of this type, since httplib would compress JSON, and keep back what it has compressed.
+    response.set_chunked_content_provider("application/octet-stream",
                                           [&, begun = false](std::size_t, httplib::DataSink& sink) mutable {
-                                            // An answer ends only after another answer was refused.
+                                            // An answer ends only after another answer was refused. Until
+                                            // then it is slow, to leave the processor to the others.
+                                            if (begun) std::this_thread::sleep_for(milliseconds(5));
                                             const std::string part = begun ? " " : block;
                                             begun = true;
                                             if (refused) {
