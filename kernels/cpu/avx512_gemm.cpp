@@ -196,7 +196,8 @@ MLK_AVX512 void pack(int depth, int columns, Strided b, float* out) {
 float* at_cache_line(float* data) {
   constexpr std::uintptr_t line = 64;
   const std::uintptr_t behind = reinterpret_cast<std::uintptr_t>(data) % line;
-  return data + (line - behind) % line / sizeof(float);
+  const std::size_t floats_to_line = (line - behind) % line / sizeof(float);
+  return data + floats_to_line;
 }
 
 // Makes the heights of the tiles as equal as possible, because tiles with few rows are slow.
