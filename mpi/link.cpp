@@ -149,7 +149,7 @@ PodEnvironment read_pod_environment() {
   const auto need_number = [&need](const char* name) {
     const std::string value = need(name);
     const int number = parse_number(value).value_or(-1);
-    if (number < 0) give_up(126, std::string(name) + " is not a number: " + value);
+    if (number < 0) give_up(126, std::string(name) + " must be a whole number, not " + value);
     return number;
   };
   out.processes = need_number("MLK_MPI_PROCESSES");

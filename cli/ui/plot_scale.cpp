@@ -47,7 +47,8 @@ Ticks even_ticks(double low, double high, std::size_t most) {
 // these powers. `low` and `high` are logarithms.
 Ticks power_ticks(double low, double high, std::size_t most) {
   Ticks ticks;
-  const int stride = std::max(1, static_cast<int>(std::ceil((high - low) / static_cast<double>(most))));
+  const double wanted = (high - low) / static_cast<double>(std::max<std::size_t>(most, 1));
+  const int stride = std::max(1, static_cast<int>(std::ceil(wanted)));
   for (const bool between : {false, true}) {
     ticks.clear();
     for (int power = static_cast<int>(std::floor(low)); power <= high + 1e-9; power += stride) {

@@ -379,11 +379,11 @@ TEST_CASE("a client refuses an answer if it exceeds the limit together with the 
   std::atomic<bool> refused = false;
   const std::string block(10u << 20, ' ');
   server.http->Get(".*", [&](const auto&, auto& response) {
-    // Of this type, since httplib would compress JSON, and keep back what it has compressed.
+    // httplib compresses JSON, and holds compressed data back. So the answers have another type.
     response.set_chunked_content_provider("application/octet-stream",
                                           [&, begun = false](std::size_t, httplib::DataSink& sink) mutable {
                                             // An answer ends only after another answer was refused. Until
-                                            // then it is slow, to leave the processor to the others.
+                                            // then it sends one byte every 5 ms.
                                             if (begun) std::this_thread::sleep_for(milliseconds(5));
                                             const std::string part = begun ? " " : block;
                                             begun = true;
