@@ -132,6 +132,7 @@ struct Held {
 
 // Grows the forest and returns the leaves of every tree. For each tree, new random values replace no_value.
 std::vector<Leaves> grow_forest(const Space& space, const Samples& samples, double& fit) {
+  // NOLINTNEXTLINE(bugprone-random-generator-seed): the same results always have the same importance
   std::mt19937_64 random(20140621);
   const std::size_t rows = samples.y.size();
   Held held{std::vector<double>(rows, 0), std::vector<double>(rows, 0)};
