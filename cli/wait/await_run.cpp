@@ -9,7 +9,7 @@
 #include "cli/run/change/suspend.h"
 #include "cli/run/change/write_record.h"
 #include "cli/run/facts/going_on.h"
-#include "cli/run/facts/metrics.h"
+#include "cli/run/facts/metrics_reader.h"
 #include "cli/run/read/late_lines.h"
 #include "cli/run/read/log_follower.h"
 #include "cli/run/read/log_warnings.h"
@@ -169,8 +169,9 @@ class Await {
     if (options_.follow) warn_of_logs(RunLogFollower::When::going_on);
     const std::vector<RunLogLine> lines = follower_->take();
     for (const RunLogLine& line : lines) {
-      if (std::optional<Metrics> metrics = parse_metrics(line.text); metrics && line.container.empty())
-        lines_[line.uid] = {std::move(*metrics), line.time};
+      std::optional<Metrics> metrics;
+      if (line.container.empty()) metrics = readers_[line.uid].read(line.text);
+      if (metrics) lines_[line.uid] = {std::move(*metrics), line.time};
       if (!options_.follow) continue;
       progress_.clear();
       print_log_line(line, options_.logs_to_stdout ? session_.out : session_.err, style_);
@@ -296,7 +297,8 @@ class Await {
   const steady_clock::time_point begin_ = steady_clock::now();
   std::optional<steady_clock::time_point> final_since_;  // when the run was first seen to have ended
   bool started_ = false, over_ = false;
-  std::map<std::string, MetricsLine> lines_;  // the newest metrics of each pod, by uid
+  std::map<std::string, MetricsReader> readers_;  // of the logs of each pod, by uid
+  std::map<std::string, MetricsLine> lines_;      // the newest metrics of each pod, by uid
   std::optional<RunStatus> last_;
   std::string plain_;
   std::optional<ExitCode> code_;

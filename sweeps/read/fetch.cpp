@@ -11,6 +11,7 @@
 #include "cli/kube/log_tails.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts/labels.h"
+#include "cli/run/facts/metrics_reader.h"
 #include "cli/run/read/late_lines.h"
 #include "cli/util/json_path.h"
 #include "sweeps/objects/lease.h"
@@ -58,8 +59,9 @@ void thin(Reports& curve, std::size_t most, const Objective& objective) {
 void read_lines(const std::vector<kube::LogLine>& lines, const Objective* objective,
                 const MetricFinder* finder, Trial& trial) {
   Reports reports;
+  MetricsReader reader;
   for (const kube::LogLine& line : lines) {
-    if (const std::optional<Metrics> metrics = parse_metrics(line.text)) {
+    if (const std::optional<Metrics> metrics = reader.read(line.text)) {
       const json result = to_result(*metrics);
       trial.step = metrics->step;
       if (result.contains("metrics")) trial.metrics.update(result["metrics"]);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/facts/metrics.h"
+#include "cli/run/facts/printed_metrics.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
 #include "cli/util/number.h"
@@ -119,6 +120,15 @@ std::optional<Reported> find_in_metrics(const Metrics& metrics, const Objective&
                   found->second};
 }
 
+// The metric in any other form that programs print (cli/run/facts/printed_metrics.h).
+std::optional<Reported> find_printed(std::string_view line, const Objective& objective) {
+  const std::optional<PrintedMetrics> printed = read_printed_metrics(line);
+  if (!printed) return std::nullopt;
+  const auto found = printed->values.find(replaced(lower_case(objective.metric), {{' ', "_"}}));
+  if (found == printed->values.end()) return std::nullopt;
+  return Reported{place_of(objective.position, printed->step, printed->epoch), found->second};
+}
+
 // Whether the line contains the name as a separate word, and digits somewhere after the name.
 bool names_metric(std::string_view line, const std::string& metric) {
   const auto is_part_of_word = [&](std::size_t i) {
@@ -157,7 +167,10 @@ std::optional<Reported> MetricFinder::find(std::string_view line) const {
   if (const std::optional<Metrics> metrics = parse_metrics(line)) {
     if (const std::optional<Reported> found = find_in_metrics(*metrics, objective_)) return found;
   }
-  return line.starts_with('{') ? std::nullopt : find_in_words(line, objective_);
+  if (!line.starts_with('{')) {
+    if (const std::optional<Reported> found = find_in_words(line, objective_)) return found;
+  }
+  return find_printed(line, objective_);
 }
 
 std::optional<std::string> MetricFinder::near_miss(std::string_view line) const {

@@ -18,7 +18,8 @@ struct Reported {
 };
 
 // Finds the objective's metric in lines of a log. Without a regex, a line may be a metrics line ("mlk step=10
-// loss=0.3"), JSON ({"step": 10, "loss": 0.3}), or any words with loss=0.3 among them. If the objective's
+// loss=0.3"), JSON ({"step": 10, "loss": 0.3}), any words with loss=0.3 among them, or a line of another form
+// that programs print ("step 10: loss 0.3", see cli/run/facts/printed_metrics.h). If the objective's
 // position is the epoch, the line's epoch is the progress of the trial. Otherwise the progress is the step,
 // or, in a line without a step, the epoch. A number must reach to the end of its word: "loss=12,000" reports
 // nothing. Only a number that a regex finds may have other characters beside it, such as a comma or a percent

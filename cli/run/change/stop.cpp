@@ -12,6 +12,7 @@
 #include "cli/run/change/suspend.h"
 #include "cli/run/change/write_record.h"
 #include "cli/run/facts/going_on.h"
+#include "cli/run/facts/metrics_reader.h"
 #include "cli/run/read/find.h"
 #include "cli/run/read/log_follower.h"
 #include "cli/run/read/watcher.h"
@@ -52,7 +53,8 @@ class LastLines {
   void poll() {
     follower_.update(watcher_.objects().pods);
     for (const RunLogLine& line : follower_.take()) {
-      if (std::optional<Metrics> metrics = parse_metrics(line.text); metrics && line.container.empty())
+      if (!line.container.empty()) continue;
+      if (std::optional<Metrics> metrics = readers_[line.uid].read(line.text))
         lines_[line.uid] = {std::move(*metrics), line.time};
     }
   }
@@ -73,6 +75,7 @@ class LastLines {
   static constexpr std::chrono::seconds drain_timeout{2};
   RunWatcher& watcher_;
   RunLogFollower follower_;
+  std::map<std::string, MetricsReader> readers_;  // of the logs of each pod, by uid
   std::map<std::string, MetricsLine> lines_;
 };
 

@@ -110,12 +110,4 @@ nlohmann::json to_result(const Metrics& metrics) {
   return result;
 }
 
-std::optional<Metrics> last_metrics(std::string_view text) {
-  std::optional<Metrics> last;
-  for (const std::string& line : split(program_text(text), '\n')) {
-    if (std::optional<Metrics> metrics = parse_metrics(line)) last = std::move(metrics);
-  }
-  return last;
-}
-
 }  // namespace mlk

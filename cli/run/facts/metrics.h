@@ -44,7 +44,4 @@ struct MetricsLine {
   Time time{};  // by the clock of the node
 };
 
-// The metrics in the last metrics line of a text, which may have any other lines and colours.
-std::optional<Metrics> last_metrics(std::string_view text);
-
 }  // namespace mlk

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "cli/kube/log_tails.h"
+#include "cli/run/facts/metrics_reader.h"
 #include "cli/run/state/report.h"
 #include "cli/run/state/status.h"
 
@@ -49,8 +50,9 @@ class RunTails {
   // Stores the newest metrics line of this log, and returns its time.
   std::optional<Time> note_lines(std::size_t which, const kube::TailAnswer& answer) {
     std::optional<Time> found;
+    MetricsReader reader;
     for (const kube::LogLine& line : answer.lines) {
-      const std::optional<Metrics> metrics = parse_metrics(line.text);
+      const std::optional<Metrics> metrics = reader.read(line.text);
       if (!metrics) continue;
       run_.lines[logs_[which].uid] = {*metrics, line.time};
       found = line.time;

@@ -8,7 +8,7 @@
 #include "cli/run/facts/at_fault.h"
 #include "cli/run/facts/facts.h"
 #include "cli/run/facts/last_words.h"
-#include "cli/run/facts/metrics.h"
+#include "cli/run/facts/metrics_reader.h"
 #include "cli/run/facts/program_error.h"
 #include "cli/run/facts/read_facts.h"
 #include "cli/run/state/record.h"

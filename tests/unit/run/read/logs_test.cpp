@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/facts/metrics.h"
+#include "cli/run/facts/metrics_reader.h"
 #include "cli/run/read/log_follower.h"
 
 TEST_SUITE_BEGIN("run/read/logs");

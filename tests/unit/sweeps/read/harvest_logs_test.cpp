@@ -203,9 +203,9 @@ TEST_CASE("a trial gets a verdict if its whole log has no report of the objectiv
            {lines_told(999, "line {} {}"),
             ""},  // with the empty line at its end, exactly as many lines as requested
            {std::string(256 * 1024, 'x'), ""},
-           {"accuracy: 0.1\naccuracy: 0.2\nthe end",
+           {"accuracy is 0.1\naccuracy is 0.2\nthe end",
             verdict +
-                ": the nearest line is 'accuracy: 0.2'; print accuracy=VALUE, or give objective.regex"}}) {
+                ": the nearest line is 'accuracy is 0.2'; print accuracy=VALUE, or give objective.regex"}}) {
     INFO(c.log.size());
     Logged logged;
     logged.add_pod(0, true);
@@ -265,7 +265,7 @@ TEST_CASE("mlk repeats a request for a log if the server fails and the trial has
 TEST_CASE("a running trial has not failed if it has not reported the objective yet") {
   Logged logged;
   logged.add_pod(0, false);
-  logged.logs[0] = "accuracy: 0.1";
+  logged.logs[0] = "accuracy is 0.1";
   const Trial trial = logged.read().trials.at(0);
   CHECK(trial.state == TrialState::running);
   CHECK(trial.failure == "");
