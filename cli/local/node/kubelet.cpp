@@ -35,17 +35,37 @@ bool is_past_deadline(const json& pod, Time now) {
   return deadline && now >= *deadline;
 }
 
-// The variables that a pod gets from the shell in which the cluster was started, so that the pod's program
-// finds other programs and libraries. Other variables may contain keys, so the pod does not get them.
-std::vector<std::pair<std::string, std::string>> inherited_environment(const std::filesystem::path& program) {
+// The variables of the shell in which the user submitted the run or the sweep of this pod. Null if mlk did
+// not record them.
+json shell_of(const Store& store, const json& pod) {
+  for (const char* label : {"mlk.dev/run", "mlk.dev/sweep"}) {
+    const std::string name = text_of(pod, {"metadata", "labels", label});
+    const Object owner = name.empty() ? nullptr : store.find("configmaps", namespace_of(pod), name);
+    if (owner == nullptr) continue;
+    const json shell = json_or_null(text_of(*owner, {"metadata", "annotations", "mlk.dev/shell"}));
+    if (shell.is_object()) return shell;
+  }
+  return nullptr;
+}
+
+// The variables that a pod gets from the shell in which the user submitted it or, if mlk did not record them,
+// from the shell in which the cluster was started. So the pod's program finds other programs and libraries.
+// Other variables may contain keys, so the pod does not get them.
+std::vector<std::pair<std::string, std::string>> inherited_environment(const std::filesystem::path& program,
+                                                                       const json& shell) {
   std::vector<std::pair<std::string, std::string>> env;
+  const auto value_of = [&](const char* name) {
+    if (shell.is_object() && shell.contains(name)) return text_of(shell, {name});
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
   for (const char* name : {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
                            "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"}) {
-    if (const char* value = std::getenv(name)) env.emplace_back(name, value);
+    if (const std::string value = value_of(name); !value.empty()) env.emplace_back(name, value);
   }
-  const char* path = std::getenv("PATH");
-  env.emplace_back("PATH", program.parent_path().string() + ":" +
-                               (path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin"));
+  const std::string path = value_of("PATH");
+  env.emplace_back(
+      "PATH", program.parent_path().string() + ":" + (path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path));
   return env;
 }
 
@@ -192,7 +212,7 @@ Process Kubelet::localised(const json& pod) {
   }
   const std::string name_space = namespace_of(pod);
   for (const Object& service : store_.list("services", name_space)) around.services.insert(name_of(*service));
-  around.inherited = inherited_environment(program_);
+  around.inherited = inherited_environment(program_, shell_of(store_, pod));
   around.inherited.emplace_back("CUDA_VISIBLE_DEVICES", gpus_of(pod));
   std::vector<Object> found;  // keeps the objects alive as long as the pointers into them are used
   around.find = [&](const std::string& plural, const std::string& name) -> const json* {

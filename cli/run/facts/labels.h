@@ -22,11 +22,12 @@ inline constexpr char driver[] = "driver";  // the role of the Job that drives a
 namespace mlk::annotations {
 
 // Annotations of the owner of a run.
-inline constexpr char roles[] = "mlk.dev/roles";          // {"worker": 5, ...}: the roles that have a Job
-inline constexpr char steps[] = "mlk.dev/steps";          // how many steps the run is to make
-inline constexpr char tags[] = "mlk.dev/tags";            // a JSON list of words
-inline constexpr char note[] = "mlk.dev/note";            // a remark for people
-inline constexpr char submit[] = "mlk.dev/submit";        // which call of submit made the owner
+inline constexpr char roles[] = "mlk.dev/roles";    // {"worker": 5, ...}: the roles that have a Job
+inline constexpr char steps[] = "mlk.dev/steps";    // how many steps the run is to make
+inline constexpr char tags[] = "mlk.dev/tags";      // a JSON list of words
+inline constexpr char note[] = "mlk.dev/note";      // a remark for people
+inline constexpr char submit[] = "mlk.dev/submit";  // which call of submit made the owner
+inline constexpr char shell[] = "mlk.dev/shell";    // embedded cluster: variables of the submitting shell
 inline constexpr char submitted[] = "mlk.dev/submitted";  // when the owner was sent, in ns since 1970
 inline constexpr char created[] = "mlk.dev/created";      // set when all objects exist: the deciding Jobs
 inline constexpr char gone[] = "mlk.dev/gone";            // the Jobs of `created` that two lists have lacked
