@@ -1,5 +1,6 @@
 #include "cli/app.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -66,6 +67,7 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   root->set_version_flag("--version", "mlk " + session.version, "Print the version");
   add_global_options(*root, session);
   add_new(*root, session);
+  add_run(*root, session);
   add_submit(*root, session);
   add_render(*root, session);
   add_build(*root, session);
@@ -108,8 +110,28 @@ std::vector<std::string> with_empty_values(const std::vector<std::string>& argum
   return words;
 }
 
+// `mlk help COMMAND...` is `mlk COMMAND... --help`.
+std::vector<std::string> with_help_as_flag(std::vector<std::string> words) {
+  if (words.empty() || words[0] != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
+// The words up to "--", if those after it belong to the program of an experiment. Stores the others in the
+// session.
+std::vector<std::string> words_for_mlk(const CLI::App& app, const std::vector<std::string>& given,
+                                       Session& session) {
+  const auto dashes = std::find(given.begin(), given.end(), "--");
+  const std::vector<std::string> before(given.begin(), dashes);
+  if (dashes == given.end() || !passes_words_on(command_of(app, before))) return given;
+  session.program_words.assign(dashes + 1, given.end());
+  return before;
+}
+
 int run_command(CLI::App& app, const std::vector<std::string>& given, Session& session) {
-  const std::vector<std::string> arguments = with_empty_values(given);
+  const std::vector<std::string> arguments =
+      with_empty_values(words_for_mlk(app, with_help_as_flag(given), session));
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     return static_cast<int>(session.exit_code);

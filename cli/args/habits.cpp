@@ -21,7 +21,7 @@ constexpr Habit command_habits[] = {
     {" cancel kill abort scancel terminate ", "mlk stop RUN"},
     {" suspend pause halt ", "mlk stop RUN"},
     {" continue unpause unsuspend restart ", "mlk resume RUN"},
-    {" apply create run launch start train sbatch srun fit ", "mlk submit FILE"},
+    {" apply create launch start train sbatch srun fit ", "mlk submit FILE"},
     {" rerun retry resubmit ",
      "`mlk get RUN --to FOLDER` brings back the file of a run: mlk submit --again FILE"},
     {" validate lint check verify ", "mlk submit --dry-run FILE"},
@@ -30,7 +30,6 @@ constexpr Habit command_habits[] = {
     {" template manifest ", "mlk render FILE"},
     {" config auth login whoami cluster-info sinfo ", "mlk context"},
     {" up down ", "mlk local WORD"},
-    {" help ", "mlk --help"},
     {" explain ", "man mlk-experiment"},
 };
 
@@ -73,7 +72,8 @@ constexpr FlagHabit flag_habits[] = {
     {" submit render ", " --gpus --gpu --gpus-per-node ", "--set workers.gpu=N"},
     {" submit render ", " --cpu --cpus ", "--set workers.cpu=N"},
     {" submit render ", " --memory --mem ", "--set workers.memory=8Gi"},
-    {" submit render ", " --lr --learning-rate ", "--set train.optimizer.lr=LR"},
+    {" submit render ", " --lr --learning-rate ",
+     "--set train.optimizer.lr=LR; for a program of your own: mlk submit FILE -- --lr LR"},
     {" submit render ", " --steps ", "--set train.steps=N"},
     {" submit ", " -w --watch ", "--follow"},
     {" status wait ", " -f --follow -w --watch ", "mlk logs -f RUN"},

@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/args/usage.h"
 #include "cli/session/session.h"
 #include "cli/ui/width.h"
 #include "cli/util/text.h"
@@ -25,6 +26,16 @@ class HelpFormatter : public CLI::Formatter {
   // `width`: columns of the terminal; 0: no limit.
   explicit HelpFormatter(std::size_t width) : width_(width) { column_width(column_of_descriptions); }
 
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+    if (!passes_words_on(*app)) return usage;
+    const std::string words = app->get_name() == "run" ? "-- COMMAND..." : "[-- ARGUMENT...]";
+    const std::size_t end = usage.find_last_not_of('\n') + 1;
+    const bool fits =
+        width_ == 0 || ui::width_of(usage.substr(usage.rfind('\n', end - 1) + 1)) + words.size() < width_;
+    usage.insert(end, (fits ? " " : "\n  ") + words);
+    return usage;
+  }
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
     const std::string name = CLI::Formatter::make_option_name(option, is_positional);
     const std::size_t brace = name.find('{');

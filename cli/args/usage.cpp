@@ -1,5 +1,7 @@
 #include "cli/args/usage.h"
 
+#include <algorithm>
+#include <array>
 #include <cctype>
 #include <map>
 
@@ -45,6 +47,12 @@ class Reading {
         read_flag(word);
       } else if (flags && !visible_commands(*command_).empty()) {
         read_command(word);
+      } else if (command_->get_name() == "run") {
+        const bool is_file = word.ends_with(".yaml") || word.ends_with(".yml");
+        unknown_ = {
+            "mlk run takes the command of a program after --",
+            is_file ? "an experiment file is for: mlk submit " + shown({word})
+                    : "mlk " + shown({arguments.begin(), at()}) + " -- " + shown({at(), arguments.end()})};
       } else {
         operands_.push_back(word);
       }
@@ -70,9 +78,11 @@ class Reading {
     return join(quoted, " ");
   }
 
-  std::vector<std::string> rest() const {
-    return {arguments_.begin() + static_cast<std::ptrdiff_t>(at_) + 1, arguments_.end()};
+  std::vector<std::string>::const_iterator at() const {
+    return arguments_.begin() + static_cast<std::ptrdiff_t>(at_);
   }
+
+  std::vector<std::string> rest() const { return {at() + 1, arguments_.end()}; }
 
   void read_flag(const std::string& word) {
     const bool is_long = word.starts_with("--");
@@ -81,7 +91,14 @@ class Reading {
     if (option == nullptr) {
       const std::string habit = habit_of_flag(command_->get_name(), flag, rest());
       const std::string near = nearest(flag, option_names(*command_, root_));
-      unknown_ = {"there is no flag '" + flag + "'", habit.empty() ? hint_at(near) : habit};
+      const bool of_program =
+          habit.empty() && near.empty() && passes_words_on(*command_) && !operands_.empty();
+      unknown_ = {"there is no flag '" + flag + "'", of_program
+                                                         ? "arguments of the program come after --: mlk " +
+                                                               shown({arguments_.begin(), at()}) + " -- " +
+                                                               shown({at(), arguments_.end()})
+                                                     : habit.empty() ? hint_at(near)
+                                                                     : habit};
       return;
     }
     if (option->get_items_expected_max() == 0) {
@@ -169,6 +186,15 @@ UsageProblem unknown_word(const CLI::App& root, const std::vector<std::string>& 
   UsageProblem problem = reading.unknown();
   if (!problem.what.empty() && problem.hint.empty()) problem.hint = see_help(reading);
   return problem;
+}
+
+const CLI::App& command_of(const CLI::App& root, const std::vector<std::string>& arguments) {
+  return Reading(root, arguments).command();
+}
+
+bool passes_words_on(const CLI::App& command) {
+  constexpr std::array names{"run", "submit", "render", "sweep"};
+  return std::find(names.begin(), names.end(), command.get_name()) != names.end();
 }
 
 }  // namespace mlk

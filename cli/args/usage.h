@@ -25,4 +25,9 @@ UsageProblem explain(const CLI::ParseError& error, const CLI::App& root,
 // there is no such word.
 UsageProblem unknown_word(const CLI::App& root, const std::vector<std::string>& arguments);
 
+// Whether the words after "--" belong to the program of an experiment, not to the command of mlk that the
+// words before name.
+bool passes_words_on(const CLI::App& command);
+const CLI::App& command_of(const CLI::App& root, const std::vector<std::string>& arguments);
+
 }  // namespace mlk

@@ -10,6 +10,7 @@ namespace mlk {
 struct Session;
 
 void add_new(CLI::App& root, Session& session);
+void add_run(CLI::App& root, Session& session);
 void add_submit(CLI::App& root, Session& session);
 void add_render(CLI::App& root, Session& session);
 void add_build(CLI::App& root, Session& session);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands/commands.h"
+#include "cli/provide/starter.h"
 #include "cli/run/inputs/prepare.h"
 #include "cli/session/session.h"
 #include "cli/util/output_file.h"
@@ -23,24 +24,6 @@ struct NewOptions {
   std::string name;
   std::string framework = "none";
 };
-
-// Makes a name of an experiment from the name of the folder: lower-case letters, digits and '-', with a
-// letter first.
-std::string name_of_folder(const fs::path& folder) {
-  constexpr std::size_t longest = 40;
-  std::string out;
-  for (const char c : folder.filename().string()) {
-    const auto character = static_cast<unsigned char>(c);
-    const bool usable = character < 0x80 && std::isalnum(character) != 0;
-    if (!usable && (out.empty() || out.back() == '-')) continue;
-    out += usable ? static_cast<char>(std::tolower(character)) : '-';
-  }
-  out.erase(0, std::min(out.find_first_of("abcdefghijklmnopqrstuvwxyz"), out.size()));
-  out.resize(std::min(out.size(), longest));
-  while (out.ends_with('-')) out.pop_back();
-  const bool is_yaml = out == "null" || out == "true" || out == "false";  // YAML does not read these as text
-  return out.empty() || is_yaml ? "experiment" : out;
-}
 
 // Whether this is the name of a Python file that needs no quotes in the experiment file.
 bool is_plain_script(const std::string& name) {
@@ -115,6 +98,7 @@ void new_experiment(const NewOptions& options, Session& session) {
 void add_new(CLI::App& root, Session& session) {
   auto options = std::make_shared<NewOptions>();
   CLI::App* command = root.add_subcommand("new", "Write a starter experiment for the program in a folder");
+  command->alias("init");
   command->add_option("FILE", options->file, "The file to write; experiment.yaml by default");
   command->add_option("--name", options->name, "Name of the experiment; the name of the folder by default")
       ->type_name("NAME");

@@ -35,7 +35,7 @@ struct Experiment {
   std::string mode;                  // single, ps, allreduce or a job type of the user
   std::string image;                 // empty: the experiment names none
   bool has_train = false;            // false: `run:` has the program
-  std::vector<std::string> command;  // of `run:`; a text is the script of sh -c
+  std::vector<std::string> command;  // of `run:` and `args:`; a text of `run:` is the script of sh -c
   std::map<std::string, Role> roles;
   std::vector<DataEntry> data;
   std::chrono::seconds start_timeout{0};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/experiment/arguments.h"
 #include "cli/experiment/check.h"
 #include "cli/experiment/overrides.h"
 #include "cli/experiment/rules.h"
@@ -26,19 +27,6 @@ Role to_role(const json& value) {
   return role;
 }
 
-// In commands, Kubernetes replaces $(NAME) by a value, and $$ by $. A shell gives $(NAME) and $$ another
-// meaning, so mlk escapes both.
-std::string escaped(const std::string& script) {
-  std::string out;
-  for (const char c : script) out += c == '$' ? "$$" : std::string(1, c);
-  return out;
-}
-
-std::vector<std::string> to_command(const json& run) {
-  if (run.is_string()) return {"sh", "-c", escaped(run.get<std::string>())};
-  return run.get<std::vector<std::string>>();
-}
-
 std::string hint_of(const FileContext& file_context) {
   return fmt::format("`{}` describes every key", file_context.manual);
 }
@@ -50,7 +38,7 @@ Experiment to_experiment(json effective) {
   out.mode = effective["mode"].get<std::string>();
   out.image = effective.value("image", "");
   out.has_train = effective.contains("train");
-  if (effective.contains("run")) out.command = to_command(effective["run"]);
+  if (effective.contains("run")) out.command = program_command(effective);
   for (const auto& [name, role] : effective["roles"].items()) out.roles[name] = to_role(role);
   for (const json& entry : effective["data"]) {
     out.data.push_back({entry["name"].get<std::string>(), entry["mount"].get<std::string>(),

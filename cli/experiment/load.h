@@ -25,6 +25,7 @@ struct Overrides {
   std::vector<std::string> env;  // -e K=V
   std::string image;             // $MLK_IMAGE; empty: none
   std::vector<FlagValue> flags{};
+  std::vector<std::string> arguments{};  // words for the program, from the command line of mlk
 };
 
 // The names in the templates that mlk has loaded.

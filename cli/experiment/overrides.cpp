@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/experiment/argument_words.h"
 #include "cli/util/text.h"
 #include "cli/util/unicode.h"
 
@@ -23,14 +24,6 @@ YamlNode& child(YamlNode& map, const std::string& key, const Place& place) {
   map.kind = YamlNode::Kind::map;
   map.entries.push_back({key, place, {}});
   return map.entries.back().value;
-}
-
-YamlNode text_node(const std::string& text, const Place& place) {
-  YamlNode node;
-  node.kind = YamlNode::Kind::scalar;
-  node.text = text;
-  node.place = place;
-  return node;
 }
 
 bool is_index(const std::string& step) {
@@ -221,6 +214,7 @@ void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& probl
     const auto source = std::make_shared<const Source>(Source{each.flag, each.value});
     set_path(root, each.path, source, 0, Null::is_value, each.at, problems);
   }
+  append_arguments(root, overrides.arguments, problems);
 }
 
 std::vector<std::string> settings_of(const Overrides& overrides) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/experiment/arguments.h"
 #include "cli/experiment/values.h"
 #include "cli/experiment/variants.h"
 #include "cli/util/json_path.h"
@@ -150,10 +151,11 @@ class Rules {
     if (given("train") && own_job_type_) {
       refuse("train", "train needs mode single, ps or allreduce; a job type of your own needs run");
     }
-    for (const char* key : {"framework", "elastic", "workdir", "code"}) {
+    for (const char* key : {"args", "args_style", "framework", "elastic", "workdir", "code"}) {
       if (given("train") && given(key))
         refuse(key, fmt::format("{} is for run; train has no use for it", key));
     }
+    if (const std::string what = wrong_with_arguments(effective_); !what.empty()) refuse("run", what);
     check_code();
     // The run's record contains `registry`, and everybody may read the record. So `registry` must not contain
     // a login.

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "cli/experiment/arguments.h"
+
 namespace mlk {
 
 namespace {
@@ -17,6 +19,9 @@ constexpr Key experiment_keys[] = {
     {"registry", text, "", "", "where mlk puts images that it builds, as registry.example/team"},
     {"train", section, "train", "", "what the bundled runtime trains"},
     {"run", command, "", "", "any other program instead of train"},
+    {"args", arguments, "", "", "arguments of `run`, which are parameters: {lr: 0.1} becomes --lr 0.1"},
+    {"args_style", choice, argument_styles, "",
+     "the form of the arguments; default: --name value. The name and the value of lr: 0.1 take their places"},
     {"framework", text, "", "",
      "the framework whose variables a program of `run` gets beside MLK_*: torch, tensorflow, jax, mpi or "
      "one of your own"},

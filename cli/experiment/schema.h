@@ -27,6 +27,7 @@ enum class Type {
   consistency,
   pod_user,        // auto, image or a number
   retry_rules,     // list of `preemption`, `any`, exit codes and ranges of exit codes
+  arguments,       // map of arguments of the program to values
   environment,     // map of variables to text or {secret: name/key}
   texts,           // list of text
   object_names,    // list of names of Kubernetes objects

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/experiment/arguments.h"
 #include "cli/experiment/suggest.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
@@ -413,6 +414,8 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
       return consistency_value(node, path, problems);
     case Type::pod_user:
       return pod_user_value(node, path, problems);
+    case Type::arguments:
+      return arguments_value(node, path, problems);
     case Type::environment:
       return environment_value(node, path, problems);
     case Type::retry_rules:

@@ -275,6 +275,14 @@ const YamlNode* YamlNode::find(std::string_view key) const {
   return nullptr;
 }
 
+YamlNode text_node(const std::string& text, const Place& place) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::scalar;
+  node.text = text;
+  node.place = place;
+  return node;
+}
+
 YamlNode parse_yaml(std::string_view text, const std::string& source_name) {
   if (text.size() > longest_yaml) {
     throw Error(ExitCode::usage,

@@ -33,6 +33,9 @@ struct YamlEntry {
   YamlNode value;
 };
 
+// A scalar with this text, which is text also if it looks like a number.
+YamlNode text_node(const std::string& text, const Place& place);
+
 inline constexpr std::size_t longest_yaml = 1 << 20;  // bytes
 inline constexpr std::size_t deepest_yaml = 32;       // levels
 

@@ -31,6 +31,10 @@ std::string manual_of_experiments() {
 void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileIs file) {
   command.add_option("FILE", options.file, "Experiment file; - for standard input")
       ->required(file == FileIs::required);
+  add_settings(command, options);
+}
+
+void add_settings(CLI::App& command, ExperimentOptions& options) {
   const auto add_list = [&](const char* flag, std::vector<std::string>& values, const char* type,
                             const char* description) {
     command.add_option(flag, values, description)->type_name(type)->take_all()->allow_extra_args(false);
@@ -43,7 +47,10 @@ void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileI
 }
 
 PrepareOptions prepare_options(const ExperimentOptions& options, Session& session) {
-  return {.overrides = {.set = options.set, .env = options.env, .image = session.env("MLK_IMAGE")},
+  return {.overrides = {.set = options.set,
+                        .env = options.env,
+                        .image = session.env("MLK_IMAGE"),
+                        .arguments = session.program_words},
           .allow_files = options.allow_files,
           .manual = manual_of_experiments(),
           .registry = session.env("MLK_REGISTRY"),

@@ -23,8 +23,10 @@ struct ExperimentOptions {
 
 enum class FileIs { required, optional };
 
-// Adds FILE, --set, -e and --allow-files, which are the same in every command that reads an experiment.
+// Adds FILE and add_settings().
 void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileIs file = FileIs::required);
+// Adds --set, -e and --allow-files, which are the same in every command that reads an experiment.
+void add_settings(CLI::App& command, ExperimentOptions& options);
 
 // The options for reading an experiment, from the flags and the environment variables.
 PrepareOptions prepare_options(const ExperimentOptions& options, Session& session);

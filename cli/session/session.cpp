@@ -1,11 +1,15 @@
 #include "cli/session/session.h"
 
+#include <nlohmann/json.hpp>
+
 #include "cli/local/local.h"
 #include "cli/render/pod.h"
 #include "cli/run/change/ownerless.h"
 #include "cli/run/read/find.h"
 #include "cli/run/state/checkpoints.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
+#include "cli/util/unicode.h"
 
 namespace mlk {
 namespace {
@@ -124,9 +128,23 @@ ChangeHooks Session::change_hooks() {
           .command = [this](const std::string& words) { return command(words); }};
 }
 
+namespace {
+
+// The variables by which an active environment of Python is found.
+std::string variables_of_shell(const std::function<std::string(const std::string&)>& env) {
+  nlohmann::json out = nlohmann::json::object();
+  for (const char* name : {"PATH", "VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    if (const std::string value = env(name); is_utf8(value)) out[name] = value;
+  }
+  return json_text(out);
+}
+
+}  // namespace
+
 SubmitHooks Session::submit_hooks() {
   return {.note = [this](const std::string& text) { note(text); },
-          .check_interrupted = [this] { check_interrupted(); }};
+          .check_interrupted = [this] { check_interrupted(); },
+          .shell = local() ? variables_of_shell(env) : ""};
 }
 
 std::string Session::command(const std::string& words) const {

@@ -45,7 +45,8 @@ struct Session {
   std::function<std::string()>
       read_answer{};  // reads a line that the user types; empty if mlk cannot ask a user
   GlobalOptions global;
-  ExitCode exit_code = ExitCode::ok;  // set by commands that succeed but have something to report
+  std::vector<std::string> program_words{};  // after "--": arguments of the program of the experiment
+  ExitCode exit_code = ExitCode::ok;         // set by commands that succeed but have something to report
 
   // Whether mlk uses the cluster on this machine: with --local, or with MLK_LOCAL=1 if no flag names another
   // cluster. Throws Error{usage} for an invalid value of MLK_LOCAL.

@@ -59,6 +59,7 @@ std::string to_text(const DriverInput& input) {
                     {"experiment", {{"name", input.file.name}, {"text", input.file.text}}},
                     {"set", settings_of(input.overrides)},
                     {"env", input.overrides.env},
+                    {"arguments", input.overrides.arguments},
                     {"default_image", input.overrides.image},
                     {"parameters", input.parameters},
                     {"folders", input.folders},
@@ -88,6 +89,7 @@ DriverInput parse_driver_input(std::string_view text) {
   out.file = {text_of(value, {"experiment", "name"}), "", text_of(value, {"experiment", "text"})};
   out.overrides.set = texts_in(at_path(value, {"set"}));
   out.overrides.env = texts_in(at_path(value, {"env"}));
+  out.overrides.arguments = texts_in(at_path(value, {"arguments"}));
   out.overrides.image = text_of(value, {"default_image"});
   out.parameters = texts_in(at_path(value, {"parameters"}));
   out.folders = texts_in(at_path(value, {"folders"}));

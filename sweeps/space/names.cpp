@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/experiment/arguments.h"
 #include "cli/experiment/schema.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
@@ -33,11 +34,27 @@ void visit_scalars(Node& node, const Visit& visit) {
   for (auto& entry : node.entries) visit_scalars(entry.value, visit);
 }
 
-// Calls `visit(scalar)` for each scalar in `run` and `env`.
+// The keys whose texts may have ${sweep.NAME}: they reach a program of the user.
+constexpr std::array keys_of_program{"run", "args", "env"};
+
+// Calls `visit(scalar)` for each scalar in these keys.
 template <class Visit>
-void visit_run_and_env(YamlNode& root, const Visit& visit) {
+void visit_program(YamlNode& root, const Visit& visit) {
   for (YamlEntry& entry : root.entries) {
-    if (entry.key == "run" || entry.key == "env") visit_scalars(entry.value, visit);
+    if (std::ranges::find(keys_of_program, entry.key) != keys_of_program.end())
+      visit_scalars(entry.value, visit);
+  }
+}
+
+// Adds the paths of the arguments of the program to `paths`.
+void add_arguments(const YamlNode& args, const std::string& path, std::vector<std::string>& paths) {
+  for (const YamlEntry& entry : args.entries) {
+    const std::string name = path + "." + entry.key;
+    if (entry.value.kind == YamlNode::Kind::map) {
+      add_arguments(entry.value, name, paths);
+    } else {
+      paths.push_back(name);
+    }
   }
 }
 
@@ -98,7 +115,7 @@ std::map<std::string, std::string> texts_of(const Space& space, const Point& poi
 }
 
 Names::Names(const YamlNode& root) {
-  for (const char* key : {"run", "env"}) {
+  for (const char* key : keys_of_program) {
     const YamlNode* node = root.find(key);
     if (node == nullptr) continue;
     visit_scalars(*node, [&](const YamlNode& scalar) {
@@ -112,6 +129,7 @@ Names::Names(const YamlNode& root) {
   for (const std::string& key : settable_keys()) {
     if (!cannot_vary(key)) paths_.push_back(key);
   }
+  if (const YamlNode* args = root.find("args")) add_arguments(*args, "args", arguments_);
   if (const YamlNode* env = root.find("env")) {
     for (const YamlEntry& entry : env->entries) paths_.push_back("env." + entry.key);
   }
@@ -124,9 +142,16 @@ std::optional<std::string> Names::resolve(const std::string& written, const Plac
     problems.add(place, fmt::format("{} cannot be a parameter: it changes nothing that runs", written));
     return std::nullopt;
   }
+  std::vector<std::string> named;  // the arguments of the program that the word may mean
+  for (const std::string& path : arguments_) {
+    if (path == "args." + written) return path;
+    if (path.ends_with("." + written)) named.push_back(path);
+  }
+  if (named.size() == 1) return named.front();
   if (std::ranges::find(paths_, written) != paths_.end() || written.find('.') != std::string::npos)
     return with_short_role(written);
-  std::vector<std::string> fitting, last_words(own_.begin(), own_.end());
+  std::vector<std::string> fitting = std::move(named), last_words(own_.begin(), own_.end());
+  for (const std::string& path : arguments_) last_words.push_back(path.substr(path.rfind('.') + 1));
   for (const std::string& path : paths_) {
     last_words.push_back(path.substr(path.rfind('.') + 1));
     if (last_words.back() == written) fitting.push_back(path);
@@ -136,9 +161,12 @@ std::optional<std::string> Names::resolve(const std::string& written, const Plac
     problems.add(place, fmt::format("'{}' may be {}: write the whole path", written, join(fitting, " or ")));
     return std::nullopt;
   }
+  const std::string near = did_you_mean(written, last_words);
+  const bool may_be_argument = near.empty() && !arguments_.empty() && is_argument(written);
   problems.add(
-      place, fmt::format("the experiment has no value '{}', and neither `run` nor `env` has ${{sweep.{}}}{}",
-                         written, written, did_you_mean(written, last_words)));
+      place, fmt::format(
+                 "the experiment has no value '{0}', and neither `run` nor `env` has ${{sweep.{0}}}{1}",
+                 written, may_be_argument ? "; for an argument of the program write args." + written : near));
   return std::nullopt;
 }
 
@@ -161,14 +189,14 @@ bool has_names(const YamlNode& node) {
 
 nlohmann::json json_of_experiment(YamlNode root) {
   // Turns scalars into text if JSON would lose their spelling.
-  visit_run_and_env(root, [](YamlNode& scalar) {
+  visit_program(root, [](YamlNode& scalar) {
     if (scalar.plain) scalar.plain = text_of_value(to_json(scalar)) == scalar.text;
   });
   return to_json(root);
 }
 
 void put_values(YamlNode& root, const std::map<std::string, std::string>& texts) {
-  visit_run_and_env(root, [&](YamlNode& scalar) { put_into(scalar, texts); });
+  visit_program(root, [&](YamlNode& scalar) { put_into(scalar, texts); });
 }
 
 }  // namespace mlk::sweeps

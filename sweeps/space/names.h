@@ -35,7 +35,8 @@ class Names {
     std::string name;
     Place place;
   };
-  std::vector<std::string> paths_;  // of all keys that may vary, and of the variables in `env`
+  std::vector<std::string> arguments_;  // their paths: args.lr. They go before all other paths
+  std::vector<std::string> paths_;      // of all keys that may vary, and of the variables in `env`
   std::set<std::string> own_;
   std::vector<Use> uses_;
 };

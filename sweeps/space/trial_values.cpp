@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/experiment/arguments.h"
 #include "cli/experiment/overrides.h"
 #include "cli/render/render.h"
 #include "cli/render/runtime_config.h"
@@ -58,8 +59,7 @@ json common_part(const json& effective) {
       paths["model"] = {{"weights", out["train"]["model"]["weights"]}};
     out["train"] = std::move(paths);
   } else {
-    out.erase("run");
-    out.erase("env");
+    for (const char* key : {"run", "args", "env"}) out.erase(key);
   }
   return out;
 }
@@ -93,11 +93,6 @@ bool refers_to(const json& text, const std::set<std::string>& names) {
 // Whether the text has $(NAME). Kubernetes replaces $(NAME) in the fields of the pod. In points.env nothing
 // would replace it, since sh reads this file.
 bool needs_kubernetes(const std::string& text) { return text.find("$(") != std::string::npos; }
-
-std::vector<std::string> words_of(const json& run) {
-  if (run.is_string()) return {"sh", "-c", run.get<std::string>()};
-  return run.get<std::vector<std::string>>();
-}
 
 // The tree of a point's experiment. A value without a place in the tree becomes a problem.
 YamlNode tree_of(YamlNode root, const Space& space, const Names& names, const Point& point,
@@ -144,14 +139,17 @@ json experiment_at(const json& base, const Space& space, const Point& point) {
 
 CommonPart::CommonPart(const YamlNode& base, const Space& space, const Experiment& first, json config)
     : common_(common_part(first.effective)), config_(std::move(config)) {
-  if (const YamlNode* run = base.find("run")) command_varies_ = has_names(*run);
+  for (const char* key : {"run", "args"}) {
+    const YamlNode* node = base.find(key);
+    command_varies_ = command_varies_ || (node != nullptr && has_names(*node));
+  }
   if (const YamlNode* env = base.find("env")) {
     for (const YamlEntry& entry : env->entries) {
       if (has_names(entry.value)) variables_.insert(entry.key);
     }
   }
   for (const Parameter& parameter : space.parameters) {
-    if (parameter.path == "run") command_varies_ = true;
+    if (parameter.path == "run" || parameter.path.starts_with("args")) command_varies_ = true;
     if (parameter.path.starts_with("env.")) variables_.insert(parameter.path.substr(4));
   }
 }
@@ -204,12 +202,12 @@ Delta CommonPart::delta_of(const Experiment& trial, int number) const {
   add_variables(trial.effective["env"], out);
   if (!command_varies_) return out;
   const json& run = trial.effective["run"];
+  if (run.is_array() && std::any_of(run.begin(), run.end(), [](const json& word) {
+        return needs_kubernetes(word.get_ref<const std::string&>());
+      }))
+    out.obstacle = "run has words that are for Kubernetes to expand";
   out.environment += "; set --";
-  for (const std::string& word : words_of(run)) {
-    if (run.is_array() && needs_kubernetes(word))
-      out.obstacle = "run has words that are for Kubernetes to expand";
-    out.environment += " " + word_of_line(word);
-  }
+  for (const std::string& word : program_words(trial.effective)) out.environment += " " + word_of_line(word);
   return out;
 }
 

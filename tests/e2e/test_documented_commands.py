@@ -41,6 +41,7 @@ BEFORE = {
     "mlk-new.1": "mkdir trainer; echo 'print(1)' > trainer/train.py",
     "mlk-results.1": SWEEP,
     "mlk-resume.1": "mlk submit --set train.steps=3000 digits-ps.yaml; mlk stop digits-ps",
+    "mlk-run.1": "echo 'print(1)' > train.py",
     "mlk-rollback.1": "mlk submit --wait digits.yaml; sleep 1; mlk submit --wait --set train.steps=50 digits.yaml",
     "mlk-status.1": RUN,
     "mlk-stop.1": SLOW_RUN,

@@ -33,20 +33,17 @@ TEST_CASE("a hint translates a command of kubectl, git or Slurm into a command o
   CHECK(hint({"kill"}) == "did you mean: mlk stop RUN");
   CHECK(hint({"apply", "-f", "my file.yaml"}) == "did you mean: mlk submit 'my file.yaml'");
   CHECK(hint({"create", "x.yaml"}) == "did you mean: mlk submit x.yaml");
-  CHECK(hint({"run", "x.yaml"}) == "did you mean: mlk submit x.yaml");
+  CHECK(hint({"run", "x.yaml"}) == "an experiment file is for: mlk submit x.yaml");
   CHECK(hint({"log", "digits"}) == "did you mean: mlk logs -f digits");
   CHECK(hint({"top", "digits"}) == "did you mean: mlk status digits");
   CHECK(hint({"exec", "-it", "digits"})
             .starts_with("kubectl exec does it; `mlk status RUN -o json` names the pods."));
   CHECK(hint({"exec", "--local", "digits"}).ends_with("With --local they are processes of this machine"));
-  CHECK(hint({"retry", "x.yaml"}).ends_with(" of a run: mlk submit --again x.yaml"));
+  CHECK(hint({"rerun", "digits"}) == "did you mean: mlk retry digits");
   CHECK(hint({"up"}) == "did you mean: mlk local up");
-  CHECK(hint({"help"}) == "did you mean: mlk --help");
 }
 
 TEST_CASE("a hint shows FILE instead of the typed word if the word is the name of a run") {
-  CHECK(hint({"retry", "digits-abcde"}) ==
-        "`mlk get digits-abcde --to FOLDER` brings back the file of a run: mlk submit --again FILE");
   CHECK(hint({"start", "digits-abcde"}) == "did you mean: mlk submit FILE");
   CHECK(hint({"start", "folder/x"}) == "did you mean: mlk submit folder/x");
 }

@@ -101,3 +101,32 @@ TEST_CASE("if a flag of mlk sweep is wrong, the error names the flag and shows i
       said({"--trials", "100001"}).starts_with("mlk: error: --trials:1:1: trials of search random must be "));
   CHECK(said({"--parallel", "99999999"}).starts_with("mlk: error: --parallel:1:1: sweep.parallel must be "));
 }
+
+TEST_CASE("mlk says where the words of a program go on its command line") {
+  CHECK(refusal({"run", "--name", "x", "python", "train it.py", "--lr", "0.1"}) ==
+        "mlk: error: mlk run takes the command of a program after --\n"
+        "hint: mlk run --name x -- python 'train it.py' --lr 0.1\n");
+  CHECK(refusal({"run"}) ==
+        "mlk: error: run needs the command of a program after --\n"
+        "hint: for example: mlk run -- python train.py --lr 0.1\n");
+  CHECK(refusal({"submit", "x.yaml", "--hidden-size", "64"}) ==
+        "mlk: error: there is no flag '--hidden-size'\n"
+        "hint: arguments of the program come after --: mlk submit x.yaml -- --hidden-size 64\n");
+  CHECK(refusal({"run", "--workers", "2", "--", "p"}) ==
+        "mlk: error: 2 workers need --framework, by which they find each other\n"
+        "hint: torch, tensorflow, jax or mpi; none if the workers need nothing of each other\n");
+}
+
+TEST_CASE("mlk help COMMAND shows the help of the command, and init is new") {
+  const auto shown = [](const std::vector<std::string>& words) {
+    mlk::test::Tree tree;
+    CHECK(tree.run(words) == 0);
+    return tree.out.str();
+  };
+  CHECK(shown({"help", "submit"}) == shown({"submit", "--help"}));
+  CHECK(shown({"help", "local", "up"}) == shown({"local", "up", "--help"}));
+  CHECK(shown({"help"}) == shown({"--help"}));
+  CHECK(shown({"init", "--help"}) == shown({"new", "--help"}));
+  CHECK(refusal({"help", "sumbit"}) ==
+        "mlk: error: there is no command 'sumbit'\nhint: did you mean: mlk submit\n");
+}

@@ -24,7 +24,7 @@ TEST_CASE("mlk suggests its own key for a word of another tool") {
       {"workers.gpu' or 'servers.gpu", {"gpus", "num_gpus", "nvidia.com/gpu", "accelerators"}},
       {"workers.cpu' or 'servers.cpu", {"cpus", "num_cpus"}},
       {"workers.memory' or 'servers.memory", {"mem", "ram"}},
-      {"run", {"command", "cmd", "entrypoint", "script", "program", "args", "exec", "CMD"}},
+      {"run", {"command", "cmd", "entrypoint", "script", "program", "exec", "CMD"}},
       {"env", {"environment", "envs", "variables"}},
       {"data", {"volumes", "mounts", "datasets"}},
       {"image", {"container", "docker_image"}},

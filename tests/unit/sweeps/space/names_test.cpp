@@ -115,3 +115,17 @@ TEST_CASE("put_values() replaces ${sweep.NAME} in `run` and `env`, but not in ot
   CHECK(root.find("env")->find("B")->text == "3.10");
   CHECK(root.find("note")->text == "${sweep.none}");
 }
+
+TEST_CASE("resolve() prefers the arguments of the program to keys of the same name") {
+  constexpr char text[] =
+      "name: x\nmode: single\nrun: p\nargs: {lr: 0.1, optimizer: {momentum: 0.9, beta: 1}, other: {beta: "
+      "2}}\n";
+  CHECK(meaning_of("lr", text) == "args.lr");
+  CHECK(meaning_of("args.lr", text) == "args.lr");
+  CHECK(meaning_of("momentum", text) == "args.optimizer.momentum");
+  CHECK(meaning_of("optimizer.momentum", text) == "args.optimizer.momentum");
+  CHECK(meaning_of("beta", text) ==
+        "w:1:1: 'beta' may be args.optimizer.beta or args.other.beta: write the whole path");
+  CHECK(meaning_of("args.new", text) == "args.new");
+  CHECK(meaning_of("qqqqqq", text).ends_with("; for an argument of the program write args.qqqqqq"));
+}

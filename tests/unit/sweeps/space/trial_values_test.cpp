@@ -206,6 +206,18 @@ TEST_CASE("one Job cannot run all trials if sh cannot set one of the swept varia
   CHECK(text.delta({{"word", "$(date)"}}, {}).obstacle == "");
 }
 
+TEST_CASE("an argument of the program may differ from trial to trial, and is written as in the sweep") {
+  Parameter lr{"args.lr", Parameter::Kind::choice, {0.001}, 0, 0, {}};
+  lr.written = {{0.001, "1e-3"}};
+  const Trials listed("name: x\nmode: single\nrun: [p]\nargs: {lr: 0.1, n: 2}\n", {{lr}, {}});
+  CHECK(listed.delta({{"args.lr", 0.001}}, {}).environment == "export MLK_TRIAL=7; set -- p --lr 1e-3 --n 2");
+  const Trials script("name: x\nmode: single\nrun: p\nargs: {lr: 0.1}\n", {{lr}, {}});
+  CHECK(script.delta({{"args.lr", 0.001}}, {}).environment ==
+        "export MLK_TRIAL=7; set -- sh -c 'p \"$@\"' sh --lr 1e-3");
+  const Trials spliced("name: x\nmode: single\nrun: [p]\nargs: {path: 'out/${sweep.a}'}\n");
+  CHECK(spliced.delta({{"a", "b c"}}, {}).environment == "export MLK_TRIAL=7; set -- p --path 'out/b c'");
+}
+
 TEST_CASE("experiment_at() replaces the values of the base by the values of the point") {
   const json base = {
       {"name", "x"}, {"mode", "single"}, {"run", "a ${sweep.lr} ${sweep.other}"}, {"env", {{"B", "1"}}}};

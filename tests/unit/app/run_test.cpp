@@ -1,0 +1,47 @@
+// mlk run: the experiment that it makes of a command line.
+#include <filesystem>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/app/tree.h"
+#include "tests/unit/util/temporary_folder.h"
+
+TEST_SUITE_BEGIN("app/run");
+
+namespace {
+
+std::string experiment_of(std::vector<std::string> words) {
+  mlk::test::Tree tree;
+  std::vector<std::string> all{"run", "--name", "x", "--dry-run", "-o", "experiment"};
+  all.insert(all.end(), words.begin(), words.end());
+  CHECK(tree.run(all) == 0);
+  CHECK(tree.err.str() == "");
+  return tree.out.str();
+}
+
+}  // namespace
+
+TEST_CASE("mlk run prints the experiment file that does the same") {
+  CHECK(
+      experiment_of({"--", "python", "train.py", "--lr", "0.1"}) ==
+      "name: x\nmode: single\ncode:\n  path: .\nworkers:\n  count: 1\nrun:\n  - python\n  - train.py\nargs:\n"
+      "  lr: 0.1\n");
+  CHECK(experiment_of({"--workers", "2", "--framework", "torch", "--image", "i", "--gpu", "1", "--cpu", "4",
+                       "--memory", "8Gi", "--set", "time_limit=1h", "-e", "A=b c", "--", "./p"}) ==
+        "name: x\nmode: allreduce\nframework: torch\nimage: i\ncode:\n  path: .\nworkers:\n  count: 2\n"
+        "  cpu: \"4\"\n  gpu: 1\n  memory: 8Gi\nrun:\n  - ./p\nenv:\n  A: b c\ntime_limit: 1h\n");
+}
+
+TEST_CASE("mlk run refuses a wrong value of a flag with exit code 2") {
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"--memory", "lots"},
+                                                {"--framework", "nothing"},
+                                                {"--name", "Bad Name"},
+                                                {"--set", "run=x", "--set", "train.steps=1"}}) {
+    mlk::test::Tree tree;
+    std::vector<std::string> all{"run", "--dry-run", "-o", "experiment"};
+    all.insert(all.end(), wrong.begin(), wrong.end());
+    all.insert(all.end(), {"--", "p"});
+    CHECK(tree.run(all) == 2);
+    CHECK(tree.out.str() == "");
+  }
+}
