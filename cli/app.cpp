@@ -43,6 +43,8 @@ void add_global_options(CLI::App& root, Session& session) {
       ->type_name("CLAIM=DIR")
       ->take_all()
       ->allow_extra_args(false);  // one word each time: in "--volume a=b submit", "submit" is the command
+  root.add_option("--mine-as", global.mine_as, "Count the runs of this user as yours, too")
+      ->type_name("NAME");
   root.add_option("--color", global.color, "Colours: auto, always or never")
       ->type_name("WHEN")
       ->check(one_of({"auto", "always", "never"}));

@@ -60,12 +60,17 @@ std::vector<json> owners_to_delete(const DeleteOptions& options, Session& sessio
   for (const std::string& name : selection.where.empty() ? selection.names : std::vector<std::string>{}) {
     if (name.find('/') != std::string::npos) {
       targets.push_back(session.find_run(client, name));
-    } else if (const std::optional<json> owner = find_owner_to_delete(client, name)) {
+    } else if (const std::optional<json> owner = find_owner_to_delete(client, name, session.me(client))) {
       owners.push_back(*owner);
     } else {
       session.note("there is no run '" + name + "' in namespace '" + client.config().name_space + "'");
     }
   }
+  std::vector<Subject> subjects;
+  for (const json& owner : owners) subjects.push_back({kube::name_of(owner), submitter_of(owner)});
+  for (const RunAddress& target : targets) subjects.push_back({name_of(target), target.submitter});
+  const bool agreed = selection.yes || !selection.where.empty();  // agreed_targets() has asked
+  if (!may_change(session, client, subjects, "delete", agreed)) return {};
   for (const RunAddress& target : targets) {
     if (target.trial) continue;
     if (std::optional<json> owner =

@@ -30,6 +30,7 @@ struct LsOptions {
   std::string tag;
   std::string where;
   std::string output;
+  bool mine = false;
 };
 
 // Prints the trials of a sweep that has no driver. Each trial is an index of a Job, and its name is
@@ -84,7 +85,7 @@ void ls(const LsOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;
   const bool wide = options.output == "wide", as_json = options.output == "json";
-  const bool any_run = options.where.empty();
+  const bool any_run = options.where.empty() && !options.mine;
   std::string sweep;
   TrialsToList trials;
   if (!options.sweep.empty()) {
@@ -106,7 +107,9 @@ void ls(const LsOptions& options, Session& session) {
   if (trials.runs) {
     std::erase_if(runs, [&](const RunStatus& run) { return trials.runs->count(run.run) == 0; });
   } else {
-    runs = sweeps::select_runs(runs, now, options.where);
+    if (!any_run) runs = sweeps::select_runs(runs, now, options.where, session.me(*client));
+    if (options.mine)
+      std::erase_if(runs, [&](const RunStatus& run) { return !is_mine(run.submitter, session.me(*client)); });
   }
   if (options.output == "name") {
     for (const RunStatus& run : runs) session.out << printable(run.run) << '\n';
@@ -120,8 +123,8 @@ void ls(const LsOptions& options, Session& session) {
   } else if (runs.empty()) {
     session.note("no runs" + (options.name.empty() ? "" : " of '" + options.name + "'") +
                  (options.tag.empty() ? "" : " with the tag '" + options.tag + "'") +
-                 (any_run ? "" : " for which " + options.where + " holds") + " in namespace '" + name_space +
-                 "'");
+                 (options.where.empty() ? "" : " for which " + options.where + " holds") +
+                 (options.mine ? " that is yours" : "") + " in namespace '" + name_space + "'");
   } else {
     print_runs(runs, session, wide ? Columns::all : Columns::usual);
   }
@@ -135,6 +138,7 @@ void add_ls(CLI::App& root, Session& session) {
   command->add_option("NAME", options->name, "Only the runs of this experiment");
   command->add_option("--sweep", options->sweep, "The trials of this sweep instead")->type_name("SWEEP");
   add_where(*command, options->where, "Only those for which this holds: 'lr<0.01 && phase==Running'");
+  command->add_flag("--mine", options->mine, "Only runs that you submitted");
   command->add_option("--tag", options->tag, "Only runs with this tag; KEY also means every KEY=...")
       ->type_name("KEY[=VALUE]");
   command->add_option("-o,--output", options->output, "wide, name or json")

@@ -14,6 +14,7 @@
 #include "cli/run/facts/labels.h"
 #include "cli/run/inputs/prepare.h"
 #include "cli/run/read/find.h"
+#include "cli/select/selection.h"
 #include "cli/session/session.h"
 #include "cli/util/json.h"
 
@@ -22,7 +23,7 @@ namespace {
 
 struct RollbackOptions {
   std::string run;
-  bool dry_run = false;
+  bool dry_run = false, yes = false;
   std::string output = "name";
 };
 
@@ -47,6 +48,9 @@ void rollback(const RollbackOptions& options, Session& session) {
   const std::string& name_space = client.config().name_space;
   const RunAddress address = session.find_run(client, options.run);
   require_no_trial(address);
+  if (!may_change(session, client, {{address.run, address.submitter}}, "roll back",
+                  options.yes || options.dry_run))
+    return;
   (void)fetch_stored(client, name_space, address.run);  // throws Error for sweeps and trials
   const StoredRun stored = fetch_stored(client, name_space, find_version_before(client, address.run));
   const Templates templates = load_templates();
@@ -78,6 +82,7 @@ void add_rollback(CLI::App& root, Session& session) {
       ->required();
   command->add_flag("--dry-run", options->dry_run,
                     "Create nothing; the cluster only checks the objects of the run");
+  command->add_flag("--yes", options->yes, "Do not ask if another user has submitted the run");
   command->add_option("-o,--output", options->output, "name or json")->check(one_of({"name", "json"}));
   command->callback([options, &session] { rollback(*options, session); });
 }

@@ -44,7 +44,8 @@ nlohmann::json as_json(const Observed& observed) {
   return std::visit([](const auto& each) { return to_json(each); }, observed);
 }
 
-void print(const std::vector<Observed>& observed, const StatusOptions& options, Session& session) {
+void print(const std::vector<Observed>& observed, const StatusOptions& options, const Me& me,
+           Session& session) {
   if (options.output == "json") {
     nlohmann::json all = nlohmann::json::array();
     for (const Observed& each : observed) all.push_back(as_json(each));
@@ -54,7 +55,7 @@ void print(const std::vector<Observed>& observed, const StatusOptions& options, 
   for (const Observed& each : observed) {
     if (&each != &observed.front()) session.out << '\n';
     if (const auto* run = std::get_if<RunStatus>(&each)) {
-      print_status(*run, session);
+      print_status(*run, session, me);
     } else {
       print_sweep(std::get<sweeps::SweepStatus>(each), session);
     }
@@ -80,7 +81,7 @@ void status(const StatusOptions& options, Session& session) {
     auto* run = std::get_if<RunStatus>(&observed.back());
     if (run != nullptr && run->checkpoint) session.find_folder(*run->checkpoint, client->config().name_space);
   }
-  if (!observed.empty()) print(observed, options, session);
+  if (!observed.empty()) print(observed, options, session.me(*client), session);
   if (missing) throw Error(*missing);
 }
 

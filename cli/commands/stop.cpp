@@ -26,22 +26,12 @@ struct StopOptions {
   std::string timeout;
 };
 
-// The runs of the command line: the named runs, or all runs that match --where. Empty if there is nothing to
-// do. Looks up all names first, so that one wrong name leaves every run unchanged.
-std::vector<RunAddress> targets_of(const StopOptions& options, const std::string& doing, Session& session,
-                                   kube::Client& client) {
-  if (!options.selection.where.empty()) return agreed_targets(session, client, options.selection, doing);
-  std::vector<RunAddress> targets;
-  for (const std::string& name : options.selection.names) add_once(targets, session.find_run(client, name));
-  return targets;
-}
-
 void stop(const StopOptions& options, Session& session) {
   const std::chrono::seconds timeout =
       duration_option("--timeout", options.timeout).value_or(std::chrono::seconds(120));
   require_selection(options.selection, "stop", usual_example);
   const std::unique_ptr<kube::Client> client = session.connect();
-  const std::vector<RunAddress> targets = targets_of(options, "stop", session, *client);
+  const std::vector<RunAddress> targets = targets_to_change(session, *client, options.selection, "stop");
   for (const RunAddress& target : targets) {
     if (!options.drain || (target.is_sweep && !target.trial)) continue;
     throw Error(ExitCode::usage, name_of(target) + " is no sweep, and --drain is for sweeps alone",
@@ -69,7 +59,7 @@ void stop(const StopOptions& options, Session& session) {
 void resume(const StopOptions& options, Session& session) {
   require_selection(options.selection, "resume", usual_example);
   const std::unique_ptr<kube::Client> client = session.connect();
-  const std::vector<RunAddress> targets = targets_of(options, "resume", session, *client);
+  const std::vector<RunAddress> targets = targets_to_change(session, *client, options.selection, "resume");
   const ChangeHooks hooks = session.change_hooks();
   FirstError errors(hooks);
   for (const RunAddress& target : targets) {

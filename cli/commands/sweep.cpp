@@ -10,7 +10,7 @@
 #include "cli/args/dry_run.h"
 #include "cli/args/validators.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/detach.h"
+#include "cli/provide/detach.h"
 #include "cli/provide/images.h"
 #include "cli/provide/load.h"
 #include "cli/session/session.h"
@@ -207,7 +207,7 @@ void sweep_command(const SweepOptions& options, Session& session) {
   } else {
     report_other_code(*client, sweep, session);
   }
-  SubmitHooks hooks = session.submit_hooks();
+  SubmitHooks hooks = session.submit_hooks(*client);
   hooks.owner_is_there = provided.keep_image;
   std::string driven = sweeps::why_driven(request, hooks);
   if (timeout && !options.wait && driven.empty()) throw Error(ExitCode::usage, "--timeout needs --wait");

@@ -41,6 +41,18 @@ int leading_number(const std::string& text) {
   return number;
 }
 
+Identity identity_in(const json& review) {
+  Identity identity;
+  identity.name = text_of(review, {"status", "userInfo", "username"});
+  const json& groups = at_path(review, {"status", "userInfo", "groups"});
+  if (groups.is_array()) {
+    for (const json& group : groups) {
+      if (group.is_string()) identity.groups.push_back(group.get<std::string>());
+    }
+  }
+  return identity;
+}
+
 }  // namespace
 
 std::vector<bool> may_all(Client& client, const std::string& name_space,
@@ -62,18 +74,13 @@ std::vector<bool> may_all(Client& client, const std::string& name_space,
   return allowed;
 }
 
-Identity whoami(Client& client) {
-  const json review =
-      parse_answer(client.send(review_request(self_reviews, nullptr)), "who am I", &client.config());
-  Identity identity;
-  identity.name = text_of(review, {"status", "userInfo", "username"});
-  const json& groups = at_path(review, {"status", "userInfo", "groups"});
-  if (groups.is_array()) {
-    for (const json& group : groups) {
-      if (group.is_string()) identity.groups.push_back(group.get<std::string>());
-    }
-  }
-  return identity;
+Identity whoami(Client& client) { return ask_whoami(client).get(); }
+
+std::future<Identity> ask_whoami(Client& client) {
+  return std::async(std::launch::deferred,
+                    [answer = client.ask(review_request(self_reviews, nullptr)), &client]() mutable {
+                      return identity_in(parse_answer(answer.get().value(), "who am I", &client.config()));
+                    });
 }
 
 ServerVersion server_version(Client& client) {

@@ -1,6 +1,7 @@
 // The user's rights and identity on the cluster, and the cluster's Kubernetes version.
 #pragma once
 
+#include <future>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct Identity {
 
 // Sends a SelfSubjectReview. Returns the name and the groups under which the server knows our user.
 Identity whoami(Client& client);
+// Sends it at once, and waits for the answer in get(), in the thread that calls get(). The client must live
+// until then.
+std::future<Identity> ask_whoami(Client& client);
 
 struct ServerVersion {
   int major = 0, minor = 0;

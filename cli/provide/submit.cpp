@@ -30,9 +30,11 @@ Submitted submit(const ToSubmit& what, Session& session) {
     print_handle(rendered.run, what.output, "", session);
     return {.run = rendered.run};
   }
-  SubmitHooks hooks = session.submit_hooks();
+  SubmitHooks hooks = session.submit_hooks(*client);
   hooks.owner_is_there = what.provided.keep_image;
   Submitted submitted = submit_run(*client, request, std::move(rendered), hooks);
+  if (submitted.status && is_of_another(submitted.status->submitter, session.me(*client)))
+    submitted.submitter = called(submitted.status->submitter, session.me(*client));
   print_handle(submitted.run, what.output, request.name_space, session);
   print_outcome(submitted, session, request);
   session.exit_code = code_of(submitted);

@@ -17,24 +17,24 @@ namespace mlk {
 namespace {
 
 std::vector<RunAddress> runs_that_match(kube::Client& client, RunFilter filter, const std::string& only,
-                                        const std::string& where) {
+                                        const std::string& where, const Me& me) {
   filter.configured = true;
   const Time now = std::chrono::system_clock::now();
   std::vector<RunStatus> runs = sweeps::list_runs_and_sweeps(client, client.config().name_space, now, filter);
   if (!only.empty()) std::erase_if(runs, [&](const RunStatus& run) { return run.run != only; });
   std::vector<RunAddress> out;
-  for (const RunStatus& run : sweeps::select_runs(runs, now, where))
-    out.push_back({run.run, run.mode == sweeps::mode_of_sweeps, {}, run.created});
+  for (const RunStatus& run : sweeps::select_runs(runs, now, where, me))
+    out.push_back({run.run, run.mode == sweeps::mode_of_sweeps, {}, run.created, run.submitter});
   return out;
 }
 
-std::vector<RunAddress> trials_that_match(kube::Client& client, const std::string& sweep,
+std::vector<RunAddress> trials_that_match(kube::Client& client, const RunAddress& sweep,
                                           const std::string& where) {
   const sweeps::SweepStatus status =
-      sweeps::read_sweep(client, client.config().name_space, sweep, sweeps::Harvest::all);
+      sweeps::read_sweep(client, client.config().name_space, sweep.run, sweeps::Harvest::all);
   std::vector<RunAddress> out;
   for (const sweeps::Trial& trial : sweeps::select(status.trials, status.record.space, where))
-    out.push_back({sweep, true, trial.number, status.created});
+    out.push_back({sweep.run, true, trial.number, status.created, sweep.submitter});
   return out;
 }
 
@@ -43,7 +43,7 @@ std::vector<RunAddress> trials_that_match(kube::Client& client, const std::strin
 // its runs and sweeps; but if the newest of these is a sweep, the name stands for the trials of this sweep.
 // The newest runs are first, and trials are in the order of their numbers.
 std::vector<RunAddress> select_targets(Session& session, kube::Client& client, const Selection& selection) {
-  if (selection.names.empty()) return runs_that_match(client, {}, "", selection.where);
+  if (selection.names.empty()) return runs_that_match(client, {}, "", selection.where, session.me(client));
   std::vector<RunAddress> out;
   for (const std::string& typed : selection.names) {
     const RunAddress address = session.find_run(client, typed);
@@ -51,9 +51,10 @@ std::vector<RunAddress> select_targets(Session& session, kube::Client& client, c
       throw Error(ExitCode::usage, "'" + typed + "' is one trial, and --where is for several",
                   "name the sweep: " + address.run);
     const bool exact = typed == address.run;
-    std::vector<RunAddress> found = address.is_sweep ? trials_that_match(client, address.run, selection.where)
-                                                     : runs_that_match(client, {.name = exact ? "" : typed},
-                                                                       exact ? typed : "", selection.where);
+    std::vector<RunAddress> found =
+        address.is_sweep ? trials_that_match(client, address, selection.where)
+                         : runs_that_match(client, {.name = exact ? "" : typed}, exact ? typed : "",
+                                           selection.where, session.me(client));
     for (RunAddress& each : found) add_once(out, std::move(each));
   }
   return out;
@@ -62,7 +63,7 @@ std::vector<RunAddress> select_targets(Session& session, kube::Client& client, c
 // Prints what would happen to `targets`, and asks for confirmation if --yes is missing. Returns whether the
 // command may continue. If `targets` is empty, reports this and returns false.
 bool may_do(Session& session, const std::string& doing, const std::vector<RunAddress>& targets,
-            const Selection& selection) {
+            const Selection& selection, const Me& me) {
   constexpr std::size_t most_named = 20;
   if (targets.empty()) {
     session.note("nothing to " + doing + ": no run or trial matches " + selection.where);
@@ -71,7 +72,10 @@ bool may_do(Session& session, const std::string& doing, const std::vector<RunAdd
   std::vector<std::string> names;
   for (const RunAddress& target : targets) {
     if (names.size() == most_named) break;
-    names.push_back(name_of(target) + (target.is_sweep && !target.trial ? " (a sweep)" : ""));
+    std::string remarks = target.is_sweep && !target.trial ? "a sweep" : "";
+    if (is_of_another(target.submitter, me))
+      remarks += (remarks.empty() ? "of " : " of ") + called(target.submitter, me);
+    names.push_back(name_of(target) + (remarks.empty() ? "" : " (" + remarks + ")"));
   }
   if (targets.size() > names.size())
     names.push_back(fmt::format("and {} more", targets.size() - names.size()));
@@ -115,12 +119,11 @@ void add_where(CLI::App& command, std::string& where, const std::string& descrip
 void add_where_options(CLI::App& command, Selection& selection) {
   add_where(command, selection.where,
             "Those for which this holds: 'phase==Failed && age>1h'; of a sweep its trials");
-  command.add_flag("--yes", selection.yes, "With --where: do not ask");
+  command.add_flag("--yes", selection.yes, "Do not ask, neither with --where nor for runs of others");
 }
 
 void require_selection(const Selection& selection, const std::string& doing, const std::string& example) {
   if (!selection.where.empty()) return;
-  if (selection.yes) throw Error(ExitCode::usage, "--yes needs --where");
   if (selection.names.empty())
     throw Error(ExitCode::usage, "a run is required",
                 "name it, or say which: mlk " + doing + " --where '" + example + "'");
@@ -129,8 +132,35 @@ void require_selection(const Selection& selection, const std::string& doing, con
 std::vector<RunAddress> agreed_targets(Session& session, kube::Client& client, const Selection& selection,
                                        const std::string& doing) {
   std::vector<RunAddress> targets = select_targets(session, client, selection);
-  if (!may_do(session, doing, targets, selection)) return {};
+  if (!may_do(session, doing, targets, selection, session.me(client))) return {};
   retain_matching(session, client, selection, targets);
+  return targets;
+}
+
+bool may_change(Session& session, kube::Client& client, const std::vector<Subject>& subjects,
+                const std::string& doing, bool yes) {
+  const Me& me = session.me(client);
+  std::vector<std::string> of_others;
+  for (const Subject& subject : subjects) {
+    if (is_of_another(subject.submitter, me))
+      of_others.push_back(subject.name + " of " + called(subject.submitter, me));
+  }
+  if (yes || of_others.empty()) return true;
+  if (session.is_agreed(doing + " " + join(of_others, ", ") + ", which you did not submit")) return true;
+  session.note("nothing was changed");
+  return false;
+}
+
+std::vector<RunAddress> targets_to_change(Session& session, kube::Client& client, const Selection& selection,
+                                          const std::string& doing) {
+  if (!selection.where.empty()) return agreed_targets(session, client, selection, doing);
+  std::vector<RunAddress> targets;
+  std::vector<Subject> subjects;
+  for (const std::string& name : selection.names) {
+    add_once(targets, session.find_run(client, name));
+  }
+  for (const RunAddress& target : targets) subjects.push_back({name_of(target), target.submitter});
+  if (!may_change(session, client, subjects, doing, selection.yes)) return {};
   return targets;
 }
 

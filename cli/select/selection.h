@@ -25,11 +25,12 @@ struct Selection {
 // to a cluster.
 void add_where(CLI::App& command, std::string& where, const std::string& description);
 
-// Adds --where and --yes.
+// Adds --where and --yes. Commands that change runs have --yes, since they ask before they change the run of
+// another user.
 void add_where_options(CLI::App& command, Selection& selection);
 
-// Throws Error{usage} if the command line has neither names nor --where, or if it has --yes without --where.
-// `doing` is "stop", "delete"..., and `example` is an expression for the hint.
+// Throws Error{usage} if the command line has neither names nor --where. `doing` is "stop", "delete"..., and
+// `example` is an expression for the hint.
 void require_selection(const Selection& selection, const std::string& doing, const std::string& example);
 
 // The runs, sweeps and trials that match `where`, after the user has confirmed the selection. Leaves out
@@ -37,6 +38,24 @@ void require_selection(const Selection& selection, const std::string& doing, con
 // refuses. `doing` is "stop", "delete"... Throws Error; it is Error{usage} if there is no terminal to ask on.
 std::vector<RunAddress> agreed_targets(Session& session, kube::Client& client, const Selection& selection,
                                        const std::string& doing);
+
+// The runs, sweeps and trials of the command line: those that it names, or agreed_targets(). Looks up all
+// names first, so that one wrong name leaves every run unchanged. Then asks as in may_change(). Empty if
+// there is nothing to do.
+std::vector<RunAddress> targets_to_change(Session& session, kube::Client& client, const Selection& selection,
+                                          const std::string& doing);
+
+// A run, sweep or trial that a command is about to change.
+struct Subject {
+  std::string name;
+  Submitter submitter;
+};
+
+// Whether the command may change these. Asks for a confirmation if another user submitted some of them,
+// except with --yes. If the user refuses, reports that nothing was changed. `doing` is "stop", "delete"...
+// Throws Error{usage} if there is no terminal to ask on.
+bool may_change(Session& session, kube::Client& client, const std::vector<Subject>& subjects,
+                const std::string& doing, bool yes);
 
 // Adds the address if `to` does not have it yet. A user may name the same run twice: by the name of the run
 // and by the name of its experiment.

@@ -1,5 +1,8 @@
 #include "cli/session/session.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/local/local.h"
@@ -76,7 +79,13 @@ RunAddress Session::find_run(kube::Client& client, const std::string& typed) {
 
 RunAddress Session::find_run(kube::Client& client, const std::string& typed, Prefer prefer) {
   try {
-    return mlk::find_run(client, client.config().name_space, typed, prefer);
+    ask_who_i_am(client);
+    RunAddress found =
+        mlk::find_run(client, client.config().name_space, typed, prefer, [&] { return me(client); });
+    if (typed != found.run && is_of_another(found.submitter, me(client)))
+      note(found.run + " is " + (found.is_sweep ? "a sweep of " : "a run of ") +
+           called(found.submitter, me(client)) + "; none of this name is yours");
+    return found;
   } catch (const kube::ApiError&) {
     throw;
   } catch (const Error& error) {
@@ -102,6 +111,34 @@ void require_no_trial(const RunAddress& address) {
   const std::string trial = address.run + "/" + std::to_string(*address.trial);
   throw Error(ExitCode::usage, trial + " is one trial of a sweep, not a run of its own",
               "name the sweep: " + address.run + ", or read the log of the trial: mlk logs -f " + trial);
+}
+
+namespace {
+
+std::string name_on_machine(const std::function<std::string(const std::string&)>& env) {
+  if (std::string name = env("USER"); !name.empty()) return name;
+  const passwd* const entry = getpwuid(geteuid());
+  return entry == nullptr ? "" : entry->pw_name;
+}
+
+}  // namespace
+
+void Session::ask_who_i_am(kube::Client& client) {
+  if (!known_me && !identity.valid()) identity = kube::ask_whoami(client);
+}
+
+const Me& Session::me(kube::Client& client) {
+  if (known_me) return *known_me;
+  ask_who_i_am(client);
+  std::string user;
+  try {
+    user = identity.get().name;
+  } catch (const kube::ApiError&) {
+    // A server before Kubernetes 1.28 has no such review. After any other failure, the next request fails,
+    // too, and says more.
+  }
+  known_me = Me{.self = {.user = user, .name = name_on_machine(env)}, .also = global.mine_as};
+  return *known_me;
 }
 
 void Session::find_folder(CheckpointPlace& place, const std::string& name_space) const {
@@ -141,9 +178,11 @@ std::string variables_of_shell(const std::function<std::string(const std::string
 
 }  // namespace
 
-SubmitHooks Session::submit_hooks() {
+SubmitHooks Session::submit_hooks(kube::Client& client) {
+  ask_who_i_am(client);
   return {.note = [this](const std::string& text) { note(text); },
           .check_interrupted = [this] { check_interrupted(); },
+          .submitter = [this, &client] { return annotation_text(me(client).self); },
           .shell = local() ? variables_of_shell(env) : ""};
 }
 

@@ -5,14 +5,18 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "cli/kube/access.h"
 #include "cli/kube/client.h"
 #include "cli/kube/login/kubeconfig.h"
 #include "cli/run/change/hooks.h"
+#include "cli/run/facts/submitter.h"
 #include "cli/ui/style.h"
 #include "cli/util/error.h"
 
@@ -32,6 +36,7 @@ struct GlobalOptions {
   bool local = false;                // --local: the embedded cluster, which mlk starts if it is not up
   std::vector<std::string> volumes;  // --volume claim=DIR, for --local
   std::string color = "auto";        // auto | always | never
+  std::string mine_as;               // --mine-as: the runs of this user are the user's own, too
 };
 
 struct Session {
@@ -58,8 +63,14 @@ struct Session {
   enum class Patience { usual, none };
   std::unique_ptr<kube::Client> connect(Attended attended = Attended::yes,
                                         Patience patience = Patience::usual);
-  // The run that `typed` names (run/read/find.h). If there is no such run, the error has a hint: how to list
-  // runs, or how to delete the objects of a run whose ConfigMap was deleted.
+  // Who the user is, for the cluster and on this machine. ask_who_i_am() sends the question and does not
+  // wait. The first call of me() waits for the answer, or sends the question. If the cluster gives no answer,
+  // the user's name on this machine is all that is known.
+  void ask_who_i_am(kube::Client& client);
+  const Me& me(kube::Client& client);
+  // The run that `typed` names (run/read/find.h). Reports whose run it is if `typed` is no full name and the
+  // user has no such run. If there is no such run, the error has a hint: how to list runs, or how to delete
+  // the objects of a run whose ConfigMap was deleted.
   RunAddress find_run(kube::Client& client, const std::string& typed);
   RunAddress find_run(kube::Client& client, const std::string& typed, Prefer prefer);
   // If mlk uses the cluster on this machine, stores in `place` the folder of the checkpoints on this machine,
@@ -82,13 +93,15 @@ struct Session {
   void set_way_back(const std::string& hint);
   // The text of the last set_way_back(), or nullptr. A handler of a signal may read it at any time.
   std::atomic<const char*> way_back{nullptr};
-  std::deque<std::string> ways_back{};  // the texts stay, since a handler may still read an earlier one
-  bool all_bytes_out = false;           // true while print_bytes() prints
-  void check_interrupted() const;       // throws Error{interrupted}
+  std::deque<std::string> ways_back{};     // the texts stay, since a handler may still read an earlier one
+  bool all_bytes_out = false;              // true while print_bytes() prints
+  std::future<kube::Identity> identity{};  // the answer of the cluster to ask_who_i_am()
+  std::optional<Me> known_me{};
+  void check_interrupted() const;  // throws Error{interrupted}
   // Through these hooks, functions of lower layers show messages to the user, and learn whether the user has
   // interrupted mlk. The hooks refer to the session, which must outlive them.
   ChangeHooks change_hooks();
-  SubmitHooks submit_hooks();
+  SubmitHooks submit_hooks(kube::Client& client);
   bool color_out() const;
   bool color_err() const;
   // Whether a line on err can be rewritten in place.

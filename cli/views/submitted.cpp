@@ -38,6 +38,8 @@ ExitCode code_of(const Submitted& submitted) {
 void print_outcome(const Submitted& submitted, Session& session, const SubmitRequest& request) {
   const std::string& run = submitted.run;
   const std::string& name_space = request.name_space;
+  const std::string by =
+      submitted.submitter.empty() ? "" : "was submitted by " + submitted.submitter + ", and ";
   switch (submitted.outcome) {
     case SubmitOutcome::created:
       if (request.dry_run) return session.note("run " + run + " would be created in namespace " + name_space);
@@ -49,15 +51,18 @@ void print_outcome(const Submitted& submitted, Session& session, const SubmitReq
       session.note("completed run " + run + ", whose submit had been cut off");
       return;
     case SubmitOutcome::running:
-      session.note("run " + run + " is there already: the same experiment was submitted before");
+      session.note("run " + run + " is there already: " +
+                   (submitted.submitter.empty()
+                        ? "the same experiment was submitted before"
+                        : submitted.submitter + " has submitted the same experiment"));
       session.note("look at it with: " + session.command("status " + run));
       return;
     case SubmitOutcome::stopped:
-      session.note("run " + run +
-                   " of this experiment is stopped; let it go on with: " + session.command("resume " + run));
+      session.note("run " + run + " of this experiment " + by +
+                   "is stopped; let it go on with: " + session.command("resume " + run));
       return;
     case SubmitOutcome::ended:
-      session.note("run " + run + " of this experiment " +
+      session.note("run " + run + " of this experiment " + by +
                    (submitted.status
                         ? printable(how_it_ended(*submitted.status, std::chrono::system_clock::now()))
                         : "has ended already"));

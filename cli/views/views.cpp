@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -118,12 +119,13 @@ std::string left_text(const RunStatus& status) {
 class StatusPrinter {
  public:
   StatusPrinter(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width,
-                Time now)
-      : status_(status), out_(out), style_(style), width_(width), now_(now) {}
+                Time now, std::string owner)
+      : status_(status), out_(out), style_(style), width_(width), now_(now), owner_(std::move(owner)) {}
 
   void print() {
     print_head();
     field("why", status_.why);
+    field("owner", owner_);
     field("commit", short_commit(status_.commit));
     const std::string age = age_text(status_, now_);
     field("step", step_text(status_) + (age.empty() ? "" : ", as of " + age));
@@ -246,11 +248,13 @@ class StatusPrinter {
   const ui::Style& style_;
   const std::size_t width_;
   const Time now_;
+  const std::string owner_;
 };
 
 struct RowContext {
   Time now;
   std::map<std::string, std::string> differences;  // by run; only for the wide list
+  std::map<std::string, std::string> owners;       // by run; empty if the list has the runs of one user alone
 };
 
 std::string step_cell(const RunStatus& run, const RowContext& context) {
@@ -266,7 +270,7 @@ std::string loss_cell(const RunStatus& run, const RowContext&) {
 // A narrow terminal shows the reason instead of columns that `mlk status` also shows. The wide list
 // (`-o wide`) has no room for the step on a narrow terminal.
 struct Column {
-  enum class Where { everywhere, in_wide_list, not_on_narrow, not_in_narrow_wide_list };
+  enum class Where { everywhere, with_several_owners, in_wide_list, not_on_narrow, not_in_narrow_wide_list };
   const char* header;
   Where where;
   std::string (*cell)(const RunStatus&, const RowContext&);
@@ -275,10 +279,12 @@ struct Column {
 // The columns of the list of runs, from left to right. The phase must be the second column, since
 // print_runs() gives the second column a colour.
 using Where = Column::Where;
-constexpr std::array<Column, 10> columns_of_runs{{
+constexpr std::array<Column, 11> columns_of_runs{{
     {"RUN", Where::everywhere, [](const RunStatus& run, const RowContext&) { return run.run; }},
     {"PHASE", Where::everywhere,
      [](const RunStatus& run, const RowContext&) { return std::string(to_string(run.phase)); }},
+    {"OWNER", Where::with_several_owners,
+     [](const RunStatus& run, const RowContext& context) { return context.owners.at(run.run); }},
     {"MODE", Where::not_on_narrow, [](const RunStatus& run, const RowContext&) { return run.mode; }},
     {"STEP", Where::not_in_narrow_wide_list, step_cell},
     {"LOSS", Where::not_on_narrow, loss_cell},
@@ -295,10 +301,12 @@ constexpr std::array<Column, 10> columns_of_runs{{
     {"WHY", Where::everywhere, [](const RunStatus& run, const RowContext&) { return run.why; }},
 }};
 
-bool is_shown(Where where, bool wide_list, bool narrow) {
+bool is_shown(Where where, bool wide_list, bool narrow, bool several_owners) {
   switch (where) {
     case Where::everywhere:
       return true;
+    case Where::with_several_owners:
+      return several_owners;
     case Where::in_wide_list:
       return wide_list;
     case Where::not_on_narrow:
@@ -307,6 +315,19 @@ bool is_shown(Where where, bool wide_list, bool narrow) {
       return !(narrow && wide_list);
   }
   return true;
+}
+
+std::map<std::string, std::string> owners_of(const std::vector<RunStatus>& runs) {
+  std::vector<Submitter> submitters;
+  for (const RunStatus& run : runs) submitters.push_back(run.submitter);
+  const std::vector<std::string> names = short_names(submitters);
+  std::map<std::string, std::string> out;
+  std::set<std::string> different;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    out[runs[i].run] = names[i];
+    if (!names[i].empty()) different.insert(names[i]);
+  }
+  return different.size() > 1 ? out : std::map<std::string, std::string>();
 }
 
 std::size_t width_of_output(const Session& session) {
@@ -335,23 +356,24 @@ std::string short_commit(const std::string& commit) {
 }
 
 void print_status(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width,
-                  Time now) {
-  StatusPrinter(status, out, style, width, now).print();
+                  Time now, const std::string& owner) {
+  StatusPrinter(status, out, style, width, now, owner).print();
 }
 
 void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,
                 std::size_t width, Time now, Columns columns) {
   const bool all = columns == Columns::all;
   const bool narrow = width != 0 && width < least_for_all_columns;
+  const RowContext context{now, all ? differences_of(runs) : std::map<std::string, std::string>(),
+                           owners_of(runs)};
   std::vector<const Column*> shown;
   std::vector<std::string> headers;
   for (const Column& column : columns_of_runs) {
-    if (!is_shown(column.where, all, narrow)) continue;
+    if (!is_shown(column.where, all, narrow, !context.owners.empty())) continue;
     shown.push_back(&column);
     headers.emplace_back(column.header);
   }
   ui::Table table(headers);
-  const RowContext context{now, all ? differences_of(runs) : std::map<std::string, std::string>()};
   for (const RunStatus& run : runs) {
     std::vector<std::string> cells;
     for (const Column* column : shown) cells.push_back(column->cell(run, context));
@@ -360,9 +382,10 @@ void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui:
   table.print(out, width, style);
 }
 
-void print_status(const RunStatus& status, Session& session) {
+void print_status(const RunStatus& status, Session& session, const Me& me) {
+  const bool of_another = is_of_another(status.submitter, me);
   print_status(status, session.out, session.style_out(), width_of_output(session),
-               std::chrono::system_clock::now());
+               std::chrono::system_clock::now(), of_another ? called(status.submitter, me) : "");
 }
 
 void print_runs(const std::vector<RunStatus>& runs, Session& session, Columns columns) {

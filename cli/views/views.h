@@ -25,13 +25,13 @@ std::string short_commit(const std::string& commit);
 enum class Columns { usual, all };  // all: also the tags, and the values that differ between runs of one name
 
 // Print what `mlk status` and `mlk ls` show, on the session's standard output.
-void print_status(const RunStatus& status, Session& session);
+void print_status(const RunStatus& status, Session& session, const Me& me);
 void print_runs(const std::vector<RunStatus>& runs, Session& session, Columns columns);
 
 // Print what `mlk status` and `mlk ls` show, on any stream. `width`: the columns of the terminal. 0 means a
-// pipe, where nothing is cut off or folded.
+// pipe, where nothing is cut off or folded. `owner`: the user who submitted the run, if this should be said.
 void print_status(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width,
-                  Time now);
+                  Time now, const std::string& owner = "");
 void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,
                 std::size_t width, Time now, Columns columns = Columns::usual);
 

@@ -318,7 +318,7 @@ class Driver {
     missing.resize(std::min(missing.size(), static_cast<std::size_t>(std::max(room, 0))));
     missing.insert(missing.begin(), incomplete.begin(), incomplete.end());
     if (missing.empty()) return;
-    const TrialRuns::Created made = runs_.create(missing, kube::uid_of(objects.owner), go_on);
+    const TrialRuns::Created made = runs_.create(missing, objects.owner, go_on);
     more_ = more_ || made.begun < missing.size();
     for (std::size_t i = 0; i < made.begun; ++i)
       created_[trial_run(sweep_, missing[i].hash, missing[i].attempt)] = steady_clock::now();

@@ -76,7 +76,39 @@ Values values_of_trial(const Trial& trial, const Clashes& clashes = {}) {
 
 const json& metrics_of(const RunStatus& run) { return at_path(run.result, {"metrics"}); }
 
-Values named_values(const RunStatus& run, Time now, const Clashes& clashes = {}) {
+// The words for the submitters of these runs, and for me.
+struct Owners {
+  std::vector<std::string> of_runs;
+  std::string me;
+};
+
+Owners owners_of(const std::vector<RunStatus>& runs, const Me& me) {
+  std::vector<Submitter> all;
+  for (const RunStatus& run : runs) all.push_back(is_mine(run.submitter, me) ? me.self : run.submitter);
+  all.push_back(me.self);
+  Owners out{short_names(all), ""};
+  out.me = std::move(out.of_runs.back());
+  out.of_runs.pop_back();
+  return out;
+}
+
+void read_me(json& value, const std::string& me) {
+  if (value == "me") value = me;
+}
+
+// Puts the word for me in place of "me" in comparisons with `owner`.
+void read_me(Expression& expression, const std::string& me) {
+  Comparison& comparison = expression.comparison;
+  if (expression.kind == Expression::Kind::comparison && comparison.left.name == "owner") {
+    read_me(comparison.value, me);
+    if (comparison.value.is_array()) {
+      for (json& each : comparison.value) read_me(each, me);
+    }
+  }
+  for (Expression& part : expression.parts) read_me(part, me);
+}
+
+Values named_values(const RunStatus& run, const std::string& owner, Time now, const Clashes& clashes = {}) {
   Values out = parameters_of(run);
   if (const json& metrics = metrics_of(run); metrics.is_object()) {
     for (const auto& [name, value] : metrics.items()) out[name] = value;
@@ -91,6 +123,7 @@ Values named_values(const RunStatus& run, Time now, const Clashes& clashes = {})
                       {"step", at_path(run.result, {"step"})},
                       {"restarts", run.restarts},
                       {"why", run.why.empty() ? json() : json(run.why)},
+                      {"owner", owner.empty() ? json() : json(owner)},
                       {"age", seconds_between(run.created, now)},
                       {"duration", seconds_between(run.started, run.ended)},
                       {"tags", run.tags}};
@@ -177,15 +210,18 @@ void refuse_clashes(const Expression& where, const Clashes& clashes) {
 }
 
 // The indexes of those `values` for which the expression `text` holds. `known`: names that the expression may
-// use beside those in `values`. `states`: the possible values of the fields `state` and `phase`.
+// use beside those in `values`. `states`: the possible values of the fields `state` and `phase`. `me`: what
+// the word me means in a comparison with `owner`.
 std::vector<std::size_t> places_of(const std::vector<Values>& values, NameSet known, const Clashes& clashes,
-                                   const States& states, const std::string& text) {
+                                   const States& states, const std::string& text,
+                                   const std::string& me = "") {
   for (const Values& each : values) {
     for (const auto& [name, value] : each) known.insert(name);
   }
   const Expression parsed = parse_expression(text, "--where");
   refuse_clashes(parsed, clashes);
   Expression where = check_names(parsed, {known.begin(), known.end()});
+  if (!me.empty()) read_me(where, me);
   Problems problems;
   read_durations(where, problems);
   refuse_order_of_text(where, values, problems);
@@ -226,7 +262,7 @@ std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
 }
 
 std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
-                                   const std::string& expression) {
+                                   const std::string& expression, const Me& me) {
   if (expression.empty()) return runs;
   NameSet paths, metrics, known;
   for (const RunStatus& run : runs) {
@@ -234,20 +270,23 @@ std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
     add_keys(metrics_of(run), metrics);
   }
   for (const auto& [name, value] :
-       named_values(RunStatus{}, now)) {  // the fields hide metrics of the same name
+       named_values(RunStatus{}, "", now)) {  // the fields hide metrics of the same name
     known.insert(name);
     metrics.erase(name);
   }
   const Clashes clashes = clashes_of(metrics, paths);
   std::vector<Values> values;
-  for (const RunStatus& run : runs) values.push_back(named_values(run, now, clashes));
+  const Owners owners = owners_of(runs, me);
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    values.push_back(named_values(runs[i], owners.of_runs[i], now, clashes));
   // Without runs the names are unknown, but mlk still reports mistakes in the expression.
   if (runs.empty()) {
     parse_expression(expression, "--where");
     return {};
   }
   std::vector<RunStatus> out;
-  for (const std::size_t i : places_of(values, std::move(known), clashes, names_of_phases(), expression))
+  for (const std::size_t i :
+       places_of(values, std::move(known), clashes, names_of_phases(), expression, owners.me))
     out.push_back(runs[i]);
   return out;
 }

@@ -20,11 +20,12 @@ std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
                           const std::string& expression);
 
 // Like select(), but for runs. The expression may name values of the experiment (RunFilter::configured),
-// metrics, and these fields of a run: run, name, mode, phase (also called state), step, restarts, why, tags,
-// age and duration (seconds, or text such as 2h). `tags` is the list of tags; `tags.team` is "vision" for
-// the tag team=vision, and true for the tag team without a value. If a value of the experiment or a metric
-// has the name of a field, the name means the field.
+// metrics, and these fields of a run: run, name, mode, phase (also called state), step, restarts, why, owner,
+// tags, age and duration (seconds, or text such as 2h). `tags` is the list of tags; `tags.team` is "vision"
+// for the tag team=vision, and true for the tag team without a value. If a value of the experiment or a
+// metric has the name of a field, the name means the field. `owner` is the word for the submitter
+// (short_names()), and in a comparison with it, the word me means `me`.
 std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
-                                   const std::string& expression);
+                                   const std::string& expression, const Me& me = {});
 
 }  // namespace mlk::sweeps

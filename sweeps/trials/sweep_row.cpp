@@ -52,6 +52,7 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   row.name = kube::label_of(objects.owner, labels::name);
   row.mode = mode_of_sweeps;
   row.created = time_of(objects.owner, {"metadata", "creationTimestamp"});
+  row.submitter = submitter_of(objects.owner);
   row.tags = tags_of(objects.owner);
   std::size_t succeeded = 0, failed = 0;
   bool ended = !facts.jobs.empty(), hopeless = false, active = false;

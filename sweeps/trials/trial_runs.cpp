@@ -185,11 +185,14 @@ std::vector<kube::AccessQuestion> TrialRuns::check(const std::vector<Point>& poi
   return rights;
 }
 
-void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid) {
+void TrialRuns::create_one(const TrialLine& trial, const json& sweep_owner) {
   const std::string& sweep = definition_.identity.run;
+  const std::string sweep_uid = kube::uid_of(sweep_owner);
   Creation creation(client_, name_space_, hooks_);
   Rendered rendered = render(experiments_.of(trial.point), definition_.files, templates_, options_of(trial));
   give_owner_to_sweep(rendered.owner, sweep, sweep_uid, trial.number);
+  if (const std::string submitter = annotation_text(submitter_of(sweep_owner)); !submitter.empty())
+    rendered.owner["metadata"]["annotations"][annotations::submitter] = submitter;
   const Creation::Stored owner = creation.create_owner(rendered.owner);
   if (!has_owner(owner.object, sweep_uid))
     throw Error(ExitCode::cluster,
@@ -205,7 +208,7 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
   }
 }
 
-TrialRuns::Created TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
+TrialRuns::Created TrialRuns::create(const std::vector<TrialLine>& trials, const json& sweep,
                                      const std::function<bool()>& go_on) {
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stopping{false};
@@ -216,7 +219,7 @@ TrialRuns::Created TrialRuns::create(const std::vector<TrialLine>& trials, const
       const std::size_t i = next++;
       if (i >= trials.size()) return;
       try {
-        create_one(trials[i], sweep_uid);
+        create_one(trials[i], sweep);
       } catch (const Error& error) {
         if (error.code() != ExitCode::cannot_start) throw;
         const std::lock_guard lock(mutex);

@@ -50,15 +50,16 @@ class TrialRuns {
     std::vector<RefusedTrial> refused;  // trials that the cluster has refused; their objects are removed
   };
   // Creates the missing objects of these trials' runs, several runs in parallel. Begins the trials in their
-  // order. `go_on` is called by the calling thread, several times a second; if `go_on` returns false or
-  // throws, create() begins no further trial. Repeating the call is safe. Throws the first Error that is not
-  // a refusal, after creating the other runs.
-  Created create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
+  // order. `sweep`: the owner of the sweep, whose submitter also is the submitter of its trials. `go_on` is
+  // called by the calling thread, several times a second; if `go_on` returns false or throws, create() begins
+  // no further trial. Repeating the call is safe. Throws the first Error that is not a refusal, after
+  // creating the other runs.
+  Created create(const std::vector<TrialLine>& trials, const nlohmann::json& sweep,
                  const std::function<bool()>& go_on);
 
  private:
   std::vector<kube::AccessQuestion> check_one(const Point& point) const;
-  void create_one(const TrialLine& trial, const std::string& sweep_uid);
+  void create_one(const TrialLine& trial, const nlohmann::json& sweep_owner);
   RenderOptions options_of(const TrialLine& trial) const;
 
   kube::Client& client_;

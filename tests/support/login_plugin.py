@@ -24,8 +24,8 @@ def openssl(*args, input=None):
     return subprocess.run(["openssl", *map(str, args)], input=input, check=True, capture_output=True, timeout=30).stdout
 
 
-def certificate(pki, seconds):
-    """(certificate, key) of the cluster's ordinary user, as PEM."""
+def certificate(pki, seconds, subject="/O=researchers/CN=researcher"):
+    """(certificate, key) of this user, as PEM; without a subject, of the cluster's ordinary user."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "index").touch()
@@ -34,7 +34,7 @@ def certificate(pki, seconds):
             "default_md = sha256\npolicy = policy\nx509_extensions = client\n[policy]\ncommonName = supplied\norganizationName = supplied\n"
             "[client]\nkeyUsage = digitalSignature\nextendedKeyUsage = clientAuth\n")
         openssl("req", "-new", "-config", folder / "openssl.cnf", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                "-keyout", folder / "key", "-out", folder / "request", "-subj", "/O=researchers/CN=researcher")
+                "-keyout", folder / "key", "-out", folder / "request", "-subj", subject)
         now = datetime.datetime.now(datetime.timezone.utc)
         start, end = (f"{when:%Y%m%d%H%M%SZ}" for when in (now - datetime.timedelta(minutes=1), now + datetime.timedelta(seconds=seconds)))
         openssl("ca", "-batch", "-notext", "-config", folder / "openssl.cnf", "-cert", pki / "ca.crt", "-keyfile", pki / "ca.key",

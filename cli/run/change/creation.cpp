@@ -196,6 +196,8 @@ Creation::Stored Creation::store_owner(const json& owner) {
   json wanted = owner;
   const std::string mark = hex(random_bytes(8));
   wanted["metadata"]["annotations"][annotations::submit] = mark;
+  if (const std::string submitter = hooks_.submitter ? hooks_.submitter() : ""; !submitter.empty())
+    wanted["metadata"]["annotations"][annotations::submitter] = submitter;
   if (!hooks_.shell.empty()) wanted["metadata"]["annotations"][annotations::shell] = hooks_.shell;
   while (true) {
     wanted["metadata"]["annotations"][annotations::submitted] =

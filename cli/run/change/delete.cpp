@@ -44,19 +44,20 @@ std::string what_is_left(std::vector<std::string> left) {
 }
 
 // The owner of the run or sweep, as find_owner_to_delete() finds it; nullopt if the owner is gone.
-std::optional<json> find_owner(kube::Client& client, const std::string& name) {
+std::optional<json> find_owner(kube::Client& client, const std::string& name, const Me& me) {
   require_run_name(name);
   const std::string& name_space = client.config().name_space;
   std::optional<json> owner = client.find(kube::resources::config_maps, name_space, name);
   if (owner && kube::label_of(*owner, labels::run) == name) return owner;
   if (!is_label(name)) return std::nullopt;  // a text such as "a,b" would select other objects
-  std::vector<std::string> runs;
+  std::vector<std::string> mine, of_others;
   const kube::ListOptions named{.label_selector = std::string(labels::name) + "=" + name,
                                 .metadata_only = true};
   for (const json& item : client.list(kube::resources::config_maps, name_space, named).items) {
-    if (kube::name_of(item) == kube::label_of(item, labels::run) && !is_trial(item))
-      runs.push_back(kube::name_of(item));
+    if (kube::name_of(item) != kube::label_of(item, labels::run) || is_trial(item)) continue;
+    (is_of_another(submitter_of(item), me) ? of_others : mine).push_back(kube::name_of(item));
   }
+  const std::vector<std::string>& runs = mine.empty() ? of_others : mine;
   if (runs.empty()) return std::nullopt;
   if (runs.size() > 1) {
     throw Error(ExitCode::usage,
@@ -77,8 +78,8 @@ void remove_if_there(kube::Client& client, const std::string& name_space, const 
   }
 }
 
-std::optional<json> find_owner_to_delete(kube::Client& client, const std::string& name) {
-  if (std::optional<json> owner = find_owner(client, name)) return owner;
+std::optional<json> find_owner_to_delete(kube::Client& client, const std::string& name, const Me& me) {
+  if (std::optional<json> owner = find_owner(client, name, me)) return owner;
   if (find_ownerless(client, client.config().name_space, name).empty()) return std::nullopt;
   const json gone = {{"metadata", {{"name", name}}}};
   return gone;

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/change/hooks.h"
+#include "cli/run/facts/submitter.h"
 
 namespace mlk::kube {
 class Client;
@@ -25,10 +26,11 @@ void remove_if_there(kube::Client& client, const std::string& name_space, const 
                      const std::string& name, const std::string& uid);
 
 // The owner of the run or sweep that the user means. The name of an experiment is accepted only if the
-// experiment has a single run or sweep, not counting trials. If the name meant the newest run, the same
-// command typed twice would delete two runs. If the owner is gone but has left objects, the returned owner
-// has no uid. Throws Error{usage} and ApiError.
-std::optional<nlohmann::json> find_owner_to_delete(kube::Client& client, const std::string& name);
+// experiment has a single run or sweep, not counting trials, and runs of other users if one is mine. If the
+// name meant the newest run, the same command typed twice would delete two runs. If the owner is gone but has
+// left objects, the returned owner has no uid. Throws Error{usage} and ApiError.
+std::optional<nlohmann::json> find_owner_to_delete(kube::Client& client, const std::string& name,
+                                                   const Me& me = {});
 
 // One run or sweep that is being deleted. The class identifies objects by uid, since a new run of the same
 // name may exist before the old run is gone.

@@ -19,6 +19,7 @@ struct SubmitHooks {
   std::function<void(const std::string&)> note;  // progress, for people
   std::function<void()> check_interrupted;       // throws if the user wants to stop
   std::function<void()> owner_is_there{};        // called as soon as the owner of the run or sweep exists
+  std::function<std::string()> submitter{};  // the annotation that says who submits; empty: nothing is said
   // On the embedded cluster: variables of the user's shell, as a JSON object, with which programs start.
   std::string shell{};
 };

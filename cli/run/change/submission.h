@@ -36,6 +36,7 @@ struct Submitted {
   std::string run;
   SubmitOutcome outcome = SubmitOutcome::created;
   std::optional<RunStatus> status{};  // of a run that existed already
+  std::string submitter{};            // the user who submitted that run, if it is another user
 };
 
 // Renders the experiment's first run, whose name ends without the number of an attempt. The run gets a new

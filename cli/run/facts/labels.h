@@ -28,6 +28,7 @@ inline constexpr char tags[] = "mlk.dev/tags";      // a JSON list of words
 inline constexpr char note[] = "mlk.dev/note";      // a remark for people
 inline constexpr char submit[] = "mlk.dev/submit";  // which call of submit made the owner
 inline constexpr char shell[] = "mlk.dev/shell";    // embedded cluster: variables of the submitting shell
+inline constexpr char submitter[] = "mlk.dev/submitter";  // who submitted it (facts/submitter.h)
 inline constexpr char submitted[] = "mlk.dev/submitted";  // when the owner was sent, in ns since 1970
 inline constexpr char created[] = "mlk.dev/created";      // set when all objects exist: the deciding Jobs
 inline constexpr char gone[] = "mlk.dev/gone";            // the Jobs of `created` that two lists have lacked

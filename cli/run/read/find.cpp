@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <map>
+#include <tuple>
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
@@ -85,14 +86,15 @@ bool pods_are_older(const RunObjects& objects) {
 }
 
 RunAddress choose_run(const std::vector<json>& owners, const std::string& name_space,
-                      const std::string& typed, Prefer prefer) {
+                      const std::string& typed, Prefer prefer, const Me& me) {
   const std::size_t slash = typed.find('/');
   const std::string name = typed.substr(0, slash);
   const json* found = nullptr;
   std::vector<std::string> names;
   const bool sweeps_first = prefer == Prefer::sweeps || slash != std::string::npos;
   const auto key = [&](const json& owner) {
-    return std::pair(sweeps_first && is_sweep(owner), age_of(owner));
+    return std::tuple(!is_of_another(submitter_of(owner), me), sweeps_first && is_sweep(owner),
+                      age_of(owner));
   };
   for (const json& owner : owners) {
     if (!is_owner(owner)) continue;
@@ -111,7 +113,8 @@ RunAddress choose_run(const std::vector<json>& owners, const std::string& name_s
                 "there is no run '" + printable(typed) + "' in namespace '" + name_space + "'",
                 near.empty() ? "" : "did you mean '" + near + "'?");
   }
-  RunAddress address{kube::name_of(*found), is_sweep(*found), {}};
+  RunAddress address{.run = kube::name_of(*found), .is_sweep = is_sweep(*found), .trial = {}};
+  address.submitter = submitter_of(*found);
   if (slash == std::string::npos) return address;
   const int trial = parse_int(std::string_view(typed).substr(slash + 1), -1);
   if (!address.is_sweep) throw Error(ExitCode::usage, address.run + " is no sweep: it has no trials");
@@ -128,11 +131,11 @@ void require_run_name(const std::string& typed) {
 }
 
 RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed,
-                    Prefer prefer) {
+                    Prefer prefer, const std::function<Me()>& me) {
   require_run_name(typed);
   const std::vector<json> owners =
       client.list(kube::resources::config_maps, name_space, by_label(labels::run, true)).items;
-  return choose_run(owners, name_space, typed, prefer);
+  return choose_run(owners, name_space, typed, prefer, me ? me() : Me{});
 }
 
 std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json> jobs,

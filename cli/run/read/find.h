@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/run/facts/submitter.h"
 #include "cli/run/state/status.h"
 
 namespace mlk::kube {
@@ -38,16 +39,18 @@ struct RunAddress {
   bool is_sweep = false;
   std::optional<int> trial;       // 7 for digits-abcde/7; nullopt if no trial was named
   std::optional<Time> created{};  // set by --where: distinguishes the run from a later run of this name
+  Submitter submitter{};
 };
 
 // Finds what `typed` names: the run or sweep of this name, or else the newest run or sweep of the experiment
-// of this name. NAME/NUMBER names a trial of a sweep. Throws Error{not_found} with the nearest name as a
-// hint, and Error{usage} for a trial of a run that is not a sweep. `prefer`: if the experiment has runs and
-// sweeps, Prefer::sweeps chooses the newest sweep, even if a run is newer (usually a run that repeats the
-// sweep's best trial). For NAME/NUMBER, sweeps are always preferred.
+// of this name, runs of other users only if there is none of mine. NAME/NUMBER names a trial of a sweep.
+// Throws Error{not_found} with the nearest name as a hint, and Error{usage} for a trial of a run that is not
+// a sweep. `prefer`: if the experiment has runs and sweeps, Prefer::sweeps chooses the newest sweep, even if
+// a run is newer (usually a run that repeats the sweep's best trial). For NAME/NUMBER, sweeps are always
+// preferred. `me` is called after the runs were listed; empty: no run is another's.
 enum class Prefer { newest, sweeps };
 RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed,
-                    Prefer prefer = Prefer::newest);
+                    Prefer prefer = Prefer::newest, const std::function<Me()>& me = {});
 
 // All runs of the namespace, newest first. For any number of runs, makes three requests in parallel, and the
 // requests of confirm_absences(), read_tails() and SideReads. Reads the events about Jobs if a Job lacks
@@ -66,7 +69,7 @@ bool pods_are_older(const RunObjects& objects);
 
 // The pure part of find_run, on the owners' metadata.
 RunAddress choose_run(const std::vector<nlohmann::json>& owners, const std::string& name_space,
-                      const std::string& typed, Prefer prefer = Prefer::newest);
+                      const std::string& typed, Prefer prefer = Prefer::newest, const Me& me = {});
 
 // The pure parts of list_runs. group_by_run() leaves out Jobs and pods whose owner is not among `owners`.
 std::vector<RunObjects> group_by_run(std::vector<nlohmann::json> owners, std::vector<nlohmann::json> jobs,

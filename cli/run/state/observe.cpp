@@ -89,6 +89,7 @@ class Observation {
     const json experiment = json_or_null(text_of(owner, {"data", "experiment"}));
     if (experiment.is_object()) status_.experiment = experiment;
     status_.commit = commit_of(text_of(owner, {"data", "code"}));
+    status_.submitter = submitter_of(owner);
     status_.tags = tags_of(owner);
     status_.note = kube::annotation_of(owner, annotations::note);
     status_.steps = count_of(experiment, {"train", "steps"}, 0);
@@ -371,6 +372,7 @@ class Observation {
     recorded.checkpoint = checkpoint_place(objects_.owner, recorded.result);
     recorded.experiment = std::move(status_.experiment);
     recorded.commit = std::move(status_.commit);
+    recorded.submitter = std::move(status_.submitter);
     recorded.tags = std::move(status_.tags);
     recorded.note = std::move(status_.note);
     if (recorded.steps == 0) recorded.steps = status_.steps;

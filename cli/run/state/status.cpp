@@ -81,6 +81,7 @@ json to_json(const RunStatus& status) {
   out["final"] = is_over(status);
   out["checkpoint"] = to_json(status.checkpoint);
   out["experiment"] = status.experiment;
+  out["owner"] = to_json(status.submitter);
   out["tags"] = status.tags;
   out["note"] = status.note;
   out["commit"] = status.commit;

@@ -10,6 +10,7 @@
 #include "cli/run/facts/absence.h"
 #include "cli/run/facts/phase.h"
 #include "cli/run/facts/run_objects.h"
+#include "cli/run/facts/submitter.h"
 #include "cli/run/state/checkpoints.h"
 #include "cli/util/error.h"
 #include "cli/util/time.h"
@@ -63,6 +64,7 @@ struct RunStatus {
 
   // The experiment as it was submitted.
   nlohmann::json experiment;  // with all defaults; null if the owner was read as metadata only
+  Submitter submitter;
   std::vector<std::string> tags;
   std::string note;
   std::string commit;  // the commit of its code, as commit_of() returns it

@@ -96,7 +96,8 @@ struct OfCluster : Console {
 // Counts the requests that change something.
 void count_changes(Sweeper& sweeper, std::atomic<int>& changes) {
   sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
-    changes += asked.method == "GET" ? 0 : 1;
+    const bool is_review = asked.path.find("selfsubject") != std::string::npos;  // it changes nothing
+    changes += asked.method == "GET" || is_review ? 0 : 1;
     return std::nullopt;
   });
 }
@@ -327,13 +328,10 @@ TEST_CASE("a command asks no question if --where selects no run") {
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("mlk stop, mlk resume and mlk delete refuse --yes without --where") {
+TEST_CASE("mlk stop, mlk resume and mlk delete refuse --yes without a run") {
   TwoRun console;
   for (const std::string doing : {"stop", "resume", "delete"}) {
-    const auto yes = console.type({doing, console.sweep, "--yes"});
-    CHECK(yes.code == 2);
-    CHECK(yes.has("--yes needs --where"));
-    const auto none = console.type({doing});
+    const auto none = console.type({doing, "--yes"});
     CHECK(none.code == 2);
     CHECK(none.has("a run is required"));
     const auto trial = console.type({doing, console.trial(0), "--where", "lr<1", "--yes"});

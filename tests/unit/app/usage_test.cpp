@@ -68,7 +68,7 @@ TEST_CASE("mlk reports errors in flags and arguments without a request to the cl
   }
   for (const std::string command : {"stop", "resume", "delete"}) {
     lines.push_back({{command}, "a run is required"});
-    lines.push_back({{command, "x", "--yes"}, "--yes needs --where"});
+    lines.push_back({{command, "--yes"}, "a run is required"});
   }
   for (Line& line : lines) {
     mlk::test::Tree tree;

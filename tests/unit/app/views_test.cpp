@@ -100,6 +100,30 @@ TEST_CASE("mlk status shows how many ranks still run while the run is restarting
   CHECK(head(Phase::running, 1) == "mnist-abcde  Running  ps  took 1m");
 }
 
+TEST_CASE("mlk status names the owner if it is not the user of the command") {
+  std::ostringstream out;
+  print_status(failed_run(), out, ui::Style(), 0, now, "ben");
+  CHECK(out.str().find("\n  owner         ben\n") != std::string::npos);
+  CHECK(shown(failed_run(), 0).find("owner") == std::string::npos);
+}
+
+TEST_CASE("mlk ls shows the owners if the runs have more than one") {
+  RunStatus first = failed_run(), second = failed_run();
+  first.submitter = {"login", "anna"};
+  second.run = "mnist-fghjk";
+  const auto header = [&] {
+    std::ostringstream out;
+    print_runs({first, second}, out, ui::Style(), 0, now);
+    const std::string text = out.str();
+    return text.substr(0, text.find('\n')).find("OWNER") != std::string::npos ? text : "";
+  };
+  CHECK(header() == "");  // the other one is unknown
+  second.submitter = {"login", "anna"};
+  CHECK(header() == "");
+  second.submitter = {"login", "ben"};
+  CHECK(header().find("mnist-fghjk  Failed  ben") != std::string::npos);
+}
+
 TEST_CASE("mlk status shows the first digits of the git commit of the code") {
   RunStatus status = failed_run();
   status.commit = "0123456789abcdef0123456789abcdef01234567";

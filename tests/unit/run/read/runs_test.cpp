@@ -35,6 +35,25 @@ TEST_CASE("a name means the run with this name, else the newest run of the exper
   CHECK(choose_run({owners[1], owners[0], owners[3]}, "lab", "mnist").run == "mnist-bbbbb");
 }
 
+TEST_CASE("the name of an experiment means my newest run, and the newest of others only if none is mine") {
+  const auto by = [](json run, const std::string& name) {
+    run["metadata"]["annotations"] = {{"mlk.dev/submitter", annotation_text({"login", name})}};
+    return run;
+  };
+  const std::vector<json> owners{by(owner("mnist-aaaaa", "mnist", "2026-01-01T00:00:00Z"), "anna"),
+                                 by(owner("mnist-bbbbb", "mnist", "2026-01-02T00:00:00Z"), "anna"),
+                                 by(owner("mnist-ccccc", "mnist", "2026-01-03T00:00:00Z"), "ben")};
+  const auto chosen = [&](const std::string& me) {
+    return choose_run(owners, "lab", "mnist", Prefer::newest, {{"login", me}, ""});
+  };
+  CHECK(chosen("anna").run == "mnist-bbbbb");
+  CHECK(chosen("ben").run == "mnist-ccccc");
+  CHECK(chosen("carl").run == "mnist-ccccc");
+  CHECK(chosen("carl").submitter.name == "ben");
+  CHECK(choose_run(owners, "lab", "mnist-ccccc", Prefer::newest, {{"login", "anna"}, ""}).run ==
+        "mnist-ccccc");
+}
+
 TEST_CASE("choose_run() passes over newer runs if sweeps are preferred") {
   json older = owner("mnist-aaaaa", "mnist", "2026-01-01T00:00:00Z"),
        sweep = owner("mnist-bbbbb", "mnist", "2026-01-03T00:00:00Z");

@@ -103,6 +103,7 @@ TEST_CASE("the JSON of a status has every key even if nothing is known") {
                 {"final", false},
                 {"checkpoint", nullptr},
                 {"experiment", nullptr},
+                {"owner", nullptr},
                 {"tags", json::array()},
                 {"note", ""},
                 {"commit", ""}});

@@ -136,6 +136,7 @@ TEST_CASE("the JSON of a status has every key even if values are unknown") {
                       {"cannot_start", false},
                       {"final", false},
                       {"experiment", nullptr},
+                      {"owner", nullptr},
                       {"tags", json::array()},
                       {"note", ""},
                       {"commit", ""}};

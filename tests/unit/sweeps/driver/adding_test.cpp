@@ -179,7 +179,7 @@ TEST_CASE(
   TrialRuns runs(client, request.name_space, "0", true, larger, sweeper.file_context, sweeper.templates,
                  hooks);
   SweepObjects objects = objects_on(sweeper, first.sweep);
-  runs.create({{3, hash_of(larger.points.back()), larger.points.back(), {}}}, kube::uid_of(objects.owner),
+  runs.create({{3, hash_of(larger.points.back()), larger.points.back(), {}}}, objects.owner,
               [] { return true; });
   const auto all_suspended = [&](bool suspended) {
     const std::vector<json> jobs = objects_on(sweeper, first.sweep).jobs;

@@ -204,14 +204,14 @@ TEST_CASE("if the driver must stop, create() completes the runs that it has begu
   std::vector<TrialLine> trials;
   for (const Point& point : sweep.points)
     trials.push_back({static_cast<int>(trials.size()), hash_of(point), point, {}});
-  const std::string uid = kube::uid_of(fetch_sweep(client, "default", started.sweep, WithPods::no).owner);
-  const TrialRuns::Created created = runs.create(trials, uid, [] { return false; });
+  const json owner = fetch_sweep(client, "default", started.sweep, WithPods::no).owner;
+  const TrialRuns::Created created = runs.create(trials, owner, [] { return false; });
   CHECK(created.begun > 0);
   CHECK(created.begun < 600);
   CHECK(runs_of_sweep(sweeper, started.sweep) == created.begun);
   const auto lost = []() -> bool { throw Error(ExitCode::cluster, "the Lease is gone"); };
   const std::vector<TrialLine> rest(trials.begin() + static_cast<long>(created.begun), trials.end());
-  CHECK_THROWS_WITH(runs.create(rest, uid, lost), "the Lease is gone");
+  CHECK_THROWS_WITH(runs.create(rest, owner, lost), "the Lease is gone");
   CHECK(runs_of_sweep(sweeper, started.sweep) < 600);
 }
 

@@ -93,6 +93,31 @@ TEST_CASE("an expression is refused, with line and column, if it has a name or s
   CHECK_THROWS_WITH_AS(numbers_of("state == Suceeded"), doctest::Contains("--where:1:10: "), Error);
 }
 
+TEST_CASE("an expression selects runs by their owners, and `me` is the user of the command") {
+  RunStatus of_anna, of_ben, old;
+  of_anna.run = "a-1";
+  of_anna.submitter = {"login", "anna"};
+  of_ben.run = "b-1";
+  of_ben.submitter = {"login", "ben"};
+  old.run = "c-1";  // of an mlk that did not record the submitter
+  const auto selected = [&](const std::string& expression, const Me& me) {
+    std::string runs;
+    for (const RunStatus& run : select_runs({of_anna, of_ben, old}, Time{}, expression, me))
+      runs += run.run + " ";
+    return runs;
+  };
+  const Me anna{{"login", "anna"}, ""};
+  CHECK(selected("owner == me", anna) == "a-1 ");
+  CHECK(selected("owner == anna", anna) == "a-1 ");
+  CHECK(selected("owner != me", anna) == "b-1 ");
+  CHECK(selected("owner in [me, ben]", anna) == "a-1 b-1 ");
+  CHECK(selected("not (owner == me)", anna) == "b-1 c-1 ");
+  CHECK(selected("owner == null", anna) == "c-1 ");
+  CHECK(selected("owner == me", {{"login", "anna"}, "ben"}) == "a-1 b-1 ");
+  CHECK(selected("owner == me", {{"login", "carl"}, ""}) == "");
+  CHECK(selected("run == me", anna) == "");
+}
+
 TEST_CASE("an expression selects runs by experiment, metrics, tags and age") {
   RunStatus old, fresh;
   old.run = "a-1";

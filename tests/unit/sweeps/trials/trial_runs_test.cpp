@@ -148,7 +148,7 @@ struct PreparedRuns {
       const Point& point = sweep.points.at(static_cast<std::size_t>(number));
       lines.push_back({number, hash_of(point), point, {}});
     }
-    return runs.create(lines, uid, [] { return true; });
+    return runs.create(lines, {{"metadata", {{"uid", uid}}}}, [] { return true; });
   }
   std::string name_of_run(int number) const {
     return trial_run(sweep.identity.run, hash_of(sweep.points.at(static_cast<std::size_t>(number))));
