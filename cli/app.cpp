@@ -88,6 +88,9 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   add_delete(*root, session);
   add_get(*root, session);
   add_diff(*root, session);
+  add_tag(*root, session);
+  add_note(*root, session);
+  add_retry(*root, session);
   add_rollback(*root, session);
   add_context(*root, session);
   add_local(*root, session);
@@ -131,9 +134,20 @@ std::vector<std::string> words_for_mlk(const CLI::App& app, const std::vector<st
   return before;
 }
 
+// `mlk tag RUN -old` removes the tag old. A word such as -old would be a flag, so it becomes "old-", which
+// means the same. Only -h and -n are flags there.
+std::vector<std::string> with_tags_as_operands(const CLI::App& app, std::vector<std::string> words) {
+  if (command_of(app, words).get_name() != "tag") return words;
+  for (std::string& word : words) {
+    const bool is_flag = word.size() < 2 || word[0] != '-' || word[1] == '-' || word == "-h" || word == "-n";
+    if (!is_flag) word = word.substr(1) + "-";
+  }
+  return words;
+}
+
 int run_command(CLI::App& app, const std::vector<std::string>& given, Session& session) {
   const std::vector<std::string> arguments =
-      with_empty_values(words_for_mlk(app, with_help_as_flag(given), session));
+      with_empty_values(with_tags_as_operands(app, words_for_mlk(app, with_help_as_flag(given), session)));
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     return static_cast<int>(session.exit_code);

@@ -6,17 +6,13 @@
 
 #include "cli/args/validators.h"
 #include "cli/commands/commands.h"
-#include "cli/experiment/load.h"
 #include "cli/kube/objects.h"
-#include "cli/provide/submit.h"
-#include "cli/run/change/stored_run.h"
+#include "cli/provide/submit_stored.h"
 #include "cli/run/change/versions.h"
 #include "cli/run/facts/labels.h"
-#include "cli/run/inputs/prepare.h"
 #include "cli/run/read/find.h"
 #include "cli/select/selection.h"
 #include "cli/session/session.h"
-#include "cli/util/json.h"
 
 namespace mlk {
 namespace {
@@ -53,24 +49,8 @@ void rollback(const RollbackOptions& options, Session& session) {
     return;
   (void)fetch_stored(client, name_space, address.run);  // throws Error for sweeps and trials
   const StoredRun stored = fetch_stored(client, name_space, find_version_before(client, address.run));
-  const Templates templates = load_templates();
-  const Experiment experiment =
-      load_experiment(json_text(stored.experiment), "the record of run " + stored.run, {}, templates.names());
-  FileContents files = fetch_stored_files(client, name_space, stored);
-  files.user.on_machine = session.local();
-  if (!session.local()) provide_user(experiment, files, nullptr, client, session, false);
-  if (!identify(experiment, digests_of(experiment, files), templates, 1).hash.starts_with(stored.hash))
-    session.warn("with the mlk and the templates of this machine, the experiment becomes another run than " +
-                 stored.run);
   session.note("the version before " + address.run + " is " + stored.run);
-  submit({.experiment = experiment,
-          .files = files,
-          .templates = templates,
-          .provided = provided,
-          .dry_run = options.dry_run ? DryRun::server : DryRun::no,
-          .again = true,
-          .output = options.output},
-         session);
+  submit_stored(stored, provided, "", options.dry_run, options.output, session);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ Submitted submit(const ToSubmit& what, Session& session) {
                               .local = session.local(),
                               .local_gpus = local::gpu_count(),
                               .again = what.again,
-                              .dry_run = what.dry_run == DryRun::server};
+                              .dry_run = what.dry_run == DryRun::server,
+                              .checkpoints = what.checkpoints};
   Rendered rendered = render_run(request);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
   for (const std::string& warning : what.files.warnings) session.warn(warning);

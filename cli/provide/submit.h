@@ -14,8 +14,9 @@ struct ToSubmit {
   const Templates& templates;
   const Provided& provided;
   DryRun dry_run = DryRun::no;
-  bool again = false;  // as in SubmitRequest
-  std::string output;  // how the run is printed on standard output: "name" or "json"
+  bool again = false;         // as in SubmitRequest
+  std::string checkpoints{};  // as in SubmitRequest
+  std::string output;         // how the run is printed on standard output: "name" or "json"
 };
 
 // Renders the run, warns of possible problems, and submits the run. Prints the name of the run on standard

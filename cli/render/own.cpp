@@ -34,13 +34,15 @@ json owner_references(const std::string& name, const std::string& uid) {
                        {"blockOwnerDeletion", false}}});
 }
 
-void own(json& object, const std::string& run, const std::string& uid) {
+void own(json& object, const std::string& run, const std::string& uid, const std::string& folder) {
   object["metadata"]["ownerReferences"] = owner_references(run, uid);
-  move_checkpoints(object, checkpoint_path(run, ""), checkpoint_path(run, uid));
+  move_checkpoints(object, checkpoint_path(run, ""),
+                   folder.empty() ? checkpoint_path(run, uid) : checkpoint_path(folder, ""));
 }
 
-void own(std::vector<json>& objects, const std::string& run, const std::string& uid) {
-  for (json& object : objects) own(object, run, uid);
+void own(std::vector<json>& objects, const std::string& run, const std::string& uid,
+         const std::string& folder) {
+  for (json& object : objects) own(object, run, uid, folder);
 }
 
 }  // namespace mlk

@@ -14,8 +14,10 @@ nlohmann::json owner_references(const std::string& name, const std::string& uid)
 
 // Replaces the ownerReferences, even those from a patch, because an object without this owner would outlive
 // the run. In MLK_CHECKPOINTS and MLK_TENSORBOARD of all containers, adds the uid to the name of the run's
-// folder for checkpoints.
-void own(nlohmann::json& object, const std::string& run, const std::string& uid);
-void own(std::vector<nlohmann::json>& objects, const std::string& run, const std::string& uid);
+// folder for checkpoints, or names `folder` instead, the folder of an earlier run.
+void own(nlohmann::json& object, const std::string& run, const std::string& uid,
+         const std::string& folder = "");
+void own(std::vector<nlohmann::json>& objects, const std::string& run, const std::string& uid,
+         const std::string& folder = "");
 
 }  // namespace mlk

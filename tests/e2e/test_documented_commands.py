@@ -42,9 +42,12 @@ BEFORE = {
     "mlk-results.1": SWEEP,
     "mlk-resume.1": "mlk submit --set train.steps=3000 digits-ps.yaml; mlk stop digits-ps",
     "mlk-run.1": "echo 'print(1)' > train.py",
+    "mlk-note.1": "mlk submit --wait digits.yaml",
+    "mlk-retry.1": "printf 'name: digits\\nmode: single\\nrun: exit 3\\nrestart: {retries: 0}\\n' > fails.yaml; mlk submit --wait fails.yaml || true",
     "mlk-rollback.1": "mlk submit --wait digits.yaml; sleep 1; mlk submit --wait --set train.steps=50 digits.yaml",
     "mlk-status.1": RUN,
     "mlk-stop.1": SLOW_RUN,
+    "mlk-tag.1": "mlk submit --wait digits.yaml",
     "mlk-wait.1": f"{RUN}; mlk submit --wait examples/digits-single.yaml",
 }
 

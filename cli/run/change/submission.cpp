@@ -12,6 +12,7 @@
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/pods_left.h"
 #include "cli/run/read/find.h"
+#include "cli/run/state/checkpoints.h"
 #include "cli/run/state/status.h"
 #include "cli/util/hash.h"
 #include "cli/util/number.h"
@@ -41,11 +42,13 @@ class Submission {
     creation_.ask_what_is_allowed(creation_.check_kinds(rendered.objects, template_name()));
     if (const int attempt = choose_attempt(rendered); attempt != 1)
       rendered = render_attempt(request_, attempt);
+    if (!request_.checkpoints.empty())
+      rendered.owner["metadata"]["annotations"][annotations::checkpoints] = request_.checkpoints;
     if (request_.dry_run) return check(rendered);
     if (before_) end_pods_left(client_, request_.name_space, *before_, hooks_);
     const Creation::Stored owner = creation_.create_owner(rendered.owner);
     owner_uid_ = kube::uid_of(owner.object);
-    own(rendered.objects, rendered.run, owner_uid_);
+    own(rendered.objects, rendered.run, owner_uid_, checkpoint_folder_of(owner.object));
     Submitted result{rendered.run, SubmitOutcome::created};
     if (!owner.created) {
       const std::optional<SubmitOutcome> present = already_there(rendered);

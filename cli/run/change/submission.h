@@ -20,8 +20,9 @@ struct SubmitRequest {
   std::string version;  // of mlk
   bool local = false;   // to the embedded cluster, with `local_gpus` GPUs of this machine
   int local_gpus = 0;
-  bool again = false;    // make a new run if the newest run has ended or is stopped
-  bool dry_run = false;  // checked by the server, nothing is stored
+  bool again = false;         // make a new run if the newest run has ended or is stopped
+  bool dry_run = false;       // checked by the server, nothing is stored
+  std::string checkpoints{};  // the folder of the checkpoints that a new run continues; empty: its own
 };
 
 enum class SubmitOutcome {

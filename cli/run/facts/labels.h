@@ -28,12 +28,13 @@ inline constexpr char tags[] = "mlk.dev/tags";      // a JSON list of words
 inline constexpr char note[] = "mlk.dev/note";      // a remark for people
 inline constexpr char submit[] = "mlk.dev/submit";  // which call of submit made the owner
 inline constexpr char shell[] = "mlk.dev/shell";    // embedded cluster: variables of the submitting shell
-inline constexpr char submitter[] = "mlk.dev/submitter";  // who submitted it (facts/submitter.h)
-inline constexpr char submitted[] = "mlk.dev/submitted";  // when the owner was sent, in ns since 1970
-inline constexpr char created[] = "mlk.dev/created";      // set when all objects exist: the deciding Jobs
-inline constexpr char gone[] = "mlk.dev/gone";            // the Jobs of `created` that two lists have lacked
-inline constexpr char stopped[] = "mlk.dev/stopped";      // when the run was stopped, RFC 3339
-inline constexpr char phase[] = "mlk.dev/phase";          // the phase in the record, if there is a record
+inline constexpr char checkpoints[] = "mlk.dev/checkpoints";  // the folder, if it is that of an earlier run
+inline constexpr char submitter[] = "mlk.dev/submitter";      // who submitted it (facts/submitter.h)
+inline constexpr char submitted[] = "mlk.dev/submitted";      // when the owner was sent, in ns since 1970
+inline constexpr char created[] = "mlk.dev/created";          // set when all objects exist: the deciding Jobs
+inline constexpr char gone[] = "mlk.dev/gone";        // the Jobs of `created` that two lists have lacked
+inline constexpr char stopped[] = "mlk.dev/stopped";  // when the run was stopped, RFC 3339
+inline constexpr char phase[] = "mlk.dev/phase";      // the phase in the record, if there is a record
 inline constexpr char summary[] = "mlk.dev/summary";  // written with `phase`: the data for mlk ls, as JSON
 
 // Further annotations of the owner of a trial.

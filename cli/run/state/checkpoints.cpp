@@ -4,6 +4,7 @@
 
 #include "cli/kube/objects.h"
 #include "cli/render/pod.h"
+#include "cli/run/facts/labels.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
@@ -12,11 +13,16 @@ namespace mlk {
 
 using json = nlohmann::json;
 
+std::string checkpoint_folder_of(const json& owner) {
+  const std::string folder = kube::annotation_of(owner, annotations::checkpoints);
+  return is_label(folder) ? folder : checkpoint_folder(kube::name_of(owner), kube::uid_of(owner));
+}
+
 std::optional<CheckpointPlace> checkpoint_place(const json& owner, const json& result) {
   const json experiment = json_or_null(text_of(owner, {"data", "experiment"}));
   const json& volume = at_path(experiment, {"checkpoint", "volume"});
   if (!volume.is_object() || volume.empty() || volume.contains("emptyDir")) return std::nullopt;
-  CheckpointPlace place{volume, checkpoint_folder(kube::name_of(owner), kube::uid_of(owner)), {}, ""};
+  CheckpointPlace place{volume, checkpoint_folder_of(owner), {}, ""};
   // A user's program may write any value into its result, so a value that is not a step counts as missing.
   const std::int64_t step = count_of(result, {"checkpoint"}, -1);
   if (step >= 0 && at_path(experiment, {"train"}).is_object()) {

@@ -17,6 +17,9 @@ struct CheckpointPlace {
   std::optional<bool> has_files{};   // whether the folder has files; nullopt: not checked
 };
 
+// The folder in the volume: the run's own, or that of the earlier run whose checkpoints the run continues.
+std::string checkpoint_folder_of(const nlohmann::json& owner);
+
 // Finds the place from the run's owner and its result. nullopt if checkpoints do not outlive the pods, or if
 // the owner was read as metadata only.
 std::optional<CheckpointPlace> checkpoint_place(const nlohmann::json& owner, const nlohmann::json& result);
