@@ -33,14 +33,20 @@ struct RunOptions {
   bool detach = false, again = false, insecure = false;
 };
 
-// The experiment of the flags, without the program.
-std::string yaml_of_flags(const RunOptions& options) {
-  const bool has_framework = !options.framework.empty() && options.framework != "none";
-  if (options.workers > 1 && options.framework.empty()) {
+// How several workers find each other: --framework, or the framework of the launcher in the command.
+std::string framework_of(const RunOptions& options, const std::vector<std::string>& program) {
+  const std::string found = options.framework.empty() ? framework_of_launcher(program) : options.framework;
+  if (options.workers > 1 && found.empty()) {
     throw Error(ExitCode::usage,
                 fmt::format("{} workers need --framework, by which they find each other", options.workers),
                 "torch, tensorflow, jax or mpi; none if the workers need nothing of each other");
   }
+  return options.workers > 1 || !options.framework.empty() ? found : "";
+}
+
+// The experiment of the flags, without the program.
+std::string yaml_of_flags(const RunOptions& options, const std::string& framework) {
+  const bool has_framework = !framework.empty() && framework != "none";
   json code = {{"path", "."}};
   if (!options.python.empty()) code["python"] = options.python;
   json workers = {{"count", options.workers}};
@@ -51,7 +57,7 @@ std::string yaml_of_flags(const RunOptions& options) {
       options.name.empty() ? name_of_folder(std::filesystem::current_path()) : options.name;
   std::string out = to_yaml({{"name", name}});
   out += to_yaml({{"mode", has_framework || options.workers > 1 ? "allreduce" : "single"}});
-  if (has_framework) out += to_yaml({{"framework", options.framework}});
+  if (has_framework) out += to_yaml({{"framework", framework}});
   if (!options.image.empty()) out += to_yaml({{"image", options.image}});
   return out + to_yaml({{"code", code}}) + to_yaml({{"workers", workers}});
 }
@@ -62,7 +68,8 @@ std::string experiment_text(const RunOptions& options, const Session& session) {
     throw Error(ExitCode::usage, "run needs the command of a program after --",
                 "for example: mlk run -- python train.py --lr 0.1");
   Problems problems;
-  YamlNode root = parse_yaml(yaml_of_flags(options), "the flags of mlk run");
+  YamlNode root = parse_yaml(yaml_of_flags(options, framework_of(options, session.program_words)),
+                             "the flags of mlk run");
   set_program(root, session.program_words, problems);
   apply_overrides(root, {.set = options.experiment.set, .env = options.experiment.env, .image = ""},
                   problems);

@@ -21,4 +21,18 @@ std::string name_of_folder(const std::filesystem::path& folder) {
   return out.empty() || is_yaml ? "experiment" : out;
 }
 
+std::string framework_of_launcher(const std::vector<std::string>& words) {
+  const auto is_torchrun = [&](std::size_t i) {
+    if (std::filesystem::path(words[i]).filename() == "torchrun") return true;
+    return words[i] == "-m" && i + 1 < words.size() &&
+           (words[i + 1] == "torch.distributed.run" || words[i + 1] == "torch.distributed.launch");
+  };
+  // A launcher stands before the program and its arguments, perhaps behind python, env or another launcher.
+  constexpr std::size_t most_words = 4;
+  for (std::size_t i = 0; i < std::min(words.size(), most_words); ++i) {
+    if (is_torchrun(i)) return "torch";
+  }
+  return "";
+}
+
 }  // namespace mlk

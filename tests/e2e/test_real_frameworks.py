@@ -121,6 +121,17 @@ def test_two_pytorch_workers_train_one_model_with_distributed_data_parallel(embe
         assert "trained by 2" in log_of(embedded, run, rank)
 
 
+def test_torchrun_in_the_command_of_mlk_run_starts_the_processes_of_two_workers(embedded, name, tmp_path):
+    """No flag tells torchrun where the others are, since the framework of the run sets the defaults of these flags."""
+    (tmp_path / "main.py").write_text(DDP)
+    env = [word for pair in frameworks.torch().items() for word in ("-e", "=".join(pair))]
+    run = embedded.mlk("run", "--name", name, "--workers", "2", "--memory", "512Mi", "--cpu", "100m", *env, "--",
+                       sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "main.py", cwd=tmp_path, check=0).stdout.strip()
+    embedded.mlk("wait", run, check=0, timeout=180)
+    for rank in (0, 1):
+        assert log_of(embedded, run, rank).count("trained by 4") == 2
+
+
 def test_two_jax_processes_form_one_system(embedded, submit):
     run = submit(JAX, "jax", frameworks.jax(), "--wait")
     for rank in (0, 1):

@@ -65,6 +65,10 @@ TEST_CASE("`framework: torch` sets the variables that torch.distributed reads") 
   CHECK(found["WORLD_SIZE"] == "3");
   CHECK(found["LOCAL_RANK"] == "0");
   CHECK(found["LOCAL_WORLD_SIZE"] == "1");
+  CHECK(found["PET_NNODES"] == "3");
+  CHECK(found["PET_NODE_RANK"] == "2");
+  CHECK(found["PET_MASTER_ADDR"] == found["MASTER_ADDR"]);
+  CHECK(found["PET_MASTER_PORT"] == "7070");
   CHECK(found["MLK_RANK"] == "2");
 }
 
