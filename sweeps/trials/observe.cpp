@@ -11,7 +11,7 @@
 #include "cli/run/facts/absence.h"
 #include "cli/run/facts/facts.h"
 #include "cli/run/facts/labels.h"
-#include "cli/run/facts/last_words.h"
+#include "cli/run/facts/metrics_reader.h"
 #include "cli/run/facts/read_facts.h"
 #include "cli/run/state/diagnosis.h"
 #include "cli/util/json.h"
@@ -208,7 +208,7 @@ class SweepObservation {
     trial.started = pod->started;
     if (pod->ended() || pod->exit_code) trial.ended = pod->finished;
     if (pod->started) use_pod(trial.number, *pod);
-    read_result(parse_result(pod->end_message), status_.record.objective, trial);
+    read_result(written_result(pod->end_message), status_.record.objective, trial);
     if (trial.state == TrialState::failed) {
       trial.failure = what_happened(describe_end(*pod, job, true));
     }

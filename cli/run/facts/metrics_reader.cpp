@@ -2,6 +2,9 @@
 
 #include <cmath>
 
+#include <nlohmann/json.hpp>
+
+#include "cli/run/facts/last_words.h"
 #include "cli/run/facts/printed_metrics.h"
 #include "cli/util/program_text.h"
 #include "cli/util/text.h"
@@ -34,6 +37,21 @@ std::optional<Metrics> MetricsReader::read(std::string_view line) {
   const bool is_known = shapes_.count(printed->shape) > 0;
   if (!is_known && shapes_.size() < most_shapes) shapes_.insert(printed->shape);
   return is_known ? metrics_of(std::move(*printed)) : std::nullopt;
+}
+
+nlohmann::json written_result(const std::string& termination_message) {
+  nlohmann::json result = parse_result(termination_message);
+  const std::string_view text = trim(termination_message);
+  if (!result.is_null() || !text.starts_with('{') || !text.ends_with('}')) return result;
+  std::optional<PrintedMetrics> printed = read_printed_metrics(replaced(std::string(text), {{'\n', " "}}));
+  if (!printed || printed->values.empty()) return nullptr;
+  if (printed->has_place()) {
+    const std::optional<Metrics> metrics = metrics_of(std::move(*printed));
+    return metrics ? to_result(*metrics) : nlohmann::json();
+  }
+  result = to_result({.step = 0, .values = std::move(printed->values), .words = {}});
+  result.erase("step");
+  return result;
 }
 
 std::optional<Metrics> last_metrics(std::string_view text) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "cli/run/facts/metrics.h"
 
 namespace mlk {
@@ -25,5 +27,10 @@ class MetricsReader {
 
 // The metrics in the last line of the text that has metrics.
 std::optional<Metrics> last_metrics(std::string_view text);
+
+// The result that a program has written to MLK_RESULT: as the bundled runtime writes it (parse_result()), or
+// any object of numbers, such as {"acc": 0.7}. The latter has no step if no number in it is one. Null for any
+// other text.
+nlohmann::json written_result(const std::string& termination_message);
 
 }  // namespace mlk

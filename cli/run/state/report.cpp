@@ -32,11 +32,11 @@ bool is_live(const PodFacts& pod) { return pod.program_runs() && !pod.node_lost;
 
 // The report of an ended program from its termination message: the result, or else the last metrics line.
 json result_of(const PodFacts& pod) {
-  json result = parse_result(pod.end_message);
-  if (result.is_null()) {
-    if (const std::optional<Metrics> metrics = last_metrics(pod.end_message)) return to_result(*metrics);
-  }
-  return step_of(result) < 0 ? json() : result;  // only the reporting rank writes steps
+  const json of_runtime = parse_result(pod.end_message);
+  if (!of_runtime.is_null())
+    return step_of(of_runtime) < 0 ? json() : of_runtime;  // only one rank writes steps
+  if (const std::optional<Metrics> metrics = last_metrics(pod.end_message)) return to_result(*metrics);
+  return written_result(pod.end_message);
 }
 
 // The newest report of an ended program. Live pods have no such report yet.
@@ -98,7 +98,12 @@ Report newer_of(Report earlier, Report later) {
 }
 
 Report newest_report(const Facts& facts, const RunObjects& objects) {
-  return newer_of(newest_result(facts), newest_line(facts, objects.lines));
+  Report written = newest_result(facts), printed = newest_line(facts, objects.lines);
+  if (written.result.is_null() || printed.result.is_null() || step_of(written.result) >= 0)
+    return newer_of(std::move(written), std::move(printed));
+  // The program has written numbers without a step at its end. So the step is that of its last line.
+  printed.result["metrics"].update(written.result["metrics"]);
+  return {std::move(printed.result), written.at};
 }
 
 std::vector<LogToRead> logs_to_read(const RunObjects& objects) {

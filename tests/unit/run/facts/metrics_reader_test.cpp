@@ -1,6 +1,7 @@
 #include "cli/run/facts/metrics_reader.h"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 TEST_SUITE_BEGIN("run/facts/metrics_reader");
 
@@ -44,6 +45,20 @@ TEST_CASE("a log with more shapes of lines than the reader remembers costs bound
   for (int i = 0; i < 2000; ++i)
     CHECK_FALSE(reader.read("step 1: name" + std::string(static_cast<std::size_t>(i % 50) + 1, 'x') +
                             std::to_string(i) + "y=1"));
+}
+
+TEST_CASE("written_result() reads any object of numbers") {
+  const auto read = [](const char* text) { return written_result(text).dump(); };
+  CHECK(read(R"({"acc": 0.7})") == R"({"metrics":{"acc":0.7},"schema":1})");
+  CHECK(read("{\n  \"acc\": 0.7,\n  \"loss\": NaN\n}\n") ==
+        R"({"metrics":{"acc":0.7,"loss":"nan"},"schema":1})");
+  CHECK(read(R"({"step": 7, "acc": 0.7, "model": "vgg"})") ==
+        R"({"metrics":{"acc":0.7},"schema":1,"step":7})");
+  CHECK(read(R"({"schema": 1, "step": 3})") == R"({"schema":1,"step":3})");
+  for (const char* other : {"", "done", "acc=0.7", "{", "{}", R"({"a": "b"})", "{\"acc\": 0.7} and more"}) {
+    CAPTURE(other);
+    CHECK(written_result(other).is_null());
+  }
 }
 
 TEST_CASE("last_metrics() reads the last line with metrics") {
