@@ -44,6 +44,10 @@ __pycache__/
 node_modules/
 .DS_Store
 slurm-[0-9]*.out
+nohup.out
+events.out.tfevents.*
+*~
+\#*#
 )";
 
 // Hidden names, and names of files that usually hold keys or logins. The exceptions are hidden names that
@@ -341,11 +345,13 @@ class Lister {
   }
 
   // Whether the folder is a virtual environment of Python, is marked as a cache (bford.info/cachedir), or
-  // holds runs that Weights & Biases has recorded.
+  // holds runs that Weights & Biases, MLflow or Lightning has recorded.
   static bool is_made_by_tools(const Folder& folder, std::string_view path) {
-    const bool is_wandb = path == "wandb/" || path.ends_with("/wandb/");
+    const auto is_called = [&](const char* name) { return ("/" + std::string(path)).ends_with(name); };
     return has(folder, "pyvenv.cfg") || has(folder, "CACHEDIR.TAG") ||
-           (is_wandb && has(folder, "latest-run"));
+           (is_called("/wandb/") && has(folder, "latest-run")) ||
+           (is_called("/mlruns/") && (has(folder, "0") || has(folder, ".trash"))) ||
+           (is_called("/lightning_logs/") && has(folder, "version_0"));
   }
 
   // Whether mlk itself wrote the file, such as a report. Such a file is no part of the program.

@@ -15,6 +15,7 @@
 #include "cli/provide/submit.h"
 #include "cli/render/yaml.h"
 #include "cli/session/session.h"
+#include "cli/util/own_files.h"
 #include "cli/util/text.h"
 #include "cli/wait/await_run.h"
 #include "sweeps/space/names.h"
@@ -88,7 +89,7 @@ void run_command(const RunOptions& options, Session& session) {
       throw Error(ExitCode::usage,
                   "-o experiment needs --dry-run, since it prints the experiment and runs nothing");
     (void)load_experiment(file.text, file.name, {}, load_templates().names());
-    session.out << file.text;
+    session.out << sign_of_run << file.text;
     return;
   }
   const Templates templates = load_templates();

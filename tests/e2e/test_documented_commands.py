@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 
 import mlk
@@ -18,6 +19,7 @@ NOT_RUN = {
     "tests/cluster/down": "cluster: tests/run stops it after the step `cluster`",
     "mlk build --runtime": "registry: tests/e2e/test_images.py sends it to one",
     "mlk build --runtime -t registry.example/team/mlk-runtime:0.1.0": "registry: tests/e2e/test_images.py sends it to one",
+    "mlk run -- python train.py --lr 0.1": "needs a folder with a program: docs/own-program.md has one",
     "source <(mlk completion zsh)": "terminal: for zsh; tests/e2e/test_process.py looks at the script",
 }
 
@@ -28,7 +30,11 @@ EXITS = {"mlk submit --local --set train.optimizer.momentun=0.9 examples/digits-
 RUN = "mlk submit --wait digits-ps.yaml"
 SLOW_RUN = "mlk submit --set train.steps=1000000 digits-ps.yaml"
 SWEEP = "mlk sweep --wait --objective 'maximize accuracy' digits.yaml lr=0.1,0.05; mlk wait digits"
+# A script that knows nothing of mlk. The loss is least at lr 0.1.
+SCRIPT = ("import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', type=float)\np.add_argument('--epochs', type=int, default=3)\n"
+          "a = p.parse_args()\nfor e in range(1, a.epochs + 1): print(f'epoch {e}: loss {abs(a.lr - 0.1) + 1 / e:.4f}')\n")
 BEFORE = {
+    "docs/own-program.md": f"mkdir trainer; cd trainer; printf %s {shlex.quote(SCRIPT)} > train.py",
     "mlk-best.1": SWEEP,
     "mlk-completion.1": "mkdir -p ~/.config/fish/completions",
     "mlk delete digits-ps": RUN,
@@ -41,7 +47,7 @@ BEFORE = {
     "mlk-new.1": "mkdir trainer; echo 'print(1)' > trainer/train.py",
     "mlk-results.1": SWEEP,
     "mlk-resume.1": "mlk submit --set train.steps=3000 digits-ps.yaml; mlk stop digits-ps",
-    "mlk-run.1": "echo 'print(1)' > train.py",
+    "mlk-run.1": "mkdir trainer; cd trainer; echo 'print(1)' > train.py",
     "mlk-note.1": "mlk submit --wait digits.yaml",
     "mlk-retry.1": "printf 'name: digits\\nmode: single\\nrun: exit 3\\nrestart: {retries: 0}\\n' > fails.yaml; mlk submit --wait fails.yaml || true",
     "mlk-rollback.1": "mlk submit --wait digits.yaml; sleep 1; mlk submit --wait --set train.steps=50 digits.yaml",

@@ -64,6 +64,12 @@ TEST_CASE("list_tree() leaves out the files of tools, and does not put them into
                            "node_modules/x",
                            ".DS_Store",
                            "slurm-1.out",
+                           "nohup.out",
+                           "train.py~",
+                           "#train.py#",
+                           "runs/Dec01/events.out.tfevents.1.host.2.0",
+                           "mlruns/0/meta.yaml",
+                           "lightning_logs/version_0/hparams.yaml",
                            "sub/__pycache__/x",
                            "sub/.git",
                            "env/pyvenv.cfg",
@@ -77,6 +83,29 @@ TEST_CASE("list_tree() leaves out the files of tools, and does not put them into
     CHECK_MESSAGE(paths_of_tree(tree) == PathsOfTree{"f"}, std::string(file));
     CHECK_MESSAGE(tree.secrets.empty(), std::string(file));
     CHECK_MESSAGE(tree.ignored.empty(), std::string(file));
+  }
+}
+
+TEST_CASE("experiment files do not travel, but other YAML files do") {
+  struct Case {
+    const char *name, *text;
+    bool travels;
+  };
+  constexpr Case cases[] = {
+      {"second.yaml", "name: x\nmode: single\nrun: python train.py\n", false},
+      {"sub/third.yml", "# A comment\nmode: ps\nname: y\n\ntrain:\n  steps: 3\n", false},
+      {"written.yaml", "# written by mlk run\nname: x\n", false},
+      {"model.yaml", "name: x\nmode: train\ntrain: {lr: 1}\n", true},
+      {"nested.yaml", "a:\n  name: x\n  mode: single\n  run: y\n", true},
+      {"short.yaml", "name: x\nmode: single\n", true},
+      {"text.txt", "name: x\nmode: single\nrun: python train.py\n", true},
+  };
+  for (const Case& each : cases) {
+    const TemporaryFolder folder;
+    folder.write(each.name, each.text);
+    CHECK_MESSAGE(paths_of_tree(list_tree(folder.path(), {})).empty() != each.travels, each.name);
+    CHECK_FALSE(paths_of_tree(list_tree(folder.path(), {.include = {each.name}, .exclude = {}, .never = {}}))
+                    .empty());
   }
 }
 
