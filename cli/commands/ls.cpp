@@ -4,6 +4,7 @@
 #include <set>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/args/validators.h"
@@ -17,6 +18,7 @@
 #include "cli/util/text.h"
 #include "cli/views/views.h"
 #include "sweeps/read/fetch.h"
+#include "sweeps/results/result_cells.h"
 #include "sweeps/results/results.h"
 #include "sweeps/results/rows.h"
 #include "sweeps/results/select.h"
@@ -30,6 +32,7 @@ struct LsOptions {
   std::string tag;
   std::string where;
   std::string output;
+  std::vector<std::string> columns;
   bool mine = false;
 };
 
@@ -81,6 +84,19 @@ TrialsToList trials_to_list(kube::Client& client, const std::string& sweep, cons
   return out;
 }
 
+std::vector<ChosenColumn> chosen_columns(const std::vector<RunStatus>& runs,
+                                         const std::vector<std::string>& names, const Me& me) {
+  std::vector<ChosenColumn> out;
+  if (names.empty()) return out;
+  for (const std::string& name : names) out.push_back({upper_case(name), {}});
+  for (const auto& row : sweeps::values_of_runs(runs, names, std::chrono::system_clock::now(), me)) {
+    for (std::size_t i = 0; i < names.size(); ++i)
+      out[i].cells.push_back(row[i].is_number_float() ? fmt::format("{:.6g}", row[i].get<double>())
+                                                      : sweeps::plain_cell(row[i]));
+  }
+  return out;
+}
+
 void ls(const LsOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;
@@ -95,8 +111,10 @@ void ls(const LsOptions& options, Session& session) {
     trials = trials_to_list(*client, sweep, options, session);
     if (trials.printed) return;
   }
-  const RunFilter filter{
-      .sweep = sweep, .name = options.name, .tag = options.tag, .configured = wide || as_json || !any_run};
+  const RunFilter filter{.sweep = sweep,
+                         .name = options.name,
+                         .tag = options.tag,
+                         .configured = wide || as_json || !any_run || !options.columns.empty()};
   if (options.output == "name" && any_run) {
     for (const std::string& run : list_names(*client, name_space, filter))
       session.out << printable(run) << '\n';
@@ -126,7 +144,8 @@ void ls(const LsOptions& options, Session& session) {
                  (options.where.empty() ? "" : " for which " + options.where + " holds") +
                  (options.mine ? " that is yours" : "") + " in namespace '" + name_space + "'");
   } else {
-    print_runs(runs, session, wide ? Columns::all : Columns::usual);
+    print_runs(runs, session, wide ? Columns::all : Columns::usual,
+               chosen_columns(runs, options.columns, session.me(*client)));
   }
 }
 
@@ -141,6 +160,12 @@ void add_ls(CLI::App& root, Session& session) {
   command->add_flag("--mine", options->mine, "Only runs that you submitted");
   command->add_option("--tag", options->tag, "Only runs with this tag; KEY also means every KEY=...")
       ->type_name("KEY[=VALUE]");
+  command
+      ->add_option("--columns", options->columns,
+                   "Show these metrics or values in place of the loss: acc,args.lr")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("-o,--output", options->output, "wide, name or json")
       ->check(one_of({"wide", "name", "json"}));
   command->callback([options, &session] { ls(*options, session); });

@@ -25,6 +25,7 @@ std::string shell_word(std::string_view text);
 bool is_label(std::string_view text);
 
 std::string lower_case(std::string text);  // changes only the letters A to Z
+std::string upper_case(std::string text);  // changes only the letters a to z
 // The text as a part of the name of a variable: letters in upper case, and '_' in the place of '-'.
 std::string as_variable_name(std::string text);
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/run/facts/metrics.h"
 #include "cli/run/state/differences.h"
 #include "cli/session/session.h"
 #include "cli/ui/curve.h"
@@ -57,7 +58,7 @@ std::string age_text(const RunStatus& status, Time now) {
   return duration_between(status.result_at, now) + " ago";
 }
 
-// "loss 0.31 accuracy 0.93": the loss is first, and the other metrics are sorted by name.
+// "loss 0.31 accuracy 0.93": the leading metric is first, and the other metrics are sorted by name.
 std::vector<std::string> metric_texts(const RunStatus& status) {
   std::map<std::string, std::string> values;
   if (const json& metrics = at_path(status.result, {"metrics"}); metrics.is_object()) {
@@ -69,9 +70,9 @@ std::vector<std::string> metric_texts(const RunStatus& status) {
     }
   }
   std::vector<std::string> texts;
-  if (const auto loss = values.find("loss"); loss != values.end()) {
-    texts.push_back("loss " + loss->second);
-    values.erase(loss);
+  if (const auto first = leading_metric(at_path(status.result, {"metrics"}))) {
+    texts.push_back(printable(first->first) + " " + values[first->first]);
+    values.erase(first->first);
   }
   for (const auto& [key, value] : values) texts.push_back(printable(key) + " " + value);
   return texts;
@@ -255,6 +256,7 @@ struct RowContext {
   Time now;
   std::map<std::string, std::string> differences;  // by run; only for the wide list
   std::map<std::string, std::string> owners;       // by run; empty if the list has the runs of one user alone
+  bool only_loss = true;                           // whether the leading metric of each run is the loss
 };
 
 std::string step_cell(const RunStatus& run, const RowContext& context) {
@@ -262,9 +264,11 @@ std::string step_cell(const RunStatus& run, const RowContext& context) {
   return step_text(run) + (age.empty() ? "" : " (" + age + ")");
 }
 
-std::string loss_cell(const RunStatus& run, const RowContext&) {
-  const std::optional<double> loss = metric_number(at_path(run.result, {"metrics", "loss"}));
-  return loss ? number(*loss) : "";
+// The leading metric, with its name if the list has other metrics than the loss.
+std::string metric_cell(const RunStatus& run, const RowContext& context) {
+  const auto metric = leading_metric(at_path(run.result, {"metrics"}));
+  if (!metric) return "";
+  return (context.only_loss ? "" : printable(metric->first) + " ") + number(metric->second);
 }
 
 // A narrow terminal shows the reason instead of columns that `mlk status` also shows. The wide list
@@ -279,6 +283,7 @@ struct Column {
 // The columns of the list of runs, from left to right. The phase must be the second column, since
 // print_runs() gives the second column a colour.
 using Where = Column::Where;
+constexpr char metric_header[] = "LOSS";
 constexpr std::array<Column, 11> columns_of_runs{{
     {"RUN", Where::everywhere, [](const RunStatus& run, const RowContext&) { return run.run; }},
     {"PHASE", Where::everywhere,
@@ -287,7 +292,7 @@ constexpr std::array<Column, 11> columns_of_runs{{
      [](const RunStatus& run, const RowContext& context) { return context.owners.at(run.run); }},
     {"MODE", Where::not_on_narrow, [](const RunStatus& run, const RowContext&) { return run.mode; }},
     {"STEP", Where::not_in_narrow_wide_list, step_cell},
-    {"LOSS", Where::not_on_narrow, loss_cell},
+    {metric_header, Where::not_on_narrow, metric_cell},
     {"RESTARTS", Where::not_on_narrow,
      [](const RunStatus& run, const RowContext&) { return std::to_string(run.restarts); }},
     {"AGE", Where::everywhere,
@@ -330,6 +335,13 @@ std::map<std::string, std::string> owners_of(const std::vector<RunStatus>& runs)
   return different.size() > 1 ? out : std::map<std::string, std::string>();
 }
 
+bool has_only_loss(const std::vector<RunStatus>& runs) {
+  return std::all_of(runs.begin(), runs.end(), [](const RunStatus& run) {
+    const auto metric = leading_metric(at_path(run.result, {"metrics"}));
+    return !metric || metric->first == "loss";
+  });
+}
+
 std::size_t width_of_output(const Session& session) {
   return session.out_is_terminal ? ui::terminal_width(STDOUT_FILENO) : 0;
 }
@@ -361,23 +373,34 @@ void print_status(const RunStatus& status, std::ostream& out, const ui::Style& s
 }
 
 void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,
-                std::size_t width, Time now, Columns columns) {
+                std::size_t width, Time now, Columns columns, const std::vector<ChosenColumn>& chosen) {
   const bool all = columns == Columns::all;
   const bool narrow = width != 0 && width < least_for_all_columns;
   const RowContext context{now, all ? differences_of(runs) : std::map<std::string, std::string>(),
-                           owners_of(runs)};
+                           owners_of(runs), has_only_loss(runs)};
   std::vector<const Column*> shown;
   std::vector<std::string> headers;
   for (const Column& column : columns_of_runs) {
-    if (!is_shown(column.where, all, narrow, !context.owners.empty())) continue;
-    shown.push_back(&column);
-    headers.emplace_back(column.header);
+    const bool is_metric = column.header == metric_header;
+    if (is_metric && !chosen.empty()) {
+      shown.push_back(&column);
+      for (const ChosenColumn& each : chosen) headers.push_back(printable(each.header));
+    } else if (is_shown(column.where, all, narrow, !context.owners.empty())) {
+      shown.push_back(&column);
+      headers.emplace_back(is_metric && !context.only_loss ? "METRIC" : column.header);
+    }
   }
   ui::Table table(headers);
-  for (const RunStatus& run : runs) {
+  for (std::size_t row = 0; row < runs.size(); ++row) {
     std::vector<std::string> cells;
-    for (const Column* column : shown) cells.push_back(column->cell(run, context));
-    table.add(std::move(cells), {ui::Color::none, color_of(run.phase)});
+    for (const Column* column : shown) {
+      if (column->header == metric_header && !chosen.empty()) {
+        for (const ChosenColumn& each : chosen) cells.push_back(printable(each.cells[row]));
+      } else {
+        cells.push_back(column->cell(runs[row], context));
+      }
+    }
+    table.add(std::move(cells), {ui::Color::none, color_of(runs[row].phase)});
   }
   table.print(out, width, style);
 }
@@ -388,9 +411,10 @@ void print_status(const RunStatus& status, Session& session, const Me& me) {
                std::chrono::system_clock::now(), of_another ? called(status.submitter, me) : "");
 }
 
-void print_runs(const std::vector<RunStatus>& runs, Session& session, Columns columns) {
+void print_runs(const std::vector<RunStatus>& runs, Session& session, Columns columns,
+                const std::vector<ChosenColumn>& chosen) {
   print_runs(runs, session.out, session.style_out(), width_of_output(session),
-             std::chrono::system_clock::now(), columns);
+             std::chrono::system_clock::now(), columns, chosen);
 }
 
 std::string progress_line(const RunStatus& status) {

@@ -90,11 +90,7 @@ std::string to_markdown(const ResultTable& table) {
 
 std::vector<std::string> shown_headers(const ResultTable& table) {
   std::vector<std::string> headers;
-  for (const Column& column : table.columns) {
-    std::string& header = headers.emplace_back(printable(column.name));
-    std::transform(header.begin(), header.end(), header.begin(),
-                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - ('a' - 'A')) : c; });
-  }
+  for (const Column& column : table.columns) headers.push_back(upper_case(printable(column.name)));
   return headers;
 }
 

@@ -261,33 +261,78 @@ std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
   return out;
 }
 
-std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
-                                   const std::string& expression, const Me& me) {
-  if (expression.empty()) return runs;
-  NameSet paths, metrics, known;
+namespace {
+
+// All values of runs, and the names that an expression may use.
+struct RunValues {
+  std::vector<Values> of_runs;
+  NameSet known;
+  Clashes clashes;
+  std::string me;
+};
+
+RunValues collect_values(const std::vector<RunStatus>& runs, Time now, const Me& me) {
+  RunValues out;
+  NameSet paths, metrics;
   for (const RunStatus& run : runs) {
     for (const auto& [path, value] : parameters_of(run)) paths.insert(path);
     add_keys(metrics_of(run), metrics);
   }
   for (const auto& [name, value] :
        named_values(RunStatus{}, "", now)) {  // the fields hide metrics of the same name
-    known.insert(name);
+    out.known.insert(name);
     metrics.erase(name);
   }
-  const Clashes clashes = clashes_of(metrics, paths);
-  std::vector<Values> values;
-  const Owners owners = owners_of(runs, me);
+  out.clashes = clashes_of(metrics, paths);
+  Owners owners = owners_of(runs, me);
   for (std::size_t i = 0; i < runs.size(); ++i)
-    values.push_back(named_values(runs[i], owners.of_runs[i], now, clashes));
+    out.of_runs.push_back(named_values(runs[i], owners.of_runs[i], now, out.clashes));
+  out.me = std::move(owners.me);
+  return out;
+}
+
+}  // namespace
+
+std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
+                                   const std::string& expression, const Me& me) {
+  if (expression.empty()) return runs;
   // Without runs the names are unknown, but mlk still reports mistakes in the expression.
   if (runs.empty()) {
     parse_expression(expression, "--where");
     return {};
   }
+  RunValues values = collect_values(runs, now, me);
   std::vector<RunStatus> out;
-  for (const std::size_t i :
-       places_of(values, std::move(known), clashes, names_of_phases(), expression, owners.me))
+  for (const std::size_t i : places_of(values.of_runs, std::move(values.known), values.clashes,
+                                       names_of_phases(), expression, values.me))
     out.push_back(runs[i]);
+  return out;
+}
+
+std::vector<std::vector<json>> values_of_runs(const std::vector<RunStatus>& runs,
+                                              const std::vector<std::string>& names, Time now, const Me& me) {
+  std::vector<std::vector<json>> out;
+  if (runs.empty()) return out;
+  const RunValues values = collect_values(runs, now, me);
+  NameSet known = values.known;
+  for (const Values& each : values.of_runs) {
+    for (const auto& [name, value] : each) known.insert(name);
+  }
+  Expression all;
+  const auto source = std::make_shared<const Source>(Source{"--columns", join(names, ",")});
+  std::size_t column = 0;
+  for (const std::string& name : names) {
+    Expression& use = all.parts.emplace_back();
+    use.kind = Expression::Kind::comparison;
+    use.comparison.left = {name, Place{source, 0, column}};
+    column += name.size() + 1;
+  }
+  std::vector<std::string> full;
+  for (const NameUse& use : check_names(all, {known.begin(), known.end()}).names()) full.push_back(use.name);
+  for (const Values& each : values.of_runs) {
+    std::vector<json>& row = out.emplace_back();
+    for (const std::string& name : full) row.push_back(each.count(name) > 0 ? each.at(name) : json());
+  }
   return out;
 }
 

@@ -28,4 +28,11 @@ std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
 std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
                                    const std::string& expression, const Me& me = {});
 
+// The values of these names for each run: one list for each run, null for a value that the run lacks. The
+// names are those of select_runs(), and an end of a path is enough. Throws Error{usage} for a name that no
+// run has, if there are runs.
+std::vector<std::vector<nlohmann::json>> values_of_runs(const std::vector<RunStatus>& runs,
+                                                        const std::vector<std::string>& names, Time now,
+                                                        const Me& me = {});
+
 }  // namespace mlk::sweeps

@@ -99,6 +99,29 @@ std::optional<double> metric_number(const nlohmann::json& value) {
   return value.is_string() ? number_of_word(value.get_ref<const std::string&>()) : std::nullopt;
 }
 
+std::optional<std::pair<std::string, double>> leading_metric(const nlohmann::json& metrics) {
+  // From the least telling to the most telling one.
+  enum Rank { of_schedule, other, is_score, is_accuracy, is_loss, is_the_loss };
+  const auto rank_of = [](const std::string& name) {
+    const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+    if (name == "loss") return is_the_loss;
+    if (has("loss")) return is_loss;
+    if (has("acc")) return is_accuracy;
+    if (has("score") || has("auc") || has("reward") || has("error")) return is_score;
+    for (const char* part : {"lr", "learning_rate", "time", "norm", "_ms", "_s", "mem", "rank", "momentum"}) {
+      if (has(part)) return of_schedule;
+    }
+    return other;
+  };
+  std::optional<std::pair<std::string, double>> out;
+  if (!metrics.is_object()) return out;
+  for (const auto& [name, value] : metrics.items()) {
+    const std::optional<double> number = metric_number(value);
+    if (number && (!out || rank_of(name) > rank_of(out->first))) out = {name, *number};
+  }
+  return out;
+}
+
 nlohmann::json to_result(const Metrics& metrics) {
   // In a result, these keys stand beside the object `metrics` and not in it.
   static const std::set<std::string> beside{"epoch", "checkpoint", "steps", "unsaved"};

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -34,6 +35,11 @@ nlohmann::json metric_to_json(double value);
 // The number in a value that metric_to_json() has made; nullopt if the value is not a number, for example a
 // word.
 std::optional<double> metric_number(const nlohmann::json& value);
+
+// The metric that says most about a training, from the object `metrics` of a result: the loss, else another
+// one that is called a loss, an accuracy or a score, else the first by name that is not about the speed or
+// the schedule. nullopt if there is none with a number.
+std::optional<std::pair<std::string, double>> leading_metric(const nlohmann::json& metrics);
 
 // The metrics in the form of a result file (CONTRACT.md).
 nlohmann::json to_result(const Metrics& metrics);

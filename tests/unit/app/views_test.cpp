@@ -211,6 +211,27 @@ TEST_CASE("mlk ls writes one line for each run") {
   }
 }
 
+TEST_CASE(
+    "mlk ls names the metrics if they are not all the loss, and shows the columns that the user has chosen") {
+  RunStatus first = failed_run(), second = failed_run();
+  second.run = "mnist-fghjk";
+  second.result["metrics"] = {{"val_acc", 0.75}, {"lr", 0.1}, {"time", 3}};
+  const auto listed = [&](const std::vector<ChosenColumn>& chosen) {
+    std::ostringstream out;
+    print_runs({first, second}, out, ui::Style(), 0, now, Columns::usual, chosen);
+    return out.str();
+  };
+  const std::string usual = listed({});
+  CHECK(usual.find("  METRIC  ") != std::string::npos);
+  CHECK(usual.find("  loss 0.3123  ") != std::string::npos);
+  CHECK(usual.find("  val_acc 0.75  ") != std::string::npos);
+  CHECK(progress_line(second).find("  val_acc 0.75  ") != std::string::npos);
+  const std::string chosen = listed({{"ACC", {"", "0.75"}}, {"LR", {"0.1", "0.2"}}});
+  CHECK(chosen.find("  ACC   LR   ") != std::string::npos);
+  CHECK(chosen.find("  0.75  0.2  ") != std::string::npos);
+  CHECK(chosen.find("METRIC") == std::string::npos);
+}
+
 TEST_CASE("the live line of a run shows the step, the loss, the running ranks and the problem") {
   RunStatus status = failed_run();
   status.phase = Phase::running;

@@ -93,6 +93,20 @@ TEST_CASE("an expression is refused, with line and column, if it has a name or s
   CHECK_THROWS_WITH_AS(numbers_of("state == Suceeded"), doctest::Contains("--where:1:10: "), Error);
 }
 
+TEST_CASE("values_of_runs() finds values by the names of --where") {
+  RunStatus first, second;
+  first.run = "a-1";
+  first.experiment = {{"args", {{"lr", 0.1}}}};
+  first.result = {{"step", 7}, {"metrics", {{"acc", 0.9}}}};
+  second.run = "a-2";
+  using Rows = std::vector<std::vector<nlohmann::json>>;
+  CHECK(values_of_runs({first, second}, {"acc", "args.lr", "lr", "step", "run"}, Time{}) ==
+        Rows{{0.9, 0.1, 0.1, 7, "a-1"}, {nullptr, nullptr, nullptr, nullptr, "a-2"}});
+  CHECK(values_of_runs({}, {"x"}, Time{}).empty());
+  CHECK_THROWS_WITH_AS(values_of_runs({first}, {"acc", "acs"}, Time{}), doctest::Contains("--columns:1:5: "),
+                       Error);
+}
+
 TEST_CASE("an expression selects runs by their owners, and `me` is the user of the command") {
   RunStatus of_anna, of_ben, old;
   of_anna.run = "a-1";
