@@ -34,13 +34,22 @@ struct RunOptions {
   bool detach = false, again = false, insecure = false;
 };
 
-// How several workers find each other: --framework, or the framework of the launcher in the command.
-std::string framework_of(const RunOptions& options, const std::vector<std::string>& program) {
-  const std::string found = options.framework.empty() ? framework_of_launcher(program) : options.framework;
+// How several workers find each other: --framework, the framework of the launcher in the command, or what the
+// user answers.
+std::string framework_of(const RunOptions& options, Session& session) {
+  std::string found =
+      options.framework.empty() ? framework_of_launcher(session.program_words) : options.framework;
   if (options.workers > 1 && found.empty()) {
-    throw Error(ExitCode::usage,
-                fmt::format("{} workers need --framework, by which they find each other", options.workers),
-                "torch, tensorflow, jax or mpi; none if the workers need nothing of each other");
+    if (session.read_answer) {
+      session.err << "how do the workers find each other: torch, tensorflow, jax, mpi or none? "
+                  << std::flush;
+      found = trim(session.read_answer());
+      session.check_interrupted();
+    }
+    if (found.empty())
+      throw Error(ExitCode::usage,
+                  fmt::format("{} workers need --framework, by which they find each other", options.workers),
+                  "torch, tensorflow, jax or mpi; none if the workers need nothing of each other");
   }
   return options.workers > 1 || !options.framework.empty() ? found : "";
 }
@@ -64,13 +73,12 @@ std::string yaml_of_flags(const RunOptions& options, const std::string& framewor
 }
 
 // The text of the experiment file that does the same as the command line.
-std::string experiment_text(const RunOptions& options, const Session& session) {
+std::string experiment_text(const RunOptions& options, Session& session) {
   if (session.program_words.empty())
     throw Error(ExitCode::usage, "run needs the command of a program after --",
                 "for example: mlk run -- python train.py --lr 0.1");
   Problems problems;
-  YamlNode root = parse_yaml(yaml_of_flags(options, framework_of(options, session.program_words)),
-                             "the flags of mlk run");
+  YamlNode root = parse_yaml(yaml_of_flags(options, framework_of(options, session)), "the flags of mlk run");
   set_program(root, session.program_words, problems);
   apply_overrides(root, {.set = options.experiment.set, .env = options.experiment.env, .image = ""},
                   problems);

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import signal
 import struct
 import subprocess
 import termios
@@ -59,3 +60,24 @@ def test_a_dumb_terminal_gets_only_ascii_and_no_escape_sequences(embedded, name)
         assert "\x1b[" in rich and not rich.isascii(), rich
     assert not mlk.run(mlk.MLK, "status", "--local", name, check=0, env={**embedded.env, "LC_ALL": "C.UTF-8"}).stdout.isascii()
     assert mlk.run(mlk.MLK, "status", "--local", name, check=0, env={**embedded.env, "LC_ALL": "C"}).stdout.isascii()
+
+
+def test_mlk_run_follows_on_a_terminal_and_ctrl_c_leaves_the_run(embedded, name, tmp_path):
+    (tmp_path / "train.py").write_text("import sys, time\nfor i in range(int(sys.argv[1])): print(f'epoch {i}: loss {1 / (i + 1)}', flush=True); time.sleep(0.1)\n")
+    run = [mlk.MLK, "run", "--local", "--name", name, "--", "python3", "train.py"]
+    shown = on_terminal(100, "sh", "-c", f"cd {tmp_path} && exec \"$@\"", "sh", *run, "3", env=embedded.env)
+    assert "epoch 2: loss 0.3" in shown and "Succeeded" in shown, shown
+    own, its = pty.openpty()
+    process = subprocess.Popen([*map(str, run), "3000"], stdin=its, stdout=its, stderr=its, env={**os.environ, **embedded.env}, cwd=tmp_path, start_new_session=True)
+    os.close(its)
+    said = b""
+    while b"epoch 3" not in said:
+        said += read_some(own)
+    process.send_signal(signal.SIGINT)
+    said += b"".join(iter(lambda: read_some(own), b""))
+    os.close(own)
+    assert process.wait(60) == 130
+    newest = mlk.run(mlk.MLK, "ls", "--local", name, "-o", "name", check=0, env=embedded.env).stdout.split()[0]
+    assert f"mlk logs -f {newest} --local" in said.decode(), said.decode()
+    assert embedded.mlk("status", newest, check=0).stdout.split()[1] == "Running"
+    embedded.mlk("delete", newest, check=0)

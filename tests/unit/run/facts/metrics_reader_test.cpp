@@ -47,6 +47,21 @@ TEST_CASE("a log with more shapes of lines than the reader remembers costs bound
                             std::to_string(i) + "y=1"));
 }
 
+TEST_CASE("leading_metric() prefers the loss, then another loss, an accuracy and a score") {
+  const auto name = [](const nlohmann::json& metrics) {
+    const auto found = leading_metric(metrics);
+    return found ? found->first : "";
+  };
+  CHECK(name({{"acc", 0.5}, {"loss", 1}, {"val_loss", 2}}) == "loss");
+  CHECK(name({{"acc", 0.5}, {"val_loss", 2}, {"train_loss", 1}}) == "train_loss");
+  CHECK(name({{"lr", 0.5}, {"top1_acc", 2}, {"score", 1}}) == "top1_acc");
+  CHECK(name({{"lr", 0.5}, {"mfu", 2}, {"time", 1}}) == "mfu");
+  CHECK(name({{"lr", 0.5}}) == "lr");
+  CHECK(name({{"loss", "worker/1"}, {"b", "nan"}}) == "b");
+  CHECK(name({}) == "");
+  CHECK(name(nullptr) == "");
+}
+
 TEST_CASE("written_result() reads any object of numbers") {
   const auto read = [](const char* text) { return written_result(text).dump(); };
   CHECK(read(R"({"acc": 0.7})") == R"({"metrics":{"acc":0.7},"schema":1})");
