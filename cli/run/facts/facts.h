@@ -49,6 +49,7 @@ struct PodFacts {
   bool fell_with_job = false;  // it failed because its Job is being deleted (deletion.h)
   bool left = false;           // its Job is not there any more (pods_left.h)
   std::string program, image;  // the name and the image of the program's container
+  std::string memory_limit;    // of the program's container, as its pod writes it; empty: none
   std::string denied;          // advice_on_denied() about its last words
   std::string unschedulable;   // why the pod has no node, in the scheduler's words
 

@@ -38,11 +38,19 @@ constexpr char index_annotation[] = "batch.kubernetes.io/job-completion-index";
 constexpr char failures_annotation[] = "batch.kubernetes.io/job-index-failure-count";
 constexpr char ignored_annotation[] = "batch.kubernetes.io/job-index-ignored-failure-count";
 
+std::string memory_limit_of(const json& pod, const std::string& container) {
+  for (const json& each : at_path(pod, {"spec", "containers"})) {
+    if (text_of(each, {"name"}) == container) return text_of(each, {"resources", "limits", "memory"});
+  }
+  return "";
+}
+
 void read_program(const json& pod, PodFacts& facts) {
   PodContainers containers = read_containers(pod);
   Container& main = containers.main;
   facts.program = std::move(main.name);
   facts.image = std::move(main.image);
+  facts.memory_limit = memory_limit_of(pod, facts.program);
   facts.waiting_reason = std::move(main.waiting_reason);
   facts.waiting_message = std::move(main.waiting_message);
   facts.main_runs = main.runs;

@@ -75,8 +75,16 @@ std::string describe_other(const Container& container, const ContainerEnd& end) 
   return title(container) + ": " + what;
 }
 
+// The key of the experiment file that sets the memory of this role.
+std::string memory_key(const std::string& role) {
+  if (role == "worker" || role == "trial") return "workers.memory";
+  return role == "server" ? "servers.memory" : "roles." + role + ".memory";
+}
+
 std::string describe_exit(const PodFacts& pod) {
-  if (pod.end_reason == "OOMKilled") return "out of memory";
+  if (pod.end_reason == "OOMKilled" && (pod.memory_limit.empty() || pod.role.empty())) return "out of memory";
+  if (pod.end_reason == "OOMKilled")
+    return fmt::format("out of memory: its limit is {}, raise {}", pod.memory_limit, memory_key(pod.role));
   if (did_not_start(pod.end_reason)) return describe_start_error(pod.end_message);
   if (!pod.disruption.empty()) return describe_disruption(pod);
   if (pod.pod_reason == "Evicted") return "evicted: " + line_of(pod.pod_message);

@@ -102,6 +102,8 @@ TEST_CASE("running out of memory counts as a failure and not as a disruption, ev
   terminated(fixture.objects.pods[1])["reason"] = "OOMKilled";
   CHECK_FALSE(fixture.observed().last_failure->disruption);
   CHECK(fixture.observed().last_failure->reason == "out of memory");
+  fixture.objects.pods[1]["spec"]["containers"][0]["resources"]["limits"]["memory"] = "32Mi";
+  CHECK(fixture.observed().last_failure->reason == "out of memory: its limit is 32Mi, raise workers.memory");
 }
 
 TEST_CASE("a run does not wait for the pods of other Jobs if its end is decided") {
