@@ -1,4 +1,4 @@
-#include "cli/commands/detach.h"
+#include "cli/provide/detach.h"
 
 #include <filesystem>
 
