@@ -57,13 +57,19 @@ SWEEP = """
 """
 
 
-def test_a_regex_finds_a_number_before_a_comma_but_without_a_regex_the_sweep_quotes_the_line(cluster, name, experiment):
-    line = 'echo "epoch 1, loss: ${sweep.x}, acc: 0.9"'
-    text = file_of(name, line) + "sweep:" + SWEEP.format(more=", regex: 'loss: (\\S+)'")
+def test_a_sweep_reads_a_number_before_a_comma(cluster, name, experiment):
+    text = file_of(name, 'echo "epoch 1, loss: ${sweep.x}, acc: 0.9"') + "sweep:" + SWEEP.format(more="")
+    told = cluster.mlk("sweep", "--wait", experiment(text), check=0, timeout=120)
+    assert "best loss 0.4" in told.stderr
+
+
+def test_a_regex_finds_a_number_in_a_sentence_but_without_a_regex_the_sweep_quotes_the_line(cluster, name, experiment):
+    line = 'echo "epoch 1, loss is ${sweep.x}, acc: 0.9"'
+    text = file_of(name, line) + "sweep:" + SWEEP.format(more=", regex: 'loss is (\\S+)'")
     cluster.mlk("sweep", "--wait", experiment(text), check=0, timeout=120)
     text = file_of(name + "b", line) + "sweep:" + SWEEP.format(more="")
     failed = cluster.mlk("sweep", "--wait", experiment(text, "b.yaml"), check=5, timeout=120)
-    assert "never reported loss: the nearest line is 'epoch 1, loss: 0." in failed.stderr
+    assert "never reported loss: the nearest line is 'epoch 1, loss is 0." in failed.stderr
 
 
 def test_the_failure_of_a_trial_has_neither_a_progress_bar_nor_colours(cluster, name, experiment):
