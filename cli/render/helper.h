@@ -9,7 +9,7 @@
 
 namespace mlk {
 
-inline constexpr char mpi_helper[] = "mlk-mpi";         // the source of this program is in mpi/
+inline constexpr char mpi_helper[] = "mlk-mpi";         // the source of this program is in pod/mpi/
 inline constexpr char helper_mount[] = "/etc/mlk/bin";  // mount path of the ConfigMap
 
 // The bytes of mlk-mpi for the same processor as mlk itself. cmake/embed_helper.cmake embeds these bytes.

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <fuzzer/FuzzedDataProvider.h>
 
-#include "mpi/wire.h"
+#include "pod/mpi/wire.h"
 #include "tests/fuzz/demand.h"
 
 using namespace mlk::mpi;

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mpi/wire.h"
+#include "pod/mpi/wire.h"
 
 namespace mlk::mpi {
 

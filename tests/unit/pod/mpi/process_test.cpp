@@ -1,13 +1,13 @@
 // Checks a process of the program. The test plays the agent of the process.
-#include "mpi/process.h"
+#include "pod/mpi/process.h"
 
 #include <netinet/in.h>
 
 #include <doctest/doctest.h>
 
-#include "tests/unit/mpi/played.h"
+#include "tests/unit/pod/mpi/played.h"
 
-TEST_SUITE_BEGIN("mpi/process");
+TEST_SUITE_BEGIN("pod/mpi/process");
 
 namespace mlk::mpi {
 namespace {

@@ -1,11 +1,11 @@
 // Checks the command line of mpirun, and which process is at fault if mpirun fails.
-#include "mpi/launcher.h"
+#include "pod/mpi/launcher.h"
 
 #include <doctest/doctest.h>
 
-#include "mpi/mpirun.h"
+#include "pod/mpi/mpirun.h"
 
-TEST_SUITE_BEGIN("mpi/launcher");
+TEST_SUITE_BEGIN("pod/mpi/launcher");
 
 namespace mlk::mpi {
 namespace {

@@ -1,9 +1,9 @@
-# mlk-mpi, the helper of `framework: mpi` (mpi/): static, and small enough for a ConfigMap, so with musl. musl's headers know
+# mlk-mpi, the helper of `framework: mpi` (pod/mpi/): static, and small enough for a ConfigMap, so with musl. musl's headers know
 # nothing of C++; the definitions are what libstdc++'s ask of glibc's. Without musl-tools mlk refuses `framework: mpi`.
-mlk_rooms("^mpi$")   # for its tests
+mlk_rooms("^pod/mpi$")   # for its tests
 
-file(GLOB mlk_mpi_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/mpi/*.cpp)
-file(GLOB mlk_mpi_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/mpi/*.h)
+file(GLOB mlk_mpi_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/pod/mpi/*.cpp)
+file(GLOB mlk_mpi_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/pod/mpi/*.h)
 list(APPEND mlk_mpi_sources ${CMAKE_SOURCE_DIR}/runtime/base/hmac.cpp)
 string(REGEX REPLACE "-gnu$" "-musl" mlk_musl "${CMAKE_LIBRARY_ARCHITECTURE}")
 set(mlk_musl_specs /usr/lib/${mlk_musl}/musl-gcc.specs)
@@ -22,4 +22,4 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND EXISTS ${mlk_musl_specs})
     DEPENDS ${mlk_mpi_sources} ${mlk_mpi_headers} ${CMAKE_SOURCE_DIR}/runtime/base/hmac.h VERBATIM)
 endif()
 
-mlk_test(mpi mlk_mpi)
+mlk_test(pod mlk_pod_mpi)

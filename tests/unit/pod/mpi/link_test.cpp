@@ -1,5 +1,5 @@
 // Checks the settings of a pod, the connections of mlk-mpi, and the processes that mlk-mpi starts.
-#include "mpi/link.h"
+#include "pod/mpi/link.h"
 
 #include <cstring>
 #include <map>
@@ -8,11 +8,11 @@
 
 #include <doctest/doctest.h>
 
-#include "mpi/children.h"
-#include "tests/unit/mpi/played.h"
+#include "pod/mpi/children.h"
+#include "tests/unit/pod/mpi/played.h"
 #include "tests/unit/util/temporary_folder.h"
 
-TEST_SUITE_BEGIN("mpi/link");
+TEST_SUITE_BEGIN("pod/mpi/link");
 
 namespace mlk::mpi {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mpi/agent.h"
-#include "mpi/launcher.h"
-#include "mpi/process.h"
-#include "mpi/shell.h"
+#include "pod/mpi/agent.h"
+#include "pod/mpi/launcher.h"
+#include "pod/mpi/process.h"
+#include "pod/mpi/shell.h"
 
 using namespace mlk::mpi;
 

@@ -1,4 +1,4 @@
-#include "mpi/process.h"
+#include "pod/mpi/process.h"
 
 #include <cerrno>
 #include <csignal>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mpi/children.h"
+#include "pod/mpi/children.h"
 
 namespace mlk::mpi {
 namespace {

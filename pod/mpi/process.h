@@ -1,7 +1,7 @@
 // The process that mpirun starts for each rank, in every pod. It runs the program.
 #pragma once
 
-#include "mpi/link.h"
+#include "pod/mpi/link.h"
 
 namespace mlk::mpi {
 

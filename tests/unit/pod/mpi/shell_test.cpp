@@ -1,13 +1,13 @@
 // Checks the remote shell of mpirun. The test plays the agent of the other pod.
-#include "mpi/shell.h"
+#include "pod/mpi/shell.h"
 
 #include <sys/ioctl.h>
 
 #include <doctest/doctest.h>
 
-#include "tests/unit/mpi/played.h"
+#include "tests/unit/pod/mpi/played.h"
 
-TEST_SUITE_BEGIN("mpi/shell");
+TEST_SUITE_BEGIN("pod/mpi/shell");
 
 namespace mlk::mpi {
 namespace {

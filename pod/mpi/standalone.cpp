@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "mpi/link.h"
+#include "pod/mpi/link.h"
 
 namespace {
 

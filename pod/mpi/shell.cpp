@@ -1,4 +1,4 @@
-#include "mpi/shell.h"
+#include "pod/mpi/shell.h"
 
 #include <cerrno>
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "mpi/link.h"
+#include "pod/mpi/link.h"
 
 namespace mlk::mpi {
 

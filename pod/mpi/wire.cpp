@@ -1,4 +1,4 @@
-#include "mpi/wire.h"
+#include "pod/mpi/wire.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mpi/link.h"
+#include "pod/mpi/link.h"
 
 namespace mlk::mpi {
 

@@ -1,5 +1,5 @@
 // Checks how mlk-mpi waits for the processes that it starts, and how it kills them.
-#include "mpi/children.h"
+#include "pod/mpi/children.h"
 
 #include <csignal>
 #include <sys/prctl.h>
@@ -8,9 +8,9 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/unit/mpi/played.h"
+#include "tests/unit/pod/mpi/played.h"
 
-TEST_SUITE_BEGIN("mpi/children");
+TEST_SUITE_BEGIN("pod/mpi/children");
 
 namespace mlk::mpi {
 namespace {

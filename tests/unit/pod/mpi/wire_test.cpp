@@ -1,11 +1,11 @@
 // Checks the handshake and the frames of mlk-mpi between two sessions, without sockets.
-#include "mpi/wire.h"
+#include "pod/mpi/wire.h"
 
 #include <algorithm>
 
 #include <doctest/doctest.h>
 
-TEST_SUITE_BEGIN("mpi/wire");
+TEST_SUITE_BEGIN("pod/mpi/wire");
 
 namespace mlk::mpi {
 namespace {

@@ -1,4 +1,4 @@
-#include "mpi/launcher.h"
+#include "pod/mpi/launcher.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mpi/agent.h"
-#include "mpi/children.h"
-#include "mpi/mpirun.h"
+#include "pod/mpi/agent.h"
+#include "pod/mpi/children.h"
+#include "pod/mpi/mpirun.h"
 
 namespace mlk::mpi {
 namespace {

@@ -1,11 +1,11 @@
 // Checks the launcher with a script instead of mpirun, and with the agents of two pods.
 #include <doctest/doctest.h>
 
-#include "mpi/launcher.h"
-#include "tests/unit/mpi/played.h"
+#include "pod/mpi/launcher.h"
+#include "tests/unit/pod/mpi/played.h"
 #include "tests/unit/util/temporary_folder.h"
 
-TEST_SUITE_BEGIN("mpi/launcher_run");
+TEST_SUITE_BEGIN("pod/mpi/launcher_run");
 
 namespace mlk::mpi {
 namespace {

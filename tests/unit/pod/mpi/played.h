@@ -19,9 +19,9 @@
 
 #include <doctest/doctest.h>
 
-#include "mpi/agent.h"
-#include "mpi/children.h"
-#include "mpi/link.h"
+#include "pod/mpi/agent.h"
+#include "pod/mpi/children.h"
+#include "pod/mpi/link.h"
 
 namespace mlk::mpi {
 

@@ -1,11 +1,11 @@
 // Checks the agent of a pod in a process of its own. The test plays mpirun, the launcher and the processes.
-#include "mpi/agent.h"
+#include "pod/mpi/agent.h"
 
 #include <doctest/doctest.h>
 
-#include "tests/unit/mpi/played.h"
+#include "tests/unit/pod/mpi/played.h"
 
-TEST_SUITE_BEGIN("mpi/agent");
+TEST_SUITE_BEGIN("pod/mpi/agent");
 
 namespace mlk::mpi {
 namespace {

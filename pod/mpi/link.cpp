@@ -1,4 +1,4 @@
-#include "mpi/link.h"
+#include "pod/mpi/link.h"
 
 #include <cerrno>
 #include <charconv>

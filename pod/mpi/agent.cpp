@@ -1,4 +1,4 @@
-#include "mpi/agent.h"
+#include "pod/mpi/agent.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "mpi/children.h"
+#include "pod/mpi/children.h"
 
 namespace mlk::mpi {
 namespace {

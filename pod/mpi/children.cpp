@@ -1,4 +1,4 @@
-#include "mpi/children.h"
+#include "pod/mpi/children.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mpi/link.h"
+#include "pod/mpi/link.h"
 
 namespace mlk::mpi {
 namespace {

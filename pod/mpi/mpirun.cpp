@@ -1,6 +1,6 @@
-#include "mpi/mpirun.h"
+#include "pod/mpi/mpirun.h"
 
-#include "mpi/children.h"
+#include "pod/mpi/children.h"
 
 namespace mlk::mpi {
 

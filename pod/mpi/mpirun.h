@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mpi/link.h"
+#include "pod/mpi/link.h"
 
 namespace mlk::mpi {
 
