@@ -47,7 +47,7 @@ target_compile_options(mlk_util PUBLIC $<$<AND:$<CONFIG:Release>,$<STREQUAL:$<TA
 file(GLOB computing CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/sweeps/search/tpe*.cpp)
 set_source_files_properties(${computing} ${CMAKE_SOURCE_DIR}/sweeps/search/triangle.cpp ${CMAKE_SOURCE_DIR}/cli/util/json.cpp
   PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
-target_link_libraries(mlk_experiment PUBLIC yaml-cpp::yaml-cpp)
+target_link_libraries(mlk_yaml PUBLIC yaml-cpp::yaml-cpp)
 target_link_libraries(mlk_image PUBLIC ZLIB::ZLIB ${LIBDEFLATE})
 target_link_libraries(mlk_http PUBLIC CURL::libcurl OpenSSL::SSL)
 target_link_libraries(mlk_kube_login PUBLIC yaml-cpp::yaml-cpp)
@@ -67,6 +67,7 @@ install(FILES LICENSE NOTICE DESTINATION share/doc/mlk)
 install(DIRECTORY man/ DESTINATION share/man/man5 FILES_MATCHING PATTERN "*.5")
 
 mlk_test(util mlk_util)
+mlk_test(yaml mlk_yaml)
 mlk_test(experiment mlk_experiment)
 mlk_test(render mlk_render)
 mlk_test(image mlk_image)

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/experiment/problems.h"
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/problems.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/experiment/experiment.h"
-#include "cli/experiment/problems.h"
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/problems.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk {
 

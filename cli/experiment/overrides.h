@@ -2,8 +2,8 @@
 #pragma once
 
 #include "cli/experiment/load.h"
-#include "cli/experiment/problems.h"
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/problems.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk {
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/experiment/load.h"
-#include "cli/experiment/problems.h"
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/problems.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "cli/experiment/schema.h"
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk {
 

@@ -6,9 +6,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "cli/experiment/problems.h"
 #include "cli/experiment/schema.h"
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/problems.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk {
 

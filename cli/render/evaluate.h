@@ -6,8 +6,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "cli/experiment/yaml.h"
 #include "cli/render/templates.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk {
 

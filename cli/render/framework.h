@@ -8,9 +8,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "cli/experiment/yaml.h"
 #include "cli/render/pod.h"
 #include "cli/render/templates.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk {
 

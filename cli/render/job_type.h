@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/experiment/yaml.h"
 #include "cli/render/templates.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk {
 

@@ -1,7 +1,7 @@
 #include "cli/render/templates.h"
 
-#include "cli/experiment/yaml.h"
 #include "cli/render/embedded.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk {
 

@@ -33,9 +33,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/experiment/problems.h"
 #include "cli/util/pattern.h"
 #include "cli/where/expression_tokens.h"
+#include "cli/yaml/problems.h"
 
 namespace mlk::sweeps {
 

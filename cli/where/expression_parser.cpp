@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
-#include "cli/experiment/yaml.h"
 #include "cli/util/number.h"
 #include "cli/util/text.h"
 #include "cli/where/expression.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk::sweeps {
 namespace {

@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/experiment/yaml.h"
 #include "cli/util/json.h"
 #include "cli/util/unicode.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk::sweeps {
 namespace {

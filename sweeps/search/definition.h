@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cli/experiment/experiment.h"
-#include "cli/experiment/yaml.h"
 #include "cli/render/identity.h"
 #include "cli/run/inputs/prepare.h"
+#include "cli/yaml/yaml.h"
 #include "sweeps/search/spec.h"
 
 namespace mlk::sweeps {

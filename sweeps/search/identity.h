@@ -5,9 +5,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "cli/experiment/yaml.h"
 #include "cli/render/identity.h"
 #include "cli/render/templates.h"
+#include "cli/yaml/yaml.h"
 #include "sweeps/search/spec.h"
 
 namespace mlk::sweeps {

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/experiment/problems.h"
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/problems.h"
+#include "cli/yaml/yaml.h"
 #include "sweeps/search/search.h"
 #include "sweeps/search/stopping.h"
 #include "sweeps/space/objective.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/experiment/problems.h"
+#include "cli/yaml/problems.h"
 
 namespace mlk::sweeps {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "cli/experiment/problems.h"
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/problems.h"
+#include "cli/yaml/yaml.h"
 #include "sweeps/space/names.h"
 #include "sweeps/space/space.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/experiment/problems.h"
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/problems.h"
+#include "cli/yaml/yaml.h"
 #include "sweeps/space/space.h"
 
 namespace mlk::sweeps {

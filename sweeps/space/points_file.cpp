@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/values.h"
-#include "cli/experiment/yaml.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "cli/util/unicode.h"
+#include "cli/yaml/yaml.h"
 #include "sweeps/space/csv.h"
 #include "sweeps/space/ledger.h"
 #include "sweeps/space/names.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/experiment/problems.h"
+#include "cli/yaml/problems.h"
 #include "sweeps/space/space.h"
 
 namespace mlk::sweeps {

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/experiment/problems.h"
+#include "cli/yaml/problems.h"
 
 namespace mlk::sweeps {
 

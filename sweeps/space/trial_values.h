@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/load.h"
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/yaml.h"
 #include "sweeps/space/names.h"
 #include "sweeps/space/space.h"
 

@@ -10,7 +10,6 @@
 #include "cli/code/code.h"
 #include "cli/code/repository.h"
 #include "cli/code/stays.h"
-#include "cli/experiment/yaml.h"
 #include "cli/render/limits.h"
 #include "cli/run/inputs/missing_files.h"
 #include "cli/run/inputs/python_files.h"
@@ -18,6 +17,7 @@
 #include "cli/util/files.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/experiment/yaml.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
+#include "cli/yaml/yaml.h"
 
 namespace mlk {
 namespace {

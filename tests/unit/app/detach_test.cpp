@@ -5,8 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/experiment/yaml.h"
 #include "cli/util/text.h"
+#include "cli/yaml/yaml.h"
 #include "sweeps/driver/driver_rights.h"
 #include "tests/unit/app/tree.h"
 #include "tests/unit/fake_cluster.h"

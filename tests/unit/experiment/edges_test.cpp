@@ -5,7 +5,7 @@
 #include "cli/experiment/schema.h"
 #include "cli/experiment/suggest.h"
 #include "cli/experiment/values.h"
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/yaml.h"
 #include "tests/unit/experiment/loaded.h"
 
 TEST_SUITE_BEGIN("experiment/edges");

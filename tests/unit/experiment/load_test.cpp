@@ -3,9 +3,9 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/experiment/problems.h"
 #include "cli/util/error.h"
 #include "cli/util/unicode.h"
+#include "cli/yaml/problems.h"
 #include "tests/unit/experiment/loaded.h"
 
 TEST_SUITE_BEGIN("experiment/load");

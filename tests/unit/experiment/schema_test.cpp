@@ -6,9 +6,9 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/experiment/yaml.h"
 #include "cli/util/files.h"
 #include "cli/util/text.h"
+#include "cli/yaml/yaml.h"
 #include "tests/unit/paths.h"
 
 TEST_SUITE_BEGIN("experiment/schema");

@@ -1,7 +1,7 @@
 // Recognition of secrets, by their value or by the name of their variable.
 #include <doctest/doctest.h>
 
-#include "cli/experiment/problems.h"
+#include "cli/yaml/problems.h"
 
 TEST_SUITE_BEGIN("experiment/secrets");
 

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/yaml.h"
 
 TEST_SUITE_BEGIN("experiment/values");
 

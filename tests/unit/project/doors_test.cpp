@@ -64,7 +64,7 @@ TEST_CASE("only three files of cli/ and sweeps/ convert text to floating-point n
 }
 
 TEST_CASE("only the readers of experiments and kubeconfigs parse YAML in cli/ and sweeps/") {
-  only_in({"cli/experiment/yaml.cpp", "cli/kube/login/kubeconfig_file.cpp"},
+  only_in({"cli/yaml/yaml.cpp", "cli/kube/login/kubeconfig_file.cpp"},
           "YAML::(Load|LoadAll|LoadFile|LoadAllFromFile|Parser)\\b",
           "the readers of experiment files and kubeconfigs");
 }

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "cli/experiment/problems.h"
+#include "cli/yaml/problems.h"
 
 namespace mlk {
 

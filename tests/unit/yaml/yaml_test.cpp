@@ -1,12 +1,12 @@
 // The YAML of experiment files: limits, tags, characters, errors of the parser, and numbers.
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/yaml.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/util/error.h"
 
-TEST_SUITE_BEGIN("experiment/yaml");
+TEST_SUITE_BEGIN("yaml/yaml");
 
 namespace mlk {
 namespace {

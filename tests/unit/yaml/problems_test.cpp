@@ -1,11 +1,11 @@
 // Checks the text of mistakes: their order, their places, their excerpts, and lines that are not shown.
-#include "cli/experiment/problems.h"
+#include "cli/yaml/problems.h"
 
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
 
-TEST_SUITE_BEGIN("experiment/problems");
+TEST_SUITE_BEGIN("yaml/problems");
 
 namespace mlk {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/experiment/problems.h"
+#include "cli/yaml/problems.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,4 +1,4 @@
-#include "cli/experiment/yaml.h"
+#include "cli/yaml/yaml.h"
 
 #include <algorithm>
 #include <charconv>
