@@ -34,10 +34,10 @@ add_custom_command(OUTPUT ${completions}
   DEPENDS ${CMAKE_SOURCE_DIR}/completions/mlk.bash ${CMAKE_SOURCE_DIR}/completions/_mlk
           ${CMAKE_SOURCE_DIR}/completions/mlk.fish ${CMAKE_SOURCE_DIR}/cmake/embed_completions.cmake VERBATIM)
 
-set(helper ${CMAKE_BINARY_DIR}/embedded_helper.cpp)
+set(helper ${CMAKE_BINARY_DIR}/embedded_helpers.cpp)
 add_custom_command(OUTPUT ${helper}
-  COMMAND ${CMAKE_COMMAND} -DOUT=${helper} "-DFILE=${mlk_mpi_helper}" -P ${CMAKE_SOURCE_DIR}/cmake/embed_helper.cmake
-  DEPENDS ${mlk_mpi_helper} ${CMAKE_SOURCE_DIR}/cmake/embed_helper.cmake VERBATIM)
+  COMMAND ${CMAKE_COMMAND} -DOUT=${helper} "-DHELPERS=${mlk_helpers}" -P ${CMAKE_SOURCE_DIR}/cmake/embed_helper.cmake
+  DEPENDS ${mlk_helper_files} ${CMAKE_SOURCE_DIR}/cmake/embed_helper.cmake VERBATIM)
 
 mlk_rooms("^(cli|sweeps)(/|$)")
 target_link_libraries(mlk_util PUBLIC nlohmann_json::nlohmann_json fmt::fmt OpenSSL::Crypto ${RE2})

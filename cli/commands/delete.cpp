@@ -4,15 +4,17 @@
 #include "cli/run/change/delete.h"
 
 #include <chrono>
-#include <filesystem>
 #include <memory>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/kube/objects.h"
 #include "cli/run/read/find.h"
+#include "cli/run/state/checkpoints.h"
+#include "cli/run/state/outputs.h"
 #include "cli/run/state/record.h"
 #include "cli/select/selection.h"
 #include "cli/session/session.h"
@@ -32,23 +34,30 @@ struct DeleteOptions {
   std::string timeout;
 };
 
-// The message about checkpoints that stay; empty if no checkpoints stay.
-std::string what_stays(const json& owner, const Session& session, const std::string& name_space) {
-  const std::optional<RunStatus> recorded = recorded_status(owner);
-  const json result = recorded ? recorded->result : json();
-  std::optional<CheckpointPlace> place =
-      checkpoint_place(owner, json());  // the folder of all checkpoints, not the newest checkpoint
-  if (!place) return "";
-  session.find_folder(*place, name_space);
-  std::error_code ignored;
-  if (!place->folder.empty()) {
-    const bool none =
-        !std::filesystem::exists(place->folder, ignored) || std::filesystem::is_empty(place->folder, ignored);
-    return none ? "" : "its checkpoints stay in " + describe(*place);
+// The message about files of the run that stay; empty if there are none. `what`: "checkpoints" or "outputs".
+// `is_known`: the run has said that it wrote some.
+std::string what_stays(const std::string& what, VolumeFolder place, bool is_known, const Session& session,
+                       const std::string& name_space) {
+  session.find_folder(place, name_space);
+  if (place.has_files == false) return "";
+  return (is_known || place.has_files == true ? fmt::format("its {} stay in ", what)
+                                              : fmt::format("{}, if it has written any, stay in ", what)) +
+         describe(place);
+}
+
+void say_what_stays(const json& owner, Session& session, const std::string& name_space) {
+  std::vector<std::string> lines;
+  // Without a result, this is the folder of all checkpoints, and not the newest checkpoint.
+  if (const std::optional<CheckpointPlace> place = checkpoint_place(owner, json())) {
+    const std::optional<RunStatus> recorded = recorded_status(owner);
+    const bool is_known = recorded && recorded->result.is_object() && recorded->result.contains("checkpoint");
+    lines.push_back(what_stays("checkpoints", *place, is_known, session, name_space));
   }
-  const bool known = result.is_object() && result.contains("checkpoint");
-  return (known ? "its checkpoints stay in " : "checkpoints, if it has written any, stay in ") +
-         describe(*place);
+  if (const std::optional<VolumeFolder> outputs = outputs_of(owner))
+    lines.push_back(what_stays("outputs", *outputs, false, session, name_space));
+  for (const std::string& line : lines) {
+    if (!line.empty()) session.note(printable(line));
+  }
 }
 
 // Looks up all names before deleting anything, so that one ambiguous name leaves every run unchanged.
@@ -94,8 +103,7 @@ void delete_runs(const DeleteOptions& options, Session& session) {
     going.emplace_back(*client, owner);
     going.back().begin(options.no_wait ? Deletion::IsAwaited::no : Deletion::IsAwaited::yes);
     session.note("deleting " + kube::name_of(owner));
-    if (const std::string stays = what_stays(owner, session, client->config().name_space); !stays.empty())
-      session.note(printable(stays));
+    say_what_stays(owner, session, client->config().name_space);
   }
   if (options.no_wait) return;
   const steady_clock::time_point deadline = steady_clock::now() + timeout;

@@ -134,7 +134,7 @@ void ls(const LsOptions& options, Session& session) {
   } else if (as_json) {
     nlohmann::json all = nlohmann::json::array();
     for (RunStatus& run : runs) {
-      if (run.checkpoint) session.find_folder(*run.checkpoint, name_space);
+      session.find_folders(run, name_space);
       all.push_back(to_json(run));
     }
     session.out << json_text(all, 2) << '\n';

@@ -71,6 +71,7 @@ void new_experiment(const NewOptions& options, Session& session) {
       "image: python:3               # for a cluster: one that has what the program imports\n"
       "run: [python3, {}]\n"
       "code: .                       # everything beside this file travels along\n"
+      "outputs: out                  # what the program writes there stays when the run ends\n"
       "workers: {{count: {}, cpu: 1, memory: 2Gi}}\n"
       "# env: {{WANDB_API_KEY: {{secret: wandb/key}}}}\n"
       "# data: [{{name: data, mount: /data, pvc: datasets}}]\n"

@@ -27,6 +27,7 @@ using nlohmann::json;
 
 struct RunOptions {
   std::string name, framework, image, cpu, memory, python;
+  std::vector<std::string> outputs;
   int workers = 1, gpu = 0;
   ExperimentOptions experiment;
   std::string dry_run;
@@ -69,7 +70,9 @@ std::string yaml_of_flags(const RunOptions& options, const std::string& framewor
   out += to_yaml({{"mode", has_framework || options.workers > 1 ? "allreduce" : "single"}});
   if (has_framework) out += to_yaml({{"framework", framework}});
   if (!options.image.empty()) out += to_yaml({{"image", options.image}});
-  return out + to_yaml({{"code", code}}) + to_yaml({{"workers", workers}});
+  out += to_yaml({{"code", code}});
+  if (!options.outputs.empty()) out += to_yaml({{"outputs", options.outputs}});
+  return out + to_yaml({{"workers", workers}});
 }
 
 // The text of the experiment file that does the same as the command line.
@@ -148,6 +151,12 @@ void add_run(CLI::App& root, Session& session) {
       ->add_option("--python", options->python,
                    "A file of requirements, whose packages are added to the image")
       ->type_name("FILE");
+  command
+      ->add_option("--outputs", options->outputs,
+                   "A folder whose files stay when the run ends, for example out; may be repeated")
+      ->type_name("FOLDER")
+      ->take_all()
+      ->allow_extra_args(false);
   add_settings(*command, options->experiment);
   add_dry_run(*command, options->dry_run,
               "=client: only render; =server: let the cluster check it. Nothing is created");

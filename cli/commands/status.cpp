@@ -79,7 +79,7 @@ void status(const StatusOptions& options, Session& session) {
       continue;
     }
     auto* run = std::get_if<RunStatus>(&observed.back());
-    if (run != nullptr && run->checkpoint) session.find_folder(*run->checkpoint, client->config().name_space);
+    if (run != nullptr) session.find_folders(*run, client->config().name_space);
   }
   if (!observed.empty()) print(observed, options, session.me(*client), session);
   if (missing) throw Error(*missing);

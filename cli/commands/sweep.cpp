@@ -13,6 +13,7 @@
 #include "cli/provide/detach.h"
 #include "cli/provide/images.h"
 #include "cli/provide/load.h"
+#include "cli/render/outputs.h"
 #include "cli/session/session.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
@@ -182,6 +183,9 @@ void sweep_command(const SweepOptions& options, Session& session) {
   if (const std::string why = sweeps::why_fewer_points(sweep); !why.empty()) session.warn(why);
   for (const std::string& warning : sweep.files.warnings) session.warn(warning);
   for (const std::string& warning : sweep.warnings) session.warn(warning);
+  if (const std::string advice = outputs_advice(sweep.first.effective, sweep.files.outputs_claim);
+      !advice.empty())
+    session.note(advice);
   const Provided provided = provide({.file = options.experiment.file,
                                      .prepared = prepared,
                                      .dry_run = dry_run,

@@ -37,14 +37,22 @@ bool expect(YamlNode::Kind kind, const YamlNode& node, const std::string& path, 
 }
 
 json check_key(const YamlNode& node, const Key& key, const std::string& path, Problems& problems) {
-  if (key.type == Type::folder_section && node.kind == YamlNode::Kind::scalar) {
+  const bool is_map = node.kind == YamlNode::Kind::map || node.kind == YamlNode::Kind::null;
+  if (key.type == Type::path_section && !is_map) {
     YamlNode map;
     map.kind = YamlNode::Kind::map;
     map.place = node.place;
     map.entries.push_back({"path", node.place, node});
     return check_section(map, schema_section(key.detail), path, problems);
   }
-  if (key.type == Type::section || key.type == Type::folder_section)
+  if (key.type == Type::texts && key.detail == "or one" && node.kind == YamlNode::Kind::scalar) {
+    YamlNode list;
+    list.kind = YamlNode::Kind::list;
+    list.place = node.place;
+    list.items.push_back(node);
+    return check_value(list, key, path, problems);
+  }
+  if (key.type == Type::section || key.type == Type::path_section)
     return check_section(node, schema_section(key.detail), path, problems);
   if (key.type == Type::sections) {
     json out = json::array();

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/arguments.h"
+#include "cli/experiment/outputs.h"
 #include "cli/experiment/values.h"
 #include "cli/experiment/variants.h"
 #include "cli/util/json_path.h"
@@ -111,6 +112,7 @@ class Rules {
     check_optimizer();
     check_data();
     check_checkpoint();
+    check_outputs();
     check_metrics();
     check_scheduling();
   }
@@ -151,7 +153,7 @@ class Rules {
     if (given("train") && own_job_type_) {
       refuse("train", "train needs mode single, ps or allreduce; a job type of your own needs run");
     }
-    for (const char* key : {"args", "args_style", "framework", "elastic", "workdir", "code"}) {
+    for (const char* key : {"args", "args_style", "framework", "elastic", "workdir", "code", "outputs"}) {
       if (given("train") && given(key))
         refuse(key, fmt::format("{} is for run; train has no use for it", key));
     }
@@ -363,6 +365,12 @@ class Rules {
       }
       checkpoint.erase(key);
     }
+  }
+
+  void check_outputs() {
+    if (const std::string what = tidy_outputs(effective_); !what.empty()) refuse("outputs", what);
+    if (const json& to = at_path(effective_, {"outputs", "to"}); to.is_object())
+      check_one_source("outputs.to", to, {"pvc", "nfs", "hostPath", "csi"});
   }
 
   void check_metrics() {

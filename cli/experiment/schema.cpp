@@ -27,7 +27,7 @@ constexpr Key experiment_keys[] = {
      "one of your own"},
     {"elastic", boolean, "", "",
      "the framework's launcher starts `run`, and starts it again when workers come or go"},
-    {"code", folder_section, "code", "", "a folder that travels with the run, in which `run` starts"},
+    {"code", path_section, "code", "", "a folder that travels with the run, in which `run` starts"},
     {"workdir", path, "or relative", "",
      "working folder of `run`; the image's own by default. With code it is a folder in that"},
     {"user", pod_user, "", "",
@@ -39,6 +39,7 @@ constexpr Key experiment_keys[] = {
     {"env", environment, "", "{}", "environment of all containers"},
     {"data", sections, "data", "[]", "volumes with data"},
     {"checkpoint", section, "checkpoint", "{}", "how often the runtime saves its state, and where"},
+    {"outputs", path_section, "outputs", "", "folders of `run` whose files stay when its pods end"},
     {"metrics", section, "metrics", "", "where metrics go, beside the log"},
     {"scheduling", section, "scheduling", "{}", "where and how pods are placed"},
     {"restart", section, "restart", "{}", "what is tried again after a loss"},
@@ -194,6 +195,12 @@ constexpr Key checkpoint_keys[] = {
     {"volume", section, "checkpoint.volume", "", "where they lie; without one none are written"},
 };
 
+constexpr Key outputs_keys[] = {
+    {"path", texts, "or one", required, "the folders, below the one in which the program starts"},
+    {"to", section, "outputs.to", "",
+     "where the files lie; default: checkpoint.volume, or else the claim of MLK_OUTPUTS_CLAIM"},
+};
+
 constexpr Key metrics_keys[] = {
     {"port", whole, "1024..65535", "", "every pod answers Prometheus there, at /metrics"},
     {"tensorboard", boolean, "", "false", "event files for TensorBoard, beside the checkpoints"},
@@ -266,6 +273,8 @@ constexpr Section sections_table[] = {
     {"emptyDir", empty_dir_keys},
     {"checkpoint", checkpoint_keys},
     {"checkpoint.volume", volume_keys},
+    {"outputs", outputs_keys},
+    {"outputs.to", std::span(volume_keys).first(4)},  // without emptyDir, which ends with the pod
     {"metrics", metrics_keys},
     {"scheduling", scheduling_keys},
     {"node", node_keys},
@@ -279,7 +288,7 @@ constexpr Section sections_table[] = {
 void add_settable_keys(const Section& of, const std::string& path, std::vector<std::string>& keys) {
   for (const Key& key : of.keys) {
     const std::string name = path + std::string(key.name);
-    if (key.type == section || key.type == folder_section) {
+    if (key.type == section || key.type == path_section) {
       add_settable_keys(schema_section(key.detail), name + ".", keys);
     } else if (key.type == sections) {
       add_settable_keys(schema_section(key.detail), name + ".0.", keys);

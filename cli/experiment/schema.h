@@ -25,21 +25,21 @@ enum class Type {
   memory,    // 512Mi, 4Gi
   command,   // text for sh -c, or a list of words
   consistency,
-  pod_user,        // auto, image or a number
-  retry_rules,     // list of `preemption`, `any`, exit codes and ranges of exit codes
-  arguments,       // map of arguments of the program to values
-  environment,     // map of variables to text or {secret: name/key}
-  texts,           // list of text
-  object_names,    // list of names of Kubernetes objects
-  wholes,          // list of whole numbers; `detail`: "lowest..highest|most entries"
-  text_map,        // map of names to text
-  free_map,        // a map that Kubernetes, a job type or the sweep checks
-  any,             // any value; the code that uses the value checks it
-  section,         // map; `detail`: the section
-  folder_section,  // like section; a text in place of the map is the value of the key `path`
-  sections,        // list of maps; `detail`: the section
-  section_map,     // map of names to maps; `detail`: the section
-  later,           // known, but not supported yet; `detail`: the message
+  pod_user,      // auto, image or a number
+  retry_rules,   // list of `preemption`, `any`, exit codes and ranges of exit codes
+  arguments,     // map of arguments of the program to values
+  environment,   // map of variables to text or {secret: name/key}
+  texts,         // list of text; `detail` "or one": one text stands for a list of it
+  object_names,  // list of names of Kubernetes objects
+  wholes,        // list of whole numbers; `detail`: "lowest..highest|most entries"
+  text_map,      // map of names to text
+  free_map,      // a map that Kubernetes, a job type or the sweep checks
+  any,           // any value; the code that uses the value checks it
+  section,       // map; `detail`: the section
+  path_section,  // like section; a text or a list in place of the map is the value of the key `path`
+  sections,      // list of maps; `detail`: the section
+  section_map,   // map of names to maps; `detail`: the section
+  later,         // known, but not supported yet; `detail`: the message
 };
 
 struct Key {

@@ -49,6 +49,7 @@ constexpr Synonym synonyms[] = {
     {" random_seed ", "seed"},
     {" node_selector nodeselector ", "selector"},
     {" checkpoints checkpointing ", "checkpoint"},
+    {" output output_dir out_dir artifacts artifact results file_mounts ", "outputs"},
 };
 
 std::string our_word(const std::string& written) {

@@ -433,7 +433,7 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
       problems.add(node.place, std::string(key.detail));
       return nullptr;
     case Type::section:
-    case Type::folder_section:
+    case Type::path_section:
     case Type::sections:
     case Type::section_map:
       break;  // check.cpp checks these types

@@ -46,6 +46,7 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
   }
   out.image_built = sweep.files.image;
   out.user = sweep.files.user;
+  out.outputs_claim = sweep.files.outputs_claim;
   out.python_on_machine = sweep.files.python_on_machine;
   if (const std::string& named = sweep.spec.points_file; !named.empty()) {
     out.texts[named] =

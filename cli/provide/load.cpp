@@ -54,9 +54,23 @@ PrepareOptions prepare_options(const ExperimentOptions& options, Session& sessio
           .allow_files = options.allow_files,
           .manual = manual_of_experiments(),
           .registry = session.env("MLK_REGISTRY"),
+          .outputs_claim = usual_outputs_claim(session),
           .local = session.local(),
           .note = [&session](const std::string& text) { session.note(text); },
           .go_on = [&session] { return session.interrupted == 0; }};
+}
+
+std::string usual_outputs_claim(const Session& session) {
+  constexpr char variable[] = "MLK_OUTPUTS_CLAIM", of_this_machine[] = "mlk-outputs";
+  const std::string claim = session.env(variable);
+  if (claim.empty()) return session.local() ? of_this_machine : "";
+  constexpr std::size_t longest_name = 253;
+  for (const std::string& part : split(claim, '.')) {
+    if (!is_label(part) || claim.size() > longest_name)
+      throw Error(ExitCode::usage,
+                  fmt::format("{}: '{}' is not the name of a claim", variable, printable(claim)));
+  }
+  return claim;
 }
 
 void require_image(const Experiment& experiment, const std::string& file) {

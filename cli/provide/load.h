@@ -31,6 +31,10 @@ void add_settings(CLI::App& command, ExperimentOptions& options);
 // The options for reading an experiment, from the flags and the environment variables.
 PrepareOptions prepare_options(const ExperimentOptions& options, Session& session);
 
+// The claim for outputs of experiments that name no volume for them: that of MLK_OUTPUTS_CLAIM, or else, on
+// this machine, one of mlk's own; empty: none. Throws Error{usage} if the variable cannot be a claim's name.
+std::string usual_outputs_claim(const Session& session);
+
 // Throws Error{usage} if the experiment names no image, since a cluster cannot run a pod without an image.
 void require_image(const Experiment& experiment, const std::string& file);
 

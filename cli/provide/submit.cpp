@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/local/local.h"
+#include "cli/render/outputs.h"
 #include "cli/session/session.h"
 #include "cli/views/submitted.h"
 
@@ -23,6 +24,9 @@ Submitted submit(const ToSubmit& what, Session& session) {
   Rendered rendered = render_run(request);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
   for (const std::string& warning : what.files.warnings) session.warn(warning);
+  if (const std::string advice = outputs_advice(what.experiment.effective, what.files.outputs_claim);
+      !advice.empty())
+    session.note(advice);
   if (client == nullptr) {
     session.note(
         fmt::format("configmap/{} and {} more objects would be created; --dry-run=server also asks "

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/load.h"
+#include "cli/provide/load.h"
 #include "cli/run/inputs/prepare.h"
 #include "cli/session/session.h"
 #include "cli/util/json.h"
@@ -17,6 +18,7 @@ Submitted submit_stored(const StoredRun& stored, const Provided& provided, const
       load_experiment(json_text(stored.experiment), "the record of run " + stored.run, {}, templates.names());
   FileContents files = fetch_stored_files(client, client.config().name_space, stored);
   files.user.on_machine = session.local();
+  files.outputs_claim = usual_outputs_claim(session);
   if (!session.local()) provide_user(experiment, files, nullptr, client, session, false);
   if (!identify(experiment, digests_of(experiment, files), templates, 1).hash.starts_with(stored.hash))
     session.warn("with the mlk and the templates of this machine, the experiment becomes another run than " +

@@ -37,13 +37,13 @@ std::string name_of_role(const YamlNode& node, Problems& problems) {
   return {};
 }
 
-std::string helper_of(const YamlNode& root, Problems& problems) {
+bool wants_helper(const YamlNode& root, Problems& problems) {
   const YamlNode* found = root.find("helper");
-  if (found == nullptr) return {};
+  if (found == nullptr) return false;
   const json value = to_json(*found);
-  if (value.is_string() && value == mpi_helper) return mpi_helper;
-  problems.add(found->place, fmt::format("there is one helper, {}", mpi_helper));
-  return {};
+  if (value.is_string() && value.get<std::string>() == mpi_helper.name) return true;
+  problems.add(found->place, fmt::format("there is one helper, {}", mpi_helper.name));
+  return false;
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ Framework load_framework(const Templates& templates, const std::string& name) {
     out.job = child_of(*root, "job", Kind::map, problems);
     out.always_launch = flag_of(*root, "always_launch", problems);
     out.key = flag_of(*root, "key", problems);
-    out.helper = helper_of(*root, problems);
+    out.helper = wants_helper(*root, problems);
     out.objects = child_of(*root, "objects", Kind::list, problems);
     for (const YamlEntry& entry : child_of(*root, "role_names", Kind::map, problems).entries)
       out.role_names[entry.key] = name_of_role(entry.value, problems);

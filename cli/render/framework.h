@@ -23,7 +23,7 @@ struct Framework {
   YamlNode launch;             // words of the launcher; the words of the program follow
   bool always_launch = false;  // the launcher also starts a program that asks for no launcher
   bool key = false;            // whether the pods get the key of the run
-  std::string helper;          // a program of mlk (helper.h) that the pods get too; empty: none
+  bool helper = false;         // whether the pods get mpi_helper (helper.h) too
 };
 
 // The names "" and "none" mean no framework. Throws Error: not_found if there is no such template; usage if

@@ -13,8 +13,8 @@ namespace mlk {
 nlohmann::json owner_references(const std::string& name, const std::string& uid);
 
 // Replaces the ownerReferences, even those from a patch, because an object without this owner would outlive
-// the run. In MLK_CHECKPOINTS and MLK_TENSORBOARD of all containers, adds the uid to the name of the run's
-// folder for checkpoints, or names `folder` instead, the folder of an earlier run.
+// the run. In MLK_CHECKPOINTS, MLK_TENSORBOARD and MLK_OUTPUTS of all containers, adds the uid to the name of
+// the run's folder in its volumes, or names `folder` instead, the folder of an earlier run.
 void own(nlohmann::json& object, const std::string& run, const std::string& uid,
          const std::string& folder = "");
 void own(std::vector<nlohmann::json>& objects, const std::string& run, const std::string& uid,

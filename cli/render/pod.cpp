@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/values.h"
-#include "cli/render/helper.h"
+#include "cli/render/outputs.h"
 #include "cli/render/packages.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
@@ -23,7 +23,6 @@ namespace {
 constexpr int most_seeds = 64;
 constexpr char config_folder[] = "/etc/mlk/config";
 constexpr char secret_folder[] = "/etc/mlk/secret";
-constexpr char checkpoint_mount[] = "/mlk/checkpoints";
 
 // Leaves out an empty value, because the API server drops such a value, and submit compares the object in the
 // answer with the object that it sent.
@@ -109,8 +108,8 @@ std::string checkpoint_folder(const std::string& run, const std::string& owner_u
   return owner_uid.empty() ? run : run + "-" + owner_uid.substr(0, uid_digits);
 }
 
-std::string checkpoint_path(const std::string& run, const std::string& owner_uid) {
-  return fmt::format("{}/{}", checkpoint_mount, checkpoint_folder(run, owner_uid));
+std::string run_path(const std::string& mount, const std::string& run, const std::string& owner_uid) {
+  return fmt::format("{}/{}", mount, checkpoint_folder(run, owner_uid));
 }
 
 json pod_environment(const PodContext& context, const RoleInRun& role, const json& of_templates) {
@@ -149,10 +148,15 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     if (!user.home.empty()) out.push_back(variable("HOME", user.home));
   }
   if (experiment.effective["checkpoint"].contains("volume")) {
-    const std::string folder = checkpoint_path(context.run, "");
+    const std::string folder = run_path(checkpoint_mount, context.run, "");
     out.push_back(variable("MLK_CHECKPOINTS", folder));
     if (metrics.value("tensorboard", false))
       out.push_back(variable("MLK_TENSORBOARD", folder + "/tensorboard"));
+  }
+  if (const auto place = outputs_place(experiment.effective, context.outputs_claim)) {
+    const std::string of_run = run_path(place->mount, context.run, "");
+    const std::string of_rank = outputs_folder_of_rank(role.name, "$(MLK_RANK)");
+    out.push_back(variable("MLK_OUTPUTS", fmt::format("{}/{}/{}", of_run, outputs_folder, of_rank)));
   }
   if (metrics.contains("port")) out.push_back(variable("MLK_METRICS_PORT", metrics["port"].dump()));
   out.push_back(variable("MLK_RESULT", "/dev/termination-log"));
@@ -179,13 +183,8 @@ Volumes pod_volumes(const PodContext& context) {
     add_volume(out, "mlk-secret", {{"secret", {{"secretName", context.run}, {"defaultMode", mode}}}},
                secret_folder, true);
   }
-  if (!context.helper.empty()) {
-    constexpr int for_all_to_execute = 0555;
-    add_volume(
-        out, "mlk-helper",
-        {{"configMap", {{"name", helper_map_name(context.helper)}, {"defaultMode", for_all_to_execute}}}},
-        helper_mount, true);
-  }
+  for (const Helper& helper : context.helpers)
+    add_volume(out, std::string(helper.volume), helper_volume(helper), std::string(helper.mount), true);
   for (const json& entry : experiment.effective["data"]) {
     const auto name = entry["name"].get<std::string>();
     const bool read_only = entry["read_only"].get<bool>();
@@ -209,6 +208,9 @@ Volumes pod_volumes(const PodContext& context) {
   if (checkpoint.contains("volume")) {
     add_volume(out, checkpoint_volume, volume_source(checkpoint["volume"], false), checkpoint_mount, false);
   }
+  const auto outputs = outputs_place(experiment.effective, context.outputs_claim);
+  if (outputs && !outputs->is_of_checkpoints)
+    add_volume(out, outputs_volume, volume_source(outputs->volume, false), outputs->mount, false);
   return out;
 }
 

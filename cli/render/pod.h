@@ -9,6 +9,8 @@
 
 #include "cli/experiment/experiment.h"
 #include "cli/render/code.h"
+#include "cli/render/helper.h"
+#include "cli/render/mounts.h"
 #include "cli/render/user.h"
 
 namespace mlk {
@@ -34,7 +36,8 @@ struct PodContext {
   const std::optional<CodeArchive>& code;
   const std::string& python_on_machine;  // FileContents::python_on_machine
   bool key = false;                      // whether the pods get the key of the run
-  const std::string& helper;             // program of mlk (helper.h) in the pods; empty: none
+  const std::vector<Helper>& helpers;    // the programs of mlk in the pods
+  const std::string& outputs_claim;      // FileContents::outputs_claim
   const PodUser& user;
 };
 
@@ -44,12 +47,11 @@ struct PodContext {
 nlohmann::json pod_environment(const PodContext& context, const RoleInRun& role,
                                const nlohmann::json& of_templates);
 
-inline constexpr char checkpoint_volume[] = "mlk-checkpoints";  // name of `checkpoint.volume` in the pods
-
 // The folder of one run in `checkpoint.volume`; each run that uses the volume has its own folder.
 std::string checkpoint_folder(const std::string& run, const std::string& owner_uid);
-// The path of checkpoint_folder() in the pods: "/mlk/checkpoints/digits-abcde-0f8fad5b".
-std::string checkpoint_path(const std::string& run, const std::string& owner_uid);
+// The path of checkpoint_folder() in the pods, below the volume's mount path:
+// "/mlk/checkpoints/digits-abcde-0f8fad5b".
+std::string run_path(const std::string& mount, const std::string& run, const std::string& owner_uid);
 
 struct Volumes {
   nlohmann::json volumes, mounts;  // lists

@@ -13,6 +13,7 @@
 #include "cli/render/job_type.h"
 #include "cli/render/limits.h"
 #include "cli/render/merge.h"
+#include "cli/render/outputs.h"
 #include "cli/render/pod.h"
 #include "cli/render/runtime_config.h"
 #include "cli/render/warnings.h"
@@ -33,6 +34,13 @@ json or_null(const json& object, const char* key) {
   return object[key].empty() ? json() : object[key];
 }
 
+std::vector<Helper> helpers_of(const Framework& framework, const std::optional<OutputsPlace>& outputs) {
+  std::vector<Helper> out;
+  if (framework.helper) out.push_back(mpi_helper);
+  if (outputs) out.push_back(pod_helper);
+  return out;
+}
+
 // Renders one run. Stores the inputs, since every object of the run needs them.
 class Renderer {
  public:
@@ -45,6 +53,7 @@ class Renderer {
         options_(options),
         type_(load_job_type(templates, experiment.mode)),
         framework_(load_framework(templates, experiment.effective.value("framework", ""))),
+        helpers_(helpers_of(framework_, outputs_place(experiment.effective, files.outputs_claim))),
         user_(choose_user(experiment, files.user)),
         digests_(digests_of(experiment, files)),
         identity_(options.identity ? *options.identity
@@ -63,7 +72,7 @@ class Renderer {
     if (options_.files_of.empty()) {
       add_data(out.objects);
       add_code(out.objects);
-      add_helper(out.objects);
+      add_helpers(out.objects);
     }
     out.objects.push_back(merge(object("service"), patch(effective_, "service")));
     check_head(out.objects.back(), "patch.service");
@@ -177,6 +186,8 @@ class Renderer {
     scope_["steps_text"] = has_steps ? json(effective_["train"]["steps"].dump()) : json();
     scope_["user_text"] =
         user_.source.empty() ? json() : json(json{{"number", user_.number}, {"from", user_.source}}.dump());
+    const auto outputs = outputs_place(effective_, files_.outputs_claim);
+    scope_["outputs_text"] = outputs ? json(outputs->volume.dump()) : json();
     scope_["tags_text"] = effective_["tags"].empty() ? json() : json(effective_["tags"].dump());
     scope_["note"] = or_null(effective_, "note");
     scope_["config_text"] = experiment_.has_train ? json(runtime_config(experiment_).dump()) : json();
@@ -207,10 +218,11 @@ class Renderer {
     scope_.erase("code");
   }
 
-  void add_helper(std::vector<json>& objects) {
-    if (framework_.helper.empty()) return;
-    scope_["helper"] = helper_scope(framework_.helper);
-    objects.push_back(object("helper"));
+  void add_helpers(std::vector<json>& objects) {
+    for (const Helper& helper : helpers_) {
+      scope_["helper"] = helper_scope(helper);
+      objects.push_back(object("helper"));
+    }
     scope_.erase("helper");
   }
 
@@ -298,10 +310,15 @@ class Renderer {
   }
 
   json pod_template(const RoleTemplate& role, const RoleInRun& in_run) {
-    const PodContext context{experiment_, identity_.run,
-                             roles_,      options_.files_of.empty() ? identity_.run : options_.files_of,
-                             files_.code, files_.python_on_machine,
-                             has_key(),   framework_.helper,
+    const PodContext context{experiment_,
+                             identity_.run,
+                             roles_,
+                             options_.files_of.empty() ? identity_.run : options_.files_of,
+                             files_.code,
+                             files_.python_on_machine,
+                             has_key(),
+                             helpers_,
+                             files_.outputs_claim,
                              user_};
     const Volumes volumes = pod_volumes(context);
     const bool own_program = !experiment_.has_train;
@@ -322,10 +339,7 @@ class Renderer {
     pod["image_pull_secrets"] = nullptr;
     for (const json& name : effective_["image_pull_secrets"])
       pod["image_pull_secrets"].push_back({{"name", name}});
-    pod["command"] =
-        own_program
-            ? json(prepared(experiment_, files_.code, launched(experiment_, framework_, in_run.size, scope_)))
-            : json::array({"mlk-runtime"});
+    pod["command"] = own_program ? json(own_command(in_run)) : json::array({"mlk-runtime"});
     pod["workdir"] = workdir();
     pod["share_processes"] = own_program ? json(true) : json();
     pod["non_root"] = user_.must_not_be_root ? json(true) : json();
@@ -335,6 +349,13 @@ class Renderer {
     pod["files_group_policy"] = user_.files_group.is_null() ? json() : json("OnRootMismatch");
     pod["message_policy"] = own_program ? "FallbackToLogsOnError" : "File";
     return shape("pod");
+  }
+
+  std::vector<std::string> own_command(const RoleInRun& in_run) const {
+    std::vector<std::string> words = outputs_words(effective_, files_.outputs_claim);
+    for (std::string& word : launched(experiment_, framework_, in_run.size, scope_))
+      words.push_back(std::move(word));
+    return prepared(experiment_, files_.code, words);
   }
 
   json workdir() const {
@@ -365,6 +386,7 @@ class Renderer {
   const RenderOptions& options_;
   JobType type_;
   Framework framework_;
+  std::vector<Helper> helpers_;  // the programs of mlk in the pods
   PodUser user_;
   json digests_;
   Identity identity_;

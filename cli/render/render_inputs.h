@@ -21,6 +21,7 @@ struct FileContents {
   std::string python_on_machine{};      // with --local: the folder with the packages of code.python
   std::vector<std::string> warnings{};  // for people
   UserFacts user{};                     // the facts that decide the user of the pods
+  std::string outputs_claim{};          // of `outputs:` without a volume of its own; empty: none
 };
 
 struct RenderOptions {

@@ -9,7 +9,7 @@
 #include "cli/render/pod.h"
 #include "cli/run/change/ownerless.h"
 #include "cli/run/read/find.h"
-#include "cli/run/state/checkpoints.h"
+#include "cli/run/state/status.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "cli/util/unicode.h"
@@ -141,9 +141,14 @@ const Me& Session::me(kube::Client& client) {
   return *known_me;
 }
 
-void Session::find_folder(CheckpointPlace& place, const std::string& name_space) const {
+void Session::find_folders(RunStatus& run, const std::string& name_space) const {
+  if (run.checkpoint) find_folder(*run.checkpoint, name_space);
+  if (run.outputs) find_folder(*run.outputs, name_space);
+}
+
+void Session::find_folder(VolumeFolder& place, const std::string& name_space) const {
   if (!local()) return;
-  const std::filesystem::path volume = local::volume_folder(name_space, checkpoint_volume, place.volume);
+  const std::filesystem::path volume = local::volume_folder(name_space, place.volume_name, place.volume);
   if (volume.empty()) return;
   place.folder = (volume / place.path).string();
   std::error_code error;

@@ -22,7 +22,8 @@
 
 namespace mlk {
 
-struct CheckpointPlace;
+struct RunStatus;
+struct VolumeFolder;
 struct RunAddress;
 enum class Prefer;
 
@@ -75,9 +76,10 @@ struct Session {
   RunAddress find_run(kube::Client& client, const std::string& typed, Prefer prefer);
   // If mlk uses the cluster on this machine, stores in `place` the folder of the checkpoints on this machine,
   // and whether this folder has files.
-  void find_folder(CheckpointPlace& place, const std::string& name_space) const;
-  void warn(const std::string& message);  // "mlk: warning: ..." on err
-  void note(const std::string& message);  // any other message, on err
+  void find_folder(VolumeFolder& place, const std::string& name_space) const;
+  void find_folders(RunStatus& run, const std::string& name_space) const;  // all of a run
+  void warn(const std::string& message);                                   // "mlk: warning: ..." on err
+  void note(const std::string& message);                                   // any other message, on err
   // Returns `hint` with the flags that select the cluster. They are added to its last command (": mlk
   // WORDS"), since lower layers do not know these flags. Commands that use no cluster stay as they are.
   std::string with_flags(const std::string& hint) const;

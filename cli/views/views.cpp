@@ -12,6 +12,7 @@
 
 #include "cli/run/facts/metrics.h"
 #include "cli/run/state/differences.h"
+#include "cli/run/state/outputs.h"
 #include "cli/session/session.h"
 #include "cli/ui/curve.h"
 #include "cli/ui/table.h"
@@ -187,6 +188,7 @@ class StatusPrinter {
     std::string text;
     if (unsaved.empty() || !status_.last_checkpoint.empty())
       text = checkpoint_text(status_.last_checkpoint, status_.checkpoint, is_final(status_.phase));
+    field("outputs", outputs_text(status_.outputs, is_final(status_.phase)));
     field("checkpoint", text.empty() || unsaved.empty() ? text + unsaved : text + "; " + unsaved);
   }
 

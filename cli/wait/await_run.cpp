@@ -252,7 +252,7 @@ class Await {
       if (const auto problem = suspend_what_goes_on(client_, client_.config().name_space, objects))
         session_.warn("Jobs of the run go on, and could not be suspended: " + *problem);
     }
-    if (status.checkpoint) session_.find_folder(*status.checkpoint, client_.config().name_space);
+    session_.find_folders(status, client_.config().name_space);
     print_status(status, session_.err, session_.style_err(),
                  session_.err_is_terminal ? ui::terminal_width(STDERR_FILENO) : 0, now());
     return exit_code(status);

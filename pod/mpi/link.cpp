@@ -19,7 +19,6 @@ namespace mlk::mpi {
 namespace {
 
 constexpr std::size_t most_key_bytes = 4096;
-constexpr int time_to_say_ms = 1000;  // the agent must not block longer, since it serves other connections
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -81,29 +80,6 @@ std::int64_t now_ms() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
-}
-
-bool write_all(int fd, std::span<const std::byte> bytes, int longest_wait_ms) {
-  while (!bytes.empty()) {
-    const ssize_t size = ::write(fd, bytes.data(), bytes.size());
-    if (size > 0) bytes = bytes.subspan(static_cast<std::size_t>(size));
-    if (size >= 0 || errno == EINTR) continue;
-    pollfd wait{.fd = fd, .events = POLLOUT, .revents = 0};
-    if (errno != EAGAIN || ::poll(&wait, 1, longest_wait_ms) == 0) return false;
-  }
-  return true;
-}
-
-void log(std::string_view text) {
-  std::string line = "mlk: ";
-  line += text;
-  line += '\n';
-  (void)write_all(2, bytes_of(line), time_to_say_ms);
-}
-
-void give_up(int code, std::string_view text) {
-  log(text);
-  ::_exit(code);
 }
 
 Address parse_address(std::string_view text) {

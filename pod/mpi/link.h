@@ -9,9 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "pod/base/output.h"
 #include "pod/mpi/wire.h"
 
 namespace mlk::mpi {
+
+using pod::give_up;
+using pod::log;
+using pod::write_all;
 
 // The exit code of a pod that has stopped waiting for other pods. A later attempt may succeed.
 inline constexpr int gave_up = 75;
@@ -47,15 +52,6 @@ struct PodEnvironment {
 };
 // If a setting is missing, ends the process with 126 and a message.
 PodEnvironment read_pod_environment();
-
-// Writes all bytes, even if the descriptor is non-blocking: another process that shares the descriptor may
-// have set this mode. Returns false after an error (EPIPE: the descriptor has no reader), or if the reader
-// has read nothing for the given time.
-bool write_all(int fd, std::span<const std::byte> bytes, int longest_wait_ms);
-
-// Prints "mlk: " and the text as one line on standard error. give_up() then ends the process with `code`.
-void log(std::string_view text);
-[[noreturn]] void give_up(int code, std::string_view text);
 
 class Link {
  public:

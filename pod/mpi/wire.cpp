@@ -38,10 +38,6 @@ bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
 
 }  // namespace
 
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

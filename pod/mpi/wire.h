@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pod/base/output.h"
 #include "runtime/base/hmac.h"
 
 namespace mlk::mpi {
@@ -47,7 +48,7 @@ struct Frame {
 inline constexpr std::size_t most_payload = 2 << 20;  // of one frame; the command of a pod is always shorter
 inline constexpr std::size_t nonce_size = 32, proof_size = 32, mac_size = 16, header_size = 5;
 
-std::span<const std::byte> bytes_of(std::string_view text);
+using pod::bytes_of;
 std::string_view text_of(std::span<const std::byte> bytes);
 
 // How a process has ended.

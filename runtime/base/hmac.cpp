@@ -59,26 +59,42 @@ void compress(State& state, const std::byte* block) {
 
 }  // namespace
 
-Digest sha256(std::span<const std::byte> message) {
-  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  const std::size_t whole = message.size() / block_size * block_size;
-  for (std::size_t at = 0; at < whole; at += block_size) compress(state, message.data() + at);
+void Sha256::add(std::span<const std::byte> part) {
+  const std::size_t held = size_ % block_size;
+  size_ += part.size();
+  if (held > 0) {
+    const std::size_t more = std::min(block_size - held, part.size());
+    std::copy_n(part.begin(), more, rest_.begin() + static_cast<std::ptrdiff_t>(held));
+    part = part.subspan(more);
+    if (held + more < block_size) return;
+    compress(state_, rest_.data());
+  }
+  for (; part.size() >= block_size; part = part.subspan(block_size)) compress(state_, part.data());
+  std::copy(part.begin(), part.end(), rest_.begin());
+}
 
+Digest Sha256::digest() const {
   // The remaining bytes, one bit of value 1, zeros, and the length in bits: together they fill one block or
   // two.
+  State state = state_;
   std::byte tail[2 * block_size] = {};
-  const std::size_t rest = message.size() - whole;
-  if (rest > 0) std::memcpy(tail, message.data() + whole, rest);
+  const std::size_t rest = size_ % block_size;
+  std::copy_n(rest_.begin(), rest, tail);
   tail[rest] = std::byte{0x80};
   const std::size_t tail_size = rest + 9 <= block_size ? block_size : 2 * block_size;
-  const std::uint64_t bits = static_cast<std::uint64_t>(message.size()) * 8;
+  const std::uint64_t bits = size_ * 8;
   for (std::size_t i = 0; i < 8; ++i) tail[tail_size - 1 - i] = static_cast<std::byte>(bits >> (8 * i));
   for (std::size_t at = 0; at < tail_size; at += block_size) compress(state, tail + at);
 
   Digest digest;
   for (std::size_t i = 0; i < 32; ++i) digest[i] = static_cast<std::byte>(state[i / 4] >> (24 - 8 * (i % 4)));
   return digest;
+}
+
+Digest sha256(std::span<const std::byte> message) {
+  Sha256 hash;
+  hash.add(message);
+  return hash.digest();
 }
 
 Digest hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> message) {

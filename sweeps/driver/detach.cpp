@@ -75,6 +75,7 @@ DriverTask read_driver_task(kube::Client& client, const std::string& name_space,
                                  .python_files = out.input.python_files};
   out.files.image = out.input.image_built;
   out.files.user = out.input.user;
+  out.files.outputs_claim = out.input.outputs_claim;
   out.files.python_on_machine = out.input.python_on_machine;
   return out;
 }

@@ -67,6 +67,7 @@ std::string to_text(const DriverInput& input) {
                     {"python_files", input.python_files},
                     {"image_built", input.image_built},
                     {"user", to_json(input.user)},
+                    {"outputs_claim", input.outputs_claim},
                     {"code_in_image", input.code_in_image},
                     {"code_on_machine", input.code_on_machine},
                     {"python_on_machine", input.python_on_machine},
@@ -97,6 +98,7 @@ DriverInput parse_driver_input(std::string_view text) {
   out.python_files = text_of(value, {"python_files"});
   out.image_built = text_of(value, {"image_built"});
   out.user = parse_user_facts(at_path(value, {"user"}));
+  out.outputs_claim = text_of(value, {"outputs_claim"});
   out.code_in_image = at_path(value, {"code_in_image"}) == true;
   out.code_on_machine = text_of(value, {"code_on_machine"});
   out.python_on_machine = text_of(value, {"python_on_machine"});

@@ -32,6 +32,7 @@ struct DriverInput {
   std::string python_files{};           // CodeArchive::python_files
   std::string image_built{};            // FileContents::image
   UserFacts user{};                     // FileContents::user
+  std::string outputs_claim{};          // FileContents::outputs_claim
   bool code_in_image = false;           // CodeArchive::is_layer()
   std::string code_on_machine{}, python_on_machine{};  // as in CodeArchive and FileContents
   std::map<std::string, std::string> texts;            // as in CarriedFiles

@@ -8,6 +8,7 @@
 #include "cli/render/containers.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/merge.h"
+#include "cli/render/outputs.h"
 #include "cli/render/pod.h"
 #include "cli/util/indexes.h"
 #include "cli/util/json.h"
@@ -124,9 +125,12 @@ TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, 
   trials["points"] = std::move(points);
   trials["environment"] = std::move(environment);
   trials["deadline"] = experiment.time_limit ? json(experiment.time_limit->count()) : json();
-  trials["command"] = experiment.has_train
-                          ? json()
-                          : json(prepared(experiment, files.code, trial_command(experiment.command)));
+  trials["command"] =
+      experiment.has_train
+          ? json()
+          : json(prepared(
+                experiment, files.code,
+                trial_command(experiment.command, outputs_words(experiment.effective, files.outputs_claim))));
   trials["failure_rules"] =
       rules_for_trials(of_run["spec"].value("podFailurePolicy", json::object()).value("rules", json()));
   json scope = {{"run", rendered.run}, {"name", experiment.name}, {"trials", std::move(trials)}};

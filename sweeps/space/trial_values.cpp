@@ -80,7 +80,7 @@ std::string first_difference(const json& a, const json& b, const std::string& pa
 }
 
 // The variables that trial_command() sets for each trial.
-constexpr const char* own_variables[] = {"MLK_TRIAL", "MLK_CHECKPOINTS", "MLK_TENSORBOARD"};
+constexpr const char* own_variables[] = {"MLK_TRIAL", "MLK_CHECKPOINTS", "MLK_TENSORBOARD", "MLK_OUTPUTS"};
 
 // Whether the text has $(NAME) with one of the names. Kubernetes replaces $(NAME) by the same value in the
 // pods of all trials.
@@ -211,8 +211,9 @@ Delta CommonPart::delta_of(const Experiment& trial, int number) const {
   return out;
 }
 
-std::vector<std::string> trial_command(const std::vector<std::string>& command) {
-  constexpr std::string_view script =
+std::vector<std::string> trial_command(const std::vector<std::string>& command,
+                                       const std::vector<std::string>& before) {
+  constexpr std::string_view prepare =
       "mlk_n=$MLK_TRIAL_INDEX\n"
       "while [ \"$mlk_n\" -ge 0 ] && IFS= read -r mlk_line; do mlk_n=$((mlk_n - 1)); done < \"$MLK_POINTS\"\n"
       "if [ \"$mlk_n\" -ge 0 ]; then echo \"mlk: $MLK_POINTS has no line for trial $MLK_TRIAL_INDEX\" >&2; "
@@ -221,7 +222,10 @@ std::vector<std::string> trial_command(const std::vector<std::string>& command) 
       "if [ -n \"$MLK_CHECKPOINTS\" ]; then MLK_CHECKPOINTS=$MLK_CHECKPOINTS/$MLK_TRIAL; mkdir -p "
       "\"$MLK_CHECKPOINTS\" || exit 126; fi\n"
       "if [ -n \"$MLK_TENSORBOARD\" ]; then MLK_TENSORBOARD=$MLK_TENSORBOARD/$MLK_TRIAL; fi\n"
-      "exec \"$@\"\n";
+      "if [ -n \"$MLK_OUTPUTS\" ]; then MLK_OUTPUTS=${MLK_OUTPUTS%/*}/$MLK_TRIAL; fi\n";
+  std::string script = std::string(prepare) + "exec";
+  for (const std::string& word : before) script += " " + shell_word(word);
+  script += " \"$@\"\n";
   std::vector<std::string> out{"sh", "-c", replaced(script, {{'$', "$$"}}), "mlk"};
   out.insert(out.end(), command.begin(), command.end());
   return out;

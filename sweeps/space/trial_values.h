@@ -73,9 +73,11 @@ class CommonPart {
 };
 
 // The program of a `run:` trial in a Job of many trials: sh reads from the file MLK_POINTS the line with the
-// index MLK_TRIAL_INDEX, gives the trial its own folders (runtime/CONTRACT.md), and then executes `command`.
-// The variables of this sh script begin with mlk_, so they replace no variable of the program. The returned
-// words are written as in a pod, where $$ means $.
-std::vector<std::string> trial_command(const std::vector<std::string>& command);
+// index MLK_TRIAL_INDEX, gives the trial its own folders (runtime/CONTRACT.md), and then executes `before`
+// and `command`, or the words that the line has in place of `command`. The variables of this sh script begin
+// with mlk_, so they replace no variable of the program. The returned words are written as in a pod, where $$
+// means $.
+std::vector<std::string> trial_command(const std::vector<std::string>& command,
+                                       const std::vector<std::string>& before = {});
 
 }  // namespace mlk::sweeps

@@ -211,6 +211,7 @@ FileContents read_files(const ExperimentFile& file, const PrepareOptions& option
   const UserFiles from = user_files(file, options.allow_files);
   FileContents files;
   files.user.on_machine = options.local;
+  files.outputs_claim = options.outputs_claim;
   for (const DataEntry& entry : experiment.data) {
     if (!entry.files.empty())
       files.folders[entry.name] = read_user_folder(from, entry.files, "data '" + entry.name + "'");

@@ -37,6 +37,7 @@ struct PrepareOptions {
   std::string manual;                              // the command that shows the manual of experiment files
   std::optional<CarriedFiles> carried{};           // instead of the files beside the experiment
   std::string registry{};                          // $MLK_REGISTRY: used if the experiment names none
+  std::string outputs_claim{};                     // FileContents::outputs_claim
   bool local = false;                              // the run will be on this machine
   std::function<void(const std::string&)> note{};  // long steps, for people
   std::function<bool()> go_on{};                   // returns false if the user wants to stop

@@ -22,7 +22,8 @@ std::optional<CheckpointPlace> checkpoint_place(const json& owner, const json& r
   const json experiment = json_or_null(text_of(owner, {"data", "experiment"}));
   const json& volume = at_path(experiment, {"checkpoint", "volume"});
   if (!volume.is_object() || volume.empty() || volume.contains("emptyDir")) return std::nullopt;
-  CheckpointPlace place{volume, checkpoint_folder_of(owner), {}, ""};
+  CheckpointPlace place{
+      {.volume = volume, .path = checkpoint_folder_of(owner), .volume_name = checkpoint_volume}};
   // A user's program may write any value into its result, so a value that is not a step counts as missing.
   const std::int64_t step = count_of(result, {"checkpoint"}, -1);
   if (step >= 0 && at_path(experiment, {"train"}).is_object()) {
@@ -30,18 +31,6 @@ std::optional<CheckpointPlace> checkpoint_place(const json& owner, const json& r
     place.path += fmt::format("/step-{:012}", step);
   }
   return place;
-}
-
-std::string describe(const CheckpointPlace& place) {
-  if (!place.folder.empty()) return place.folder;
-  const json& volume = place.volume;
-  if (volume.contains("pvc")) return "claim " + text_of(volume, {"pvc"}) + ", folder " + place.path;
-  if (volume.contains("hostPath")) return text_of(volume, {"hostPath"}) + "/" + place.path + " of the nodes";
-  if (volume.contains("nfs")) {
-    return text_of(volume, {"nfs", "server"}) + ":" + text_of(volume, {"nfs", "path"}) + ", folder " +
-           place.path;
-  }
-  return "its volume, folder " + place.path;
 }
 
 std::string unsaved_text(const json& result) {
@@ -65,9 +54,8 @@ std::string checkpoint_text(const std::string& newest, const std::optional<Check
 
 json to_json(const std::optional<CheckpointPlace>& place) {
   if (!place) return nullptr;
-  json out = {{"volume", place->volume}, {"path", place->path}, {"step", nullptr}, {"folder", nullptr}};
-  if (place->step) out["step"] = *place->step;
-  if (!place->folder.empty()) out["folder"] = place->folder;
+  json out = to_json(static_cast<const VolumeFolder&>(*place));
+  out["step"] = place->step ? json(*place->step) : json();
   return out;
 }
 

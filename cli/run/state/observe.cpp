@@ -27,6 +27,7 @@
 #include "cli/run/facts/pods_left.h"
 #include "cli/run/facts/read_facts.h"
 #include "cli/run/state/diagnosis.h"
+#include "cli/run/state/outputs.h"
 #include "cli/run/state/rank_cause.h"
 #include "cli/run/state/ranks.h"
 #include "cli/run/state/record.h"
@@ -74,6 +75,7 @@ class Observation {
     if (recorded) fill_from(*recorded, status_);
     status_.last_checkpoint = checkpoint_in(status_.result);
     status_.checkpoint = checkpoint_place(objects_.owner, status_.result);
+    status_.outputs = outputs_of(objects_.owner);
     return status_;
   }
 
@@ -370,6 +372,7 @@ class Observation {
       recorded.result_at = report.at;
     }
     recorded.checkpoint = checkpoint_place(objects_.owner, recorded.result);
+    recorded.outputs = outputs_of(objects_.owner);
     recorded.experiment = std::move(status_.experiment);
     recorded.commit = std::move(status_.commit);
     recorded.submitter = std::move(status_.submitter);

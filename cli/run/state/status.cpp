@@ -80,6 +80,7 @@ json to_json(const RunStatus& status) {
   out["cannot_start"] = status.cannot_start;
   out["final"] = is_over(status);
   out["checkpoint"] = to_json(status.checkpoint);
+  out["outputs"] = status.outputs ? to_json(*status.outputs) : json();
   out["experiment"] = status.experiment;
   out["owner"] = to_json(status.submitter);
   out["tags"] = status.tags;

@@ -12,6 +12,7 @@
 #include "cli/run/facts/run_objects.h"
 #include "cli/run/facts/submitter.h"
 #include "cli/run/state/checkpoints.h"
+#include "cli/run/state/volume_folder.h"
 #include "cli/util/error.h"
 #include "cli/util/time.h"
 
@@ -61,6 +62,7 @@ struct RunStatus {
   std::optional<Time> result_at;  // the latest possible time of its report; absent if unknown
   std::string last_checkpoint;
   std::optional<CheckpointPlace> checkpoint;  // where the checkpoint is stored
+  std::optional<VolumeFolder> outputs;        // where the files of `outputs:` are
 
   // The experiment as it was submitted.
   nlohmann::json experiment;  // with all defaults; null if the owner was read as metadata only

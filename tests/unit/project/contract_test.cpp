@@ -89,8 +89,10 @@ TEST_CASE("mlk-experiment(5) lists exactly the MLK_ variables that pods get") {
   REQUIRE(begin != std::string::npos);
   const std::string section = page.substr(begin, page.find("\n.SH ", begin + 1) - begin);
   const std::set<std::string> listed = matches(section, std::regex("\n\\.B (MLK_[A-Z_]+)"));
-  const std::set<std::string> set =
+  std::set<std::string> set =
       matches(text_below(top / "tests" / "golden"), std::regex("\"name\": \"(MLK_[A-Z_]+)\""));
+  // No golden file has outputs, because the name of the helper's ConfigMap depends on the compiler.
+  set.insert("MLK_OUTPUTS");
   CHECK(listed == set);
 }
 

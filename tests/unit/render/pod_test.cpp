@@ -8,7 +8,7 @@
 
 #include "cli/render/containers.h"
 #include "cli/util/hash.h"
-#include "tests/unit/render/golden.h"
+#include "tests/unit/render/rendered_pod.h"
 
 TEST_SUITE_BEGIN("render/pod");
 
@@ -16,41 +16,14 @@ namespace mlk {
 namespace {
 
 using nlohmann::json;
+using test::job_of_role;
+using test::named;
+using test::pod_spec_of;
+using test::run_of;
+using test::value_in;
 
 constexpr char plain_program[] = "name: x\nmode: single\nimage: i\nrun: [a, b]\n";
 constexpr char training_ps[] = "name: x\nmode: ps\nimage: i\ntrain: {data: {path: /d}, steps: 1}\n";
-
-Rendered run_of(const std::string& text, const FileContents& contents = {},
-                const RenderOptions& options = {}) {
-  return render(test::load(text), contents, Templates(), options);
-}
-
-json job_of_role(const Rendered& run, const std::string& role = "worker") {
-  for (const json& object : run.objects) {
-    if (object["kind"] == "Job" && object["metadata"]["name"] == run.run + "-" + role) return object;
-  }
-  FAIL("there is no Job of role " << role);
-  return {};
-}
-
-json pod_spec_of(const Rendered& run, const std::string& role = "worker") {
-  return job_of_role(run, role)["spec"]["template"]["spec"];
-}
-
-// The value of a variable of the first container; "<unset>" if the variable is missing.
-std::string value_in(const json& spec, const std::string& name) {
-  for (const json& entry : spec["containers"][0]["env"]) {
-    if (entry["name"] == name) return entry.value("value", "");
-  }
-  return "<unset>";
-}
-
-json named(const json& list, const std::string& name) {
-  for (const json& entry : list) {
-    if (entry["name"] == name) return entry;
-  }
-  return nullptr;
-}
 
 FileContents with_code(CodeArchive code) {
   FileContents out;

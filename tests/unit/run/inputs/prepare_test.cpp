@@ -130,7 +130,8 @@ TEST_CASE("read_file_beside() reads a file from the folder of the experiment") {
              {.overrides = {}, .allow_files = {(folder.path() / "common").string()}, .manual = ""})
             .text == "3");
   PrepareOptions carried;
-  carried.carried = CarriedFiles{.files = {}, .texts = {{"q.csv", "carried"}}};
+  carried.carried.emplace();
+  carried.carried->texts = {{"q.csv", "carried"}};
   CHECK(read("q.csv", carried).text == "carried");
   CHECK(read("q.csv", carried).name == (folder.path() / "work/q.csv").string());
   CHECK(read("q.csv", carried).folder == folder.path() / "work");

@@ -1,16 +1,16 @@
-// mlk-mpi can be linked statically with musl and without the C++ library. Then this file replaces the parts
-// of the C++ library that mlk-mpi needs. Such a program catches no exceptions, so an exception ends the
+// The helpers can be linked statically with musl and without the C++ library. Then this file replaces the
+// parts of the C++ library that they need. Such a program catches no exceptions, so an exception ends the
 // process.
-#ifdef MLK_MPI_STANDALONE
+#ifdef MLK_POD_STANDALONE
 
 #include <cstdlib>
 #include <new>
 
-#include "pod/mpi/link.h"
+#include "pod/base/output.h"
 
 namespace {
 
-[[noreturn]] void fail() { mlk::mpi::give_up(126, "mlk-mpi: out of memory, or a defect"); }
+[[noreturn]] void fail() { mlk::pod::give_up(126, "out of memory, or a defect of this helper"); }
 
 }  // namespace
 
