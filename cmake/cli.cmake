@@ -7,6 +7,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(ZLIB REQUIRED)
 find_library(LIBDEFLATE NAMES libdeflate.a deflate REQUIRED)   # linked in if it can be: its version is seen in digests
 find_library(RE2 NAMES libre2.a re2 REQUIRED)   # patterns of users, in linear time
+find_library(WSLAY NAMES libwslay.a wslay REQUIRED)   # frames of WebSocket
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
 if(NOT TARGET yaml-cpp::yaml-cpp)
@@ -49,7 +50,7 @@ set_source_files_properties(${computing} ${CMAKE_SOURCE_DIR}/sweeps/search/trian
   PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
 target_link_libraries(mlk_yaml PUBLIC yaml-cpp::yaml-cpp)
 target_link_libraries(mlk_image PUBLIC ZLIB::ZLIB ${LIBDEFLATE})
-target_link_libraries(mlk_http PUBLIC CURL::libcurl OpenSSL::SSL)
+target_link_libraries(mlk_http PUBLIC CURL::libcurl OpenSSL::SSL ${WSLAY})
 target_link_libraries(mlk_kube_login PUBLIC yaml-cpp::yaml-cpp)
 target_link_libraries(mlk_local_api PUBLIC PkgConfig::HTTPLIB OpenSSL::SSL)
 set_target_properties(mlk_local_api PROPERTIES UNITY_BUILD_BATCH_SIZE 16)   # httplib is most of what a group costs

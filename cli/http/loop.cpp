@@ -37,8 +37,7 @@ Loop::Loop(ServerAccess server, std::unique_ptr<CredentialSource> credentials)
       credentials_(std::move(credentials)) {
   curl_multi_setopt(multi_.get(), CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
   curl_multi_setopt(multi_.get(), CURLMOPT_MAX_HOST_CONNECTIONS, connections_http2);
-  peer_.proxy = server_.proxy_url.empty() ? proxy_for(server_.url, proxy_environment())
-                                          : proxy_of(server_.proxy_url, "proxy-url");
+  peer_.proxy = proxy_to(server_.url, server_.proxy_url);
   peer_.speaks_http1 = !server_.url.starts_with("https:");
   credentials_->start([this] { curl_multi_wakeup(multi_.get()); });
   thread_ = std::thread([this] { run(); });

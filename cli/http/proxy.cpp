@@ -123,6 +123,10 @@ Proxy proxy_of(const std::string& text, const std::string& origin) {
   return {scheme + "://" + login + address, address, origin};
 }
 
+Proxy proxy_to(const std::string& url, const std::string& proxy_url) {
+  return proxy_url.empty() ? proxy_for(url, proxy_environment()) : proxy_of(proxy_url, "proxy-url");
+}
+
 Proxy proxy_for(const std::string& url, const ProxyEnvironment& environment) {
   const std::optional<UrlParts> parts = parts_of(url);
   if (!parts) return {};

@@ -24,6 +24,9 @@ ProxyEnvironment proxy_environment();
 // Pure.
 [[nodiscard]] Proxy proxy_for(const std::string& url, const ProxyEnvironment& environment);
 
+// The proxy for a server: the one at `proxy_url`, or if that is empty, the one that the environment names.
+[[nodiscard]] Proxy proxy_to(const std::string& url, const std::string& proxy_url);
+
 // The proxy at the address `text`. No proxy if `text` is no address. Pure.
 [[nodiscard]] Proxy proxy_of(const std::string& text, const std::string& origin);
 

@@ -52,6 +52,7 @@ struct Transfer {
 
   bool is_stream() const { return static_cast<bool>(line); }
   bool twice() const { return request.twice || request.method == "GET"; }
+  const curl_slist* headers() const { return headers_; }                 // may hold secrets: never print them
   bool has_http2() const { return !by_http1_ && !peer_->speaks_http1; }  // as far as known
 
   // Makes a new handle for one attempt: the first one or a retry.

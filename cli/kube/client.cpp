@@ -122,6 +122,27 @@ std::future<Answer> Client::ask(const Request& request) {
 
 Response Client::send(const Request& request) { return ask(request).get().value(); }
 
+Grant Client::grant() {
+  struct Accepted {
+    Failure failure;
+    int status;
+    http::CredentialPtr credential;
+  };
+  http::ServerAccess server = server_of(config());
+  auto promise = std::make_shared<std::promise<Accepted>>();
+  auto transfer = std::make_shared<http::Transfer>(Request{.path = server.check_path});
+  // The loop holds the transfer while `done` runs.
+  transfer->done = [promise, used = &transfer->credential](Response& response, const Failure& failure) {
+    promise->set_value({failure, response.status, *used});
+  };
+  std::future<Accepted> answer = promise->get_future();
+  state_->loop->add(transfer);
+  Accepted accepted = answer.get();
+  if (accepted.failure.kind != Failure::Kind::none) throw unreachable_error(accepted.failure, config());
+  if (accepted.status == 401) throw status_error(accepted.status, "", "", &config());
+  return {std::move(server), std::move(accepted.credential)};
+}
+
 std::unique_ptr<Stream> Client::stream(const Request& request, std::function<void(std::string_view)> line,
                                        std::function<void(StreamEnd)> ended,
                                        std::function<void(int)> opened) {

@@ -11,7 +11,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/http/credential.h"
 #include "cli/http/request.h"
+#include "cli/http/server.h"
 #include "cli/kube/login/exec_call.h"
 #include "cli/kube/login/kubeconfig.h"
 #include "cli/kube/resource.h"
@@ -87,6 +89,12 @@ struct StreamEnd {
   bool silent = false;  // the client abandoned the silent connection; a new one may work
 };
 
+// How a connection of its own reaches the server, with the credential that the server accepts. Secret.
+struct Grant {
+  http::ServerAccess server;
+  http::CredentialPtr credential;
+};
+
 class Client {
  public:
   explicit Client(Config config, PluginHost host = {});
@@ -126,6 +134,10 @@ class Client {
   // returns failures as values.
   Response send(const Request& request);
   [[nodiscard]] std::future<Answer> ask(const Request& request);
+
+  // For requests that cannot go through the loop. The client first sends a small request, which renews a
+  // refused credential as every request does.
+  [[nodiscard]] Grant grant();
 
   // Calls `line` on the loop thread for each line of an answer with the status 200, as the line arrives; then
   // calls `ended` once. A line of more than 16 MiB ends the stream. If Request::longest_line is set, a longer

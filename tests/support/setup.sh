@@ -20,6 +20,7 @@ libcli11-dev <CLI/CLI.hpp>
 nlohmann-json3-dev <nlohmann/json.hpp>
 libyaml-cpp-dev <yaml-cpp/yaml.h>
 libcurl4-openssl-dev <curl/curl.h>
+libwslay-dev <wslay/wslay.h>
 libssl-dev <openssl/ssl.h>
 zlib1g-dev <zlib.h>
 libdeflate-dev <libdeflate.h>
