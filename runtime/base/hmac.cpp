@@ -1,4 +1,4 @@
-// SHA-256 and HMAC-SHA-256 as published, without optimisation: a handshake hashes a few hundred bytes.
+// SHA-256 and HMAC-SHA-256 as published. The plain loop is for processors without instructions for it.
 #include "runtime/base/hmac.h"
 
 #include <algorithm>
@@ -6,13 +6,27 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/base/sha_extensions.h"
+
 namespace mlk::rt {
 namespace {
 
 constexpr std::size_t block_size = 64;
 
+using State = std::array<std::uint32_t, 8>;
+
+void add_block(State& state, const std::byte* block) {
+  if (has_sha_extensions()) {
+    compress_by_extensions(state, block);
+  } else {
+    compress_plainly(state, block);
+  }
+}
+
+}  // namespace
+
 // The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
-constexpr std::uint32_t round_constants[64] = {
+const std::uint32_t sha256_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -22,9 +36,7 @@ constexpr std::uint32_t round_constants[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-using State = std::array<std::uint32_t, 8>;
-
-void compress(State& state, const std::byte* block) {
+void compress_plainly(State& state, const std::byte* block) {
   std::uint32_t w[64];
   for (int i = 0; i < 16; ++i) {
     w[i] = std::to_integer<std::uint32_t>(block[4 * i]) << 24 |
@@ -41,7 +53,7 @@ void compress(State& state, const std::byte* block) {
   for (int i = 0; i < 64; ++i) {
     const std::uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
     const std::uint32_t choice = (e & f) ^ (~e & g);
-    const std::uint32_t t1 = h + s1 + choice + round_constants[i] + w[i];
+    const std::uint32_t t1 = h + s1 + choice + sha256_constants[i] + w[i];
     const std::uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
     const std::uint32_t majority = (a & b) ^ (a & c) ^ (b & c);
     h = g;
@@ -57,8 +69,6 @@ void compress(State& state, const std::byte* block) {
   for (std::size_t i = 0; i < 8; ++i) state[i] += sums[i];
 }
 
-}  // namespace
-
 void Sha256::add(std::span<const std::byte> part) {
   const std::size_t held = size_ % block_size;
   size_ += part.size();
@@ -67,9 +77,9 @@ void Sha256::add(std::span<const std::byte> part) {
     std::copy_n(part.begin(), more, rest_.begin() + static_cast<std::ptrdiff_t>(held));
     part = part.subspan(more);
     if (held + more < block_size) return;
-    compress(state_, rest_.data());
+    add_block(state_, rest_.data());
   }
-  for (; part.size() >= block_size; part = part.subspan(block_size)) compress(state_, part.data());
+  for (; part.size() >= block_size; part = part.subspan(block_size)) add_block(state_, part.data());
   std::copy(part.begin(), part.end(), rest_.begin());
 }
 
@@ -84,7 +94,7 @@ Digest Sha256::digest() const {
   const std::size_t tail_size = rest + 9 <= block_size ? block_size : 2 * block_size;
   const std::uint64_t bits = size_ * 8;
   for (std::size_t i = 0; i < 8; ++i) tail[tail_size - 1 - i] = static_cast<std::byte>(bits >> (8 * i));
-  for (std::size_t at = 0; at < tail_size; at += block_size) compress(state, tail + at);
+  for (std::size_t at = 0; at < tail_size; at += block_size) add_block(state, tail + at);
 
   Digest digest;
   for (std::size_t i = 0; i < 32; ++i) digest[i] = static_cast<std::byte>(state[i / 4] >> (24 - 8 * (i % 4)));

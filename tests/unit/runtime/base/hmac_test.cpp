@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/base/sha_extensions.h"
+
 TEST_SUITE_BEGIN("runtime/base/hmac");
 
 using namespace mlk::rt;
@@ -32,6 +34,32 @@ TEST_CASE("sha256 gives the published digests") {
         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   CHECK(hex(sha256(bytes(std::string(1'000'000, 'a')))) ==
         "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST_CASE("a message that comes in parts has the digest of the whole message") {
+  const std::string text =
+      "The quick brown fox jumps over the lazy dog, again and again, until there are four blocks. " +
+      std::string(170, 'x');
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    Sha256 hash;
+    hash.add(bytes(text.substr(0, cut)));
+    (void)hash.digest();  // does not end the message
+    hash.add(bytes(text.substr(cut)));
+    CHECK(hash.digest() == sha256(bytes(text)));
+  }
+}
+
+TEST_CASE("the instructions for SHA-256 give what the plain loop gives") {
+  if (!has_sha_extensions()) return;  // then no digest depends on them
+  std::array<std::uint32_t, 8> one{1, 2, 3, 4, 5, 6, 7, 8}, other = one;
+  std::array<std::byte, 64> block{};
+  for (int i = 0; i < 1000; ++i) {
+    for (std::size_t k = 0; k < block.size(); ++k)
+      block[k] = static_cast<std::byte>((i * 131 + k * 29) % 251);
+    compress_by_extensions(one, block.data());
+    compress_plainly(other, block.data());
+    REQUIRE(one == other);
+  }
 }
 
 TEST_CASE("hmac_sha256 gives the digests of RFC 4231") {
