@@ -328,4 +328,4 @@ def assert_trained(processes, steps, reporter):
     result = reporter.result()
     assert result["done"] is True
     assert result["step"] == steps
-    assert accuracy(reporter) >= 0.95
+    assert accuracy(reporter) >= 0.95, f"{accuracy(reporter)}: {result}\n" + "\n".join(f"{each.name}: {each.errors()}" for each in processes)
