@@ -87,6 +87,7 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   add_resume(*root, session);
   add_delete(*root, session);
   add_get(*root, session);
+  add_pull(*root, session);
   add_diff(*root, session);
   add_tag(*root, session);
   add_note(*root, session);

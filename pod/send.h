@@ -1,5 +1,5 @@
 // Sends the files of a folder through standard output. `mlk pull` executes this in a pod; its other end is
-// cli/files/received.h.
+// cli/files/sent_files.h.
 #pragma once
 
 #include <string>

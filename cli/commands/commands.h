@@ -19,6 +19,7 @@ void add_sweep(CLI::App& root, Session& session);
 void add_drive(CLI::App& root, Session& session);
 void add_results(CLI::App& root, Session& session);
 void add_best(CLI::App& root, Session& session);
+void add_pull(CLI::App& root, Session& session);
 void add_report(CLI::App& root, Session& session);
 void add_ls(CLI::App& root, Session& session);
 void add_status(CLI::App& root, Session& session);
