@@ -32,7 +32,7 @@ SLOW_RUN = "mlk submit --set train.steps=1000000 digits-ps.yaml"
 SWEEP = "mlk sweep --wait --objective 'maximize accuracy' digits.yaml lr=0.1,0.05; mlk wait digits"
 # A script that knows nothing of mlk. The loss is least at lr 0.1.
 SCRIPT = ("import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', type=float)\np.add_argument('--epochs', type=int, default=3)\n"
-          "a = p.parse_args()\nfor e in range(1, a.epochs + 1): print(f'epoch {e}: loss {abs(a.lr - 0.1) + 1 / e:.4f}')\n")
+          "a = p.parse_args()\nimport os\nos.makedirs('out', exist_ok=True)\nopen('out/model', 'w').write(str(a.lr))\nfor e in range(1, a.epochs + 1): print(f'epoch {e}: loss {abs(a.lr - 0.1) + 1 / e:.4f}')\n")
 BEFORE = {
     "docs/own-program.md": f"mkdir trainer; cd trainer; printf %s {shlex.quote(SCRIPT)} > train.py",
     "mlk-best.1": SWEEP,
@@ -46,6 +46,7 @@ BEFORE = {
     "mlk-ls.1": RUN,
     "mlk-new.1": "mkdir trainer; echo 'print(1)' > trainer/train.py",
     "mlk-results.1": SWEEP,
+    "mlk-pull.1": "mlk submit --wait --set 'checkpoint.volume={pvc: checkpoints}' digits.yaml",
     "mlk-resume.1": "mlk submit --set train.steps=3000 digits-ps.yaml; mlk stop digits-ps",
     "mlk-run.1": "mkdir trainer; cd trainer; echo 'print(1)' > train.py",
     "mlk-note.1": "mlk submit --wait digits.yaml",
