@@ -102,6 +102,7 @@ TEST_CASE("the JSON of a status has every key even if nothing is known") {
   known.update({{"cannot_start", false},
                 {"final", false},
                 {"checkpoint", nullptr},
+                {"outputs", nullptr},
                 {"experiment", nullptr},
                 {"owner", nullptr},
                 {"tags", json::array()},

@@ -133,6 +133,7 @@ TEST_CASE("the JSON of a status has every key even if values are unknown") {
                       {"last_failure", failure},
                       {"last_checkpoint", ""},
                       {"checkpoint", nullptr},
+                      {"outputs", nullptr},
                       {"cannot_start", false},
                       {"final", false},
                       {"experiment", nullptr},
