@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "cli/files/arriving_file.h"
+#include "cli/files/file_time.h"
 #include "cli/util/error.h"
 #include "cli/util/text.h"
 
@@ -23,15 +24,6 @@ constexpr std::size_t most_in_request = 2000;
 std::optional<struct stat> about(const fs::path& path) {
   struct stat info{};
   return ::lstat(path.c_str(), &info) == 0 ? std::optional(info) : std::nullopt;
-}
-
-std::int64_t mtime_ns_of(const struct stat& info) {
-#ifdef __APPLE__
-  const timespec& time = info.st_mtimespec;
-#else
-  const timespec& time = info.st_mtim;
-#endif
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
 class Bringer {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/files/file_time.h"
 #include "cli/util/hash.h"
 #include "cli/util/text.h"
 
@@ -16,15 +17,6 @@ namespace {
 
 constexpr std::size_t part_bytes = 1 << 20;
 
-std::int64_t nanoseconds_of(const struct stat& info) {
-#ifdef __APPLE__
-  const timespec& time = info.st_mtimespec;
-#else
-  const timespec& time = info.st_mtim;
-#endif
-  return static_cast<std::int64_t>(time.tv_sec) * 1000000000 + time.tv_nsec;
-}
-
 // Reads the open file; returns what went wrong, or "".
 std::string read_open(int file, std::uint64_t offset, const FileSink& sink,
                       const std::function<void()>& check) {
@@ -33,7 +25,7 @@ std::string read_open(int file, std::uint64_t offset, const FileSink& sink,
   if (!S_ISREG(info.st_mode)) return "not a file";
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (offset > size) return "became shorter";
-  sink.begin(size, nanoseconds_of(info));
+  sink.begin(size, mtime_ns_of(info));
   Sha256 hash;
   std::string part(part_bytes, '\0');
   for (std::uint64_t at = 0; at < size;) {
@@ -82,7 +74,7 @@ void FolderSource::list_below(const std::string& below, Listing& out) const {
                                          : FileEntry::Kind::link;
     entry.mode = info.st_mode & 07777;
     entry.size = static_cast<std::uint64_t>(info.st_size);
-    entry.mtime_ns = nanoseconds_of(info);
+    entry.mtime_ns = mtime_ns_of(info);
     if (entry.kind == FileEntry::Kind::link) entry.target = fs::read_symlink(path, error).string();
     const bool is_folder = entry.kind == FileEntry::Kind::folder;
     const std::string inner = entry.path;
