@@ -21,12 +21,12 @@ constexpr std::size_t longest_record = 16 << 10, longest_line = 512, most_entrie
 // Takes the text up to the next blank off the front, as a number.
 template <class Number>
 Number take_number(std::string_view& text, int base = 10) {
-  const std::size_t blank = std::min(text.find(' '), text.size());
+  const std::string_view digits = text.substr(0, text.find(' '));
   Number out{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + blank, out, base);
-  if (error != std::errc() || end != text.data() + blank)
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out, base);
+  if (error != std::errc() || end != digits.data() + digits.size())
     refuse("no number: " + printable(std::string(text)));
-  text.remove_prefix(std::min(blank + 1, text.size()));
+  text.remove_prefix(std::min(digits.size() + 1, text.size()));
   return out;
 }
 

@@ -19,8 +19,8 @@
 // One connection after a request for an upgrade.
 class ExecPeer {
  public:
-  ExecPeer(int fd, std::string head, const std::atomic<bool>& stopping)
-      : head(std::move(head)), fd_(fd), stopping_(stopping) {}
+  ExecPeer(int fd, std::string of_request, const std::atomic<bool>& stopping)
+      : head(std::move(of_request)), fd_(fd), stopping_(stopping) {}
 
   const std::string head;  // of the request
 
