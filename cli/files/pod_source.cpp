@@ -20,13 +20,18 @@ void PodSource::send(const std::string& request, const std::function<void(std::s
     check_();
     return true;
   };
-  const kube::ExecEnd end = kube::exec(client_,
-                                       {.name_space = where_.name_space,
-                                        .pod = where_.pod,
-                                        .container = where_.container,
-                                        .words = {where_.helper, "send", where_.folder},
-                                        .input = request},
-                                       out, keep, go_on);
+  const kube::ExecCommand command{.name_space = where_.name_space,
+                                  .pod = where_.pod,
+                                  .container = where_.container,
+                                  .words = {where_.helper, "send", where_.folder},
+                                  .input = request};
+  kube::ExecEnd end;
+  try {
+    end = kube::exec(client_, command, out, keep, go_on);
+  } catch (const kube::ApiError&) {
+    check_();  // libcurl passes no exception of go_on on, so an interruption arrives as a lost connection
+    throw;
+  }
   if (end.code == 0) return;
   const std::string why = !errors.empty()        ? std::string(trim(errors))
                           : !end.message.empty() ? end.message

@@ -10,9 +10,8 @@
 #include "cli/render/containers.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/helper.h"
-#include "cli/render/outputs.h"
+#include "cli/render/mounts.h"
 #include "cli/render/own.h"
-#include "cli/render/pod.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
@@ -23,6 +22,11 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::minutes time_to_run{2};
+
+// Whether the volume of a pod has files that mlk pull brings: outputs or checkpoints.
+bool is_volume_with_files(const std::string& name) {
+  return name == checkpoint_volume || name == outputs_volume;
+}
 
 json named_entries(const json& list, const std::function<bool(const std::string&)>& wanted) {
   json out = json::array();
@@ -49,10 +53,6 @@ std::string reason_of(const json& pod) {
 }
 
 }  // namespace
-
-bool is_volume_with_files(const std::string& name) {
-  return name == checkpoint_volume || name == outputs_volume;
-}
 
 const json* pod_with_helper(const std::vector<json>& pods) {
   const auto found = std::find_if(pods.begin(), pods.end(), [](const json& pod) {

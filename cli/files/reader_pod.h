@@ -16,11 +16,8 @@ class Client;
 
 namespace mlk {
 
-// The names of the volumes in the pods of runs whose files mlk reads: those for outputs and for checkpoints.
-bool is_volume_with_files(const std::string& name);
-
-// A running pod among those of the run that has mlk-pod and all volumes with files; nullptr: there is none.
-// Pure.
+// A running pod among those of the run that has mlk-pod and the volumes with the run's files; nullptr: there
+// is none. Pure.
 const nlohmann::json* pod_with_helper(const std::vector<nlohmann::json>& pods);
 
 struct ReaderObjects {
